@@ -1,0 +1,60 @@
+"""What an adapter is: pure functions between a `Send`, HTTP and a `Reply`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from attrs import field, frozen
+
+from fsm.events import Reasoning, Text
+from fsm.reply import Failure, Reply
+from fsm.request import Link, Send
+
+
+@frozen
+class HttpRequest:
+    """Hold one HTTP request; headers and body stay out of `repr`, they hold the key and the prompt."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    method: str = "POST"
+
+
+class Decoder(Protocol):
+    """Turn the bytes of one streamed response into deltas, and at its end into a `Reply` or a `Failure`."""
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the terminal event has come, so that nothing more need be read."""
+        ...
+
+    def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Take bytes cut anywhere and return what they add, inline think tags still in the text."""
+        ...
+
+    def close(self, failure: Failure | None = None) -> Reply | Failure:
+        """Return what the stream amounts to; `failure` says what cut it, if anything did."""
+        ...
+
+
+class Backend(Link, Protocol):
+    """One link of the fallback chain: an adapter with a model, a base URL and a key."""
+
+    @property
+    def model(self) -> str:
+        """Return the model id that is sent."""
+        ...
+
+    def encode(self, send: Send, *, stream: bool) -> HttpRequest:
+        """Write the HTTP request of one attempt."""
+        ...
+
+    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        """Read a whole response, of any status."""
+        ...
+
+    def decoder(self, headers: Mapping[str, str]) -> Decoder:
+        """Start to read a streamed response of status 200."""
+        ...

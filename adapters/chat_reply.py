@@ -1,0 +1,319 @@
+"""Read a chat completion: messages, finish reasons and usage in every spelling that servers of this protocol use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+
+from adapters.chat_request import mended
+from fsm.failures import classify_response
+from fsm.reply import Failure, Reply, StopReason, ToolCall, Usage
+
+_WORDS: Final[tuple[tuple[StopReason, str], ...]] = (
+    ("stop", "stop eos eos_token end_turn complete completed stop_sequence load"),
+    ("length", "length max_tokens max_output_tokens max_length max_len model_length time_limit"),
+    ("tool_calls", "tool_calls tool_call tool_use function_call"),
+    (
+        "content_filter",
+        "content_filter content_filtered sensitive refusal safety recitation blocklist prohibited_content spii"
+        " guardrail_intervened model_armor image_safety image_prohibited_content image_recitation",
+    ),
+    ("paused", "pause_turn compaction"),
+    ("overflow", "model_context_window_exceeded context_length_exceeded max_context"),
+    (
+        "error",
+        "error network_error insufficient_system_resource abort malformed_function_call malformed_response"
+        " malformed_model_output malformed_tool_use unexpected_tool_call missing_thought_signature",
+    ),
+)
+STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {word: reason for reason, words in _WORDS for word in words.split()}
+)
+"""Every known finish reason, in lower case and without the prefix that gRPC enumerations have."""
+
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_text", "reasoning_details", "thinking")
+"""Where reasoning may be; the first that has any counts, for servers that fill several say the same in each."""
+
+Paths = tuple[tuple[str, ...], ...]
+
+
+def _paths(names: str) -> Paths:
+    return tuple(tuple(name.split(".")) for name in names.split())
+
+
+INPUT: Final = _paths("prompt_tokens input_tokens prompt_eval_count")
+OUTPUT: Final = _paths("completion_tokens output_tokens eval_count")
+CACHE_READ: Final = _paths(
+    "prompt_tokens_details.cached_tokens input_tokens_details.cached_tokens prompt_cache_hit_tokens"
+    " cache_read_input_tokens cached_tokens"
+)
+CACHE_CREATION: Final = _paths(
+    "prompt_tokens_details.cache_write_tokens prompt_tokens_details.cache_creation_tokens"
+    " input_tokens_details.cache_write_tokens cache_creation_input_tokens cache_write_tokens"
+)
+CACHE_MISS: Final = _paths("prompt_cache_miss_tokens")
+REASONING: Final = _paths(
+    "completion_tokens_details.reasoning_tokens output_tokens_details.reasoning_tokens"
+    " output_tokens_details.thinking_tokens reasoning_tokens"
+)
+TOTAL: Final = _paths("total_tokens")
+LARGEST_COUNT: Final = 10**12
+
+
+def read_reply(headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+    """Read the whole body of a response with a status of success.
+
+    Arguments:
+        headers: the response's headers, for the classification of an error that the body holds.
+        body: the body.
+    """
+    try:
+        value = load(body)
+    except ValueError:
+        return malformed("the body is not JSON")
+    if not isinstance(value, dict):
+        return malformed("the body is not a JSON object")
+    choice = first_choice(value)
+    error = error_in(value, choice, body)
+    message = choice.get("message") or choice.get("delta")
+    if not isinstance(message, dict):
+        if not error and not choice.get("finish_reason"):
+            return malformed("the body has no usable choice")
+        message = {}
+    text, reasoning, refusal = contents(message)
+    return compose(
+        text=text,
+        reasoning=reasoning,
+        refusal=refusal,
+        calls=tuple(tool_call(call) for call in calls_in(message)),
+        finish=choice.get("finish_reason"),
+        usage=usage_in(value),
+        model=value.get("model"),
+        error=None if error is None else classify_response(None, headers, error),
+        raw=value,
+    )
+
+
+def compose(
+    *,
+    text: str,
+    reasoning: str,
+    refusal: str,
+    calls: tuple[ToolCall, ...],
+    finish: object,
+    usage: object,
+    model: object,
+    error: Failure | None = None,
+    cut: bool = False,
+    cause: Failure | None = None,
+    raw: object = None,
+) -> Reply | Failure:
+    """Make a reply of what was gathered, or a failure where an error left nothing of it.
+
+    Arguments:
+        finish: the finish reason as the provider gave it.
+        usage: the usage as the provider gave it; counted from what was gathered where there is none.
+        error: the error that the provider itself sent.
+        cut: whether the stream ended before its terminal event.
+        cause: what cut it, where that is known.
+    """
+    stop_reason, stop_raw = stop_of(finish)
+    if stop_reason == "error" and not error:
+        error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
+        if not text:
+            return error
+    if error and not (text or reasoning or calls or refusal):
+        return error
+    return Reply(
+        text=text,
+        tool_calls=calls,
+        usage=usage_of(usage) or _estimate(text, reasoning, calls),
+        model=model if isinstance(model, str) else None,
+        interrupted=cut or error is not None,
+        reasoning=reasoning,
+        stop_reason=stop_reason,
+        stop_raw=stop_raw,
+        refusal=refusal or None,
+        failure=error or cause,
+        raw=raw,
+    )
+
+
+def malformed(message: str) -> Failure:
+    """Return the failure of a response of status 200 that has no usable shape."""
+    return Failure("malformed", status=200, message=message)
+
+
+def load(data: bytes) -> Any:
+    """Return the JSON value in `data`, also where it has `NaN`, halves of surrogate pairs or broken UTF-8.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return mended(json.loads(data.decode("utf-8-sig", "replace")))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the choice with index 0, or without one; an empty mapping where there is none."""
+    choices = value.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and not choice.get("index"):
+            return choice
+    return {}
+
+
+def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
+    """Return the body to classify where a response of status 200 holds an error, or None."""
+    base = value.get("base_resp")  # MiniMax's envelope
+    if value.get("error") or "error" in (value.get("object"), value.get("type")):
+        return body
+    if isinstance(base, dict) and base.get("status_code"):
+        return body
+    error = choice.get("error")
+    return as_json({"error": error}).encode() if error else None
+
+
+def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the text, the reasoning and the refusal of a message or a delta."""
+    content = message.get("content")
+    text = content if isinstance(content, str) else ""
+    refusal = message.get("refusal")
+    refusal = refusal if isinstance(refusal, str) else ""
+    thoughts = ""
+    for name in REASONING_FIELDS:
+        if name in message and (thoughts := _text_of(message[name])):
+            break
+    if not isinstance(content, list):
+        return text, thoughts, refusal
+    kinds: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else "text"
+        kind = {"reasoning": "thinking", "output_text": "text"}.get(str(kind), kind)
+        if kind in kinds:
+            kinds[kind].append(_text_of(part))
+    text, thinking, refused = ("".join(pieces) for pieces in kinds.values())
+    return text, thoughts or thinking, refusal or refused
+
+
+def _text_of(value: object, depth: int = 4) -> str:
+    """Return the text of a string, of a part, or of a list of either."""
+    if isinstance(value, str):
+        return value
+    if depth and isinstance(value, list):
+        return "".join([_text_of(part, depth - 1) for part in value])
+    if depth and isinstance(value, dict):
+        for name in ("text", "thinking", "summary", "refusal", "content", "reasoning"):
+            if name in value:
+                return _text_of(value[name], depth - 1)
+    return ""
+
+
+def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool calls of a message or a delta as they came, a legacy function call among them."""
+    calls = message.get("tool_calls")
+    found = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    legacy = message.get("function_call")
+    return [*found, {"function": legacy}] if isinstance(legacy, dict) else found
+
+
+def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str, bool]:
+    """Return id, name and arguments of a tool call or a piece of one, and whether it is a call with free text."""
+    identifier = call.get("id")
+    custom = isinstance(call.get("custom"), dict)
+    function = call["custom"] if custom else call.get("function")
+    if not isinstance(function, dict):
+        function = {}
+    name = function.get("name")
+    arguments = function.get("input" if custom else "arguments")
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else as_json(arguments)
+    return (
+        identifier if isinstance(identifier, str) else "",
+        name if isinstance(name, str) else "",
+        arguments,
+        custom,
+    )
+
+
+def tool_call(call: Mapping[str, Any]) -> ToolCall:
+    """Return a whole tool call."""
+    identifier, name, arguments, custom = call_parts(call)
+    return ToolCall(identifier, name, free_text(arguments) if custom else arguments)
+
+
+def free_text(text: str) -> str:
+    """Return the arguments of a tool that takes free text: one object like all arguments, with the text as `input`."""
+    return as_json({"input": text})
+
+
+def as_json(value: object) -> str:
+    """Return `value` as JSON text, or `null` where it has none."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return "null"
+
+
+def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
+    """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
+    if raw is None or raw in ("", "null"):
+        return None, None
+    if not isinstance(raw, str):
+        return "unknown", as_json(raw)
+    word = raw.lower().removeprefix("finish_").removeprefix("reason_")
+    return STOP_REASONS.get(word, "unknown"), raw
+
+
+def usage_in(value: Mapping[str, Any]) -> object:
+    """Return the usage of a completion or a chunk as it came, or None."""
+    if usage := value.get("usage"):
+        return usage
+    groq = value.get("x_groq")
+    return groq.get("usage") if isinstance(groq, dict) else None
+
+
+def usage_of(raw: object) -> Usage | None:
+    """Return the token counts that a provider reported, None where it reported none; garbage counts as none."""
+    if not isinstance(raw, dict):
+        return None
+    total_input, output, reasoning = _count(raw, INPUT), _count(raw, OUTPUT), _count(raw, REASONING)
+    read, creation = _count(raw, CACHE_READ), _count(raw, CACHE_CREATION)
+    total_input = total_input or read + _count(raw, CACHE_MISS)
+    if not total_input and not output:
+        return None
+    if reasoning > output or (reasoning and _count(raw, TOTAL) == total_input + output + reasoning):
+        output += reasoning  # some servers count the reasoning beside the output, all others within it
+    if read + creation > total_input:
+        total_input += read + creation  # counted beside the input, likewise
+    return Usage(total_input, output, read, creation, reasoning)
+
+
+def _count(raw: Mapping[str, Any], paths: Paths) -> int:
+    """Return the first count above 0."""
+    for path in paths:
+        value: Any = raw
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):
+            return int(value)
+    return 0
+
+
+def _estimate(text: str, reasoning: str, calls: tuple[ToolCall, ...]) -> Usage:
+    thought, rest = _size(reasoning), _size(text) + sum(_size(call.arguments) for call in calls)
+    return Usage(output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

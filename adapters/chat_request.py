@@ -1,0 +1,233 @@
+"""Write the body of a chat-completions request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import orjson
+
+from fsm.errors import ConfigurationError
+from fsm.request import Message, Send
+
+CapField = Literal["max_tokens", "max_completion_tokens"]
+Body = dict[str, Any]
+
+RESERVED: Final = ("model", "messages", "stream")
+"""What a parameter cannot set: each of them has its own place."""
+
+OTHER_CAP: Final[Mapping[str, CapField]] = {
+    "max_tokens": "max_completion_tokens",
+    "max_completion_tokens": "max_tokens",
+}
+# Reasoning of one provider that another rejects, or that only its signer can read.
+FOREIGN: Final = frozenset(
+    {
+        *("reasoning", "reasoning_content", "reasoning_details", "reasoning_opaque", "reasoning_text"),
+        *("thinking", "thinking_blocks", "provider_specific_fields", "extra_content"),
+        *("signature", "thought_signature", "thoughtSignature"),
+    }
+)
+FOREIGN_PARTS: Final = ("thinking", "redacted_thinking", "reasoning")
+
+STEERING: Final = ("reasoning_effort", "reasoning", "enable_thinking", "thinking")
+# Models known to take less reasoning by a parameter that the caller did not use: host, model, what to add.
+QUIETER: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], Body], ...]] = tuple(
+    (re.compile(host), re.compile(model), added)
+    for host, model, added in (
+        (r"(^|\.)openrouter\.ai$", r"", {"reasoning": {"effort": "low"}}),
+        (r"(^|\.)openai\.(com|azure\.com)$", r"^(o[34]|gpt-5(?!.*(chat|pro)))", {"reasoning_effort": "low"}),
+        (r"(^|\.)groq\.com$", r"gpt-oss", {"reasoning_effort": "low"}),
+        (r"^dashscope", r"^qwen(-plus|-flash|-turbo|3(?!.*(thinking|instruct|coder)))", {"enable_thinking": False}),
+        (r"(^|\.)(z\.ai|bigmodel\.cn)$", r"^glm-(4\.[5-9]|[5-9])", {"thinking": {"type": "disabled"}}),
+    )
+)
+
+
+def write_body(
+    send: Send, *, stream: bool, model: str, host: str, parameters: Mapping[str, Any], cap: CapField, prefill: str
+) -> bytes:
+    """Return the JSON body of one attempt.
+
+    Arguments:
+        send: what to send.
+        stream: whether the answer is to be streamed.
+        model: the model id.
+        host: the host of the backend, which tells which parameters it knows.
+        parameters: the backend's own parameters; the caller's win.
+        cap: the field that holds the output cap, unless a parameter names the other one.
+        prefill: how a last assistant turn is continued.
+
+    Raises:
+        ConfigurationError: a parameter has its own place, or a value has no form in JSON.
+    """
+    asked = send.request.parameters
+    refuse_reserved(asked, "Request.parameters")
+    messages: Sequence[Message] = send.messages
+    if send.portable:
+        messages = [portable(message) for message in messages]
+    body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
+    if send.request.tools and "tools" not in asked:
+        body["tools"] = send.request.tools
+    _set_cap(body, send, parameters, cap)
+    _set_stream_options(body, stream)
+    if send.prefill:
+        _set_prefill(body, prefill)
+    if send.lower_reasoning:
+        _lower_reasoning(body, host, model.lower())
+    for name in send.dropped:
+        _drop(body, name)
+    return _dump(body)
+
+
+def refuse_reserved(parameters: Mapping[str, Any], where: str) -> None:
+    """Check that parameters leave alone what has its own place.
+
+    Raises:
+        ConfigurationError: one of them does not.
+    """
+    for name in RESERVED:
+        if name in parameters:
+            raise ConfigurationError(f"{where} cannot set {name!r}: it has its own place")
+
+
+def _set_cap(body: Body, send: Send, own: Mapping[str, Any], cap: str) -> None:
+    given = {name: body.pop(name) for name in OTHER_CAP if name in body}
+    # The caller's parameters go to every backend of a chain, so that only the backend's own tell what its server takes.
+    field = next((name for name in given if own.get(name) is not None), cap)
+    value = send.max_tokens
+    if value is None:
+        asked = (send.request.parameters.get(name) for name in OTHER_CAP)
+        value = next((number for number in (*asked, *given.values()) if number is not None), None)
+    if field in send.dropped:
+        field = OTHER_CAP[field]
+    if value is not None and field not in send.dropped:
+        body[field] = value
+
+
+def _set_stream_options(body: Body, stream: bool) -> None:
+    options = body.pop("stream_options", None)
+    if stream:  # without a stream the field is an error
+        body["stream_options"] = {"include_usage": True, **(options or {})}
+
+
+def _set_prefill(body: Body, mode: str) -> None:
+    last = body["messages"][-1]
+    if last.get("role") != "assistant":
+        return
+    last = dict(last)
+    content = last.get("content")
+    # Some servers reject trailing whitespace here; the core keeps it for the seam.
+    if isinstance(content, str):
+        last["content"] = content.rstrip()
+    elif isinstance(content, Sequence) and content and isinstance(content[-1], Mapping):
+        text = content[-1].get("text")
+        if isinstance(text, str):
+            last["content"] = [*content[:-1], {**content[-1], "text": text.rstrip()}]
+    if mode in ("prefix", "partial"):
+        last[mode] = True
+    elif mode == "continue_final_message":
+        body.update(continue_final_message=True, add_generation_prompt=False)
+    body["messages"] = [*body["messages"][:-1], last]
+
+
+def _lower_reasoning(body: Body, host: str, model: str) -> None:
+    steered = any(name in body for name in STEERING)
+    if isinstance(body.get("reasoning_effort"), str):
+        body["reasoning_effort"] = _lower_effort(body["reasoning_effort"], model)
+    reasoning = body.get("reasoning")
+    if isinstance(reasoning, Mapping):
+        # OpenRouter takes an effort or a number of tokens, not both.
+        rest = {name: value for name, value in reasoning.items() if name != "max_tokens"}
+        body["reasoning"] = {**rest, "effort": _lower_effort(str(reasoning.get("effort") or "high"), model)}
+    if "enable_thinking" in body:
+        body["enable_thinking"] = False
+    kwargs = body.get("chat_template_kwargs")
+    if isinstance(kwargs, Mapping):
+        off = {name: False for name in ("enable_thinking", "thinking") if name in kwargs}
+        body["chat_template_kwargs"] = {**kwargs, **off}
+    if isinstance(body.get("thinking"), Mapping):
+        body["thinking"] = {"type": "disabled"}
+    if not steered:  # then only a parameter that this model is known to take may be added
+        for hosts, models, added in QUIETER:
+            if hosts.search(host) and models.search(model):
+                body.update(added)
+
+
+def _lower_effort(effort: str, model: str) -> str:
+    if effort not in ("none", "minimal", "low"):
+        return "low"
+    if re.search(r"\bo\d|gpt-oss|grok", model):
+        return effort  # these know nothing below low
+    return "minimal" if effort == "low" and not re.search(r"gpt-5\.\d", model) else "none"
+
+
+def _drop(body: Body, name: str) -> None:
+    """Leave out one parameter, `a.b` being the `b` inside `a`; the two caps are `_set_cap`'s."""
+    if name in RESERVED:
+        return
+    body.pop(name, None)
+    outer, _, inner = name.partition(".")
+    holder = body.get(outer)
+    if inner and outer not in RESERVED and isinstance(holder, Mapping):
+        body[outer] = {key: value for key, value in holder.items() if key != inner}
+
+
+def portable(message: Message) -> Message:
+    """Return a message without other providers' signatures and reasoning; the message itself where it has none."""
+    if message.get("role") != "assistant":
+        return message
+    kept = {key: value for key, value in message.items() if key not in FOREIGN}
+    if isinstance(kept.get("content"), list | tuple):
+        kept["content"] = _portable_parts(kept["content"]) or ""
+    if isinstance(kept.get("tool_calls"), list | tuple):
+        kept["tool_calls"] = [_portable_call(call) for call in kept["tool_calls"]]
+    return kept
+
+
+def _portable_parts(parts: Sequence[Any]) -> list[Any]:
+    own = [part for part in parts if not (isinstance(part, Mapping) and part.get("type") in FOREIGN_PARTS)]
+    return [_unsigned(part) for part in own]
+
+
+def _portable_call(call: Any) -> Any:
+    call = _unsigned(call)
+    if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
+        call = {**call, "function": _unsigned(call["function"])}
+    return call
+
+
+def _unsigned(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: part for key, part in value.items() if key not in FOREIGN}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError
+
+
+def _dump(body: Body) -> bytes:
+    try:
+        return orjson.dumps(body, default=_plain)
+    except TypeError:
+        pass  # lone surrogates, most likely, and they are rare enough to look for only now
+    try:
+        return orjson.dumps(mended(body), default=_plain)
+    except (TypeError, RecursionError) as error:
+        # The text of orjson names a type or a limit, never a value.
+        raise ConfigurationError(f"the request has no form in JSON: {error}") from None
+
+
+def mended(value: Any) -> Any:
+    """Return JSON data with the lone surrogates of its strings repaired: two halves are joined, others replaced."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
+        return {mended(key): mended(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [mended(part) for part in value]
+    return value

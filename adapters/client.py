@@ -1,0 +1,270 @@
+"""The client: a chain, a policy, and the four ways to run a call."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import anyio
+import httpx
+
+from adapters.async_driver import AsyncCompactor, AsyncDriver, AsyncHttpClient
+from adapters.backend import Backend
+from adapters.cancellation import Cancellation
+from adapters.sockets import limited_client
+from adapters.sync_driver import Compactor, HttpClient, SyncDriver
+from fsm.call import Call, Observer, StreamEvent
+from fsm.errors import ConfigurationError
+from fsm.policy import DEFAULT_POLICY, Policy
+from fsm.request import Message, Request, TurnContext
+from fsm.result import Result
+
+Messages = str | Iterable[Message] | Request
+
+
+class Client:
+    """Run model calls over a chain of backends. One client serves any number of calls, in any number of threads.
+
+    Arguments:
+        chain: the backends in order, or a single one; every call starts at the first.
+        policy: how calls recover, and the budget of each.
+        http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed nor changed.
+        async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
+        observer: is given each step as it happens.
+        compactor: makes messages shorter when they do not fit; may be a coroutine function for asynchronous calls.
+        contents: whether journals may hold texts and tool calls.
+        clock: returns seconds on a clock that only goes forward.
+        sleep: waits for seconds, in place of a real wait; None waits.
+        async_sleep: the same for asynchronous calls.
+        jitter: returns a number from 0 to 1 for each wait.
+
+    Raises:
+        ConfigurationError: the chain is empty or none of its backends can be used, or prices are missing for a budget.
+    """
+
+    def __init__(
+        self,
+        chain: Backend | Iterable[Backend],
+        *,
+        policy: Policy = DEFAULT_POLICY,
+        http: HttpClient | None = None,
+        async_http: AsyncHttpClient | None = None,
+        observer: Observer | None = None,
+        compactor: Compactor | AsyncCompactor | None = None,
+        contents: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] | None = None,
+        async_sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
+        self.policy = policy
+        self._http, self._own_http = http, http is None
+        self._async_http, self._own_async_http = async_http, async_http is None
+        self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": jitter}
+        self._compactor = compactor
+        self._clock, self._sleep, self._async_sleep = clock, sleep, async_sleep
+        for backend in self.chain:
+            if not callable(getattr(backend, "encode", None)):
+                raise ConfigurationError(
+                    f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
+                )
+        self._new("the chain is checked by building a call", {}, is_streaming=False)
+
+    def call(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Result:
+        """Run a call and return its result.
+
+        Arguments:
+            messages: a prompt, messages in the form of chat completions, or a `Request`.
+            cancellation: ends the call from another thread.
+            options: the other fields of `Request` (`tools`, `max_tokens`, `parameters`, ...), and `turn`, a
+                `TurnContext`.
+
+        Raises:
+            CallError: the call was refused, exhausted, failed, cancelled or over its budget; the error holds the result.
+            ConfigurationError: the messages or options are not of their form.
+        """
+        call = self._new(messages, options, is_streaming=False)
+        return self._driver(cancellation).run(call).raise_for_outcome()
+
+    def stream(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Stream:
+        """Run a call and hand out its text as it arrives; the last event is the result.
+
+        Takes and raises what `call` does; an error comes after the last event.
+        """
+        call = self._new(messages, options, is_streaming=True)
+        return Stream(call, self._driver(cancellation).stream(call))
+
+    async def acall(self, messages: Messages, **options: Any) -> Result:
+        """Run a call asynchronously; takes and raises what `call` does."""
+        call = self._new(messages, options, is_streaming=False)
+        return (await self._async_driver().run(call)).raise_for_outcome()
+
+    def astream(self, messages: Messages, **options: Any) -> AsyncStream:
+        """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
+        call = self._new(messages, options, is_streaming=True)
+        return AsyncStream(call, self._async_driver().stream(call))
+
+    def _new(self, messages: Messages, options: Mapping[str, Any], *, is_streaming: bool) -> Call:
+        rest = dict(options)
+        turn = rest.pop("turn", None) or TurnContext()
+        if isinstance(messages, Request):
+            if rest:
+                raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(rest)} beside it")
+            request = messages
+        else:
+            unknown = rest.keys() - _REQUEST_OPTIONS
+            if unknown:
+                known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn"}))
+                raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
+            request = Request(messages, **rest)
+        return Call(
+            request,
+            self.policy,
+            self.chain,
+            turn,
+            has_compactor=self._compactor is not None,
+            is_streaming=is_streaming,
+            **self._options,
+        )
+
+    def _driver(self, cancellation: Cancellation | None) -> SyncDriver:
+        if inspect.iscoroutinefunction(self._compactor):
+            raise ConfigurationError("the compactor is a coroutine function; only acall and astream can await it")
+        if self._http is None:
+            self._http = limited_client()
+        return SyncDriver(
+            self._http,
+            self.chain,
+            self.policy.timeouts,
+            self._clock,
+            self._sleep,
+            self._compactor,  # type: ignore[arg-type] # checked above
+            cancellation,
+        )
+
+    def _async_driver(self) -> AsyncDriver:
+        if self._async_http is None:
+            self._async_http = httpx.AsyncClient(timeout=None)  # each request brings its own
+        return AsyncDriver(
+            self._async_http, self.chain, self.policy.timeouts, self._clock, self._async_sleep, self._compactor
+        )
+
+    def close(self) -> None:
+        """Close the synchronous connections; a client that was passed in stays open."""
+        if self._own_http and self._http is not None:
+            self._http.close()  # type: ignore[attr-defined] # our own is an httpx.Client
+            self._http = None
+
+    async def aclose(self) -> None:
+        """Close the asynchronous connections; a client that was passed in stays open."""
+        if self._own_async_http and self._async_http is not None:
+            await self._async_http.aclose()  # type: ignore[attr-defined] # our own is an httpx.AsyncClient
+            self._async_http = None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+_REQUEST_OPTIONS = frozenset({"tools", "max_tokens", "parameters", "headers", "input_tokens"})
+
+
+class Stream(Iterator[StreamEvent | Result]):
+    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
+
+    def __init__(self, call: Call, events: Iterator[StreamEvent]) -> None:
+        self._call = call
+        self._events = events
+        self._ended = False
+
+    @property
+    def result(self) -> Result:
+        """Return the end of the call.
+
+        Raises:
+            IllegalEvent: the call has not ended.
+        """
+        return self._call.result
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> StreamEvent | Result:
+        if self._ended:
+            raise StopIteration
+        for event in self._events:
+            return event
+        self._ended = True
+        return self._call.result.raise_for_outcome()
+
+    def close(self) -> None:
+        """End the call; what was delivered stays in the result."""
+        if not self._call.is_over:
+            self._events.close()  # type: ignore[attr-defined] # it is a generator
+            if not self._call.is_over:
+                self._call.cancel()
+        self._ended = True
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncStream(AsyncIterator[StreamEvent | Result]):
+    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
+
+    def __init__(self, call: Call, events: AsyncIterator[StreamEvent]) -> None:
+        self._call = call
+        self._events = events
+        self._ended = False
+
+    @property
+    def result(self) -> Result:
+        """Return the end of the call.
+
+        Raises:
+            IllegalEvent: the call has not ended.
+        """
+        return self._call.result
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> StreamEvent | Result:
+        if self._ended:
+            raise StopAsyncIteration
+        async for event in self._events:
+            return event
+        self._ended = True
+        return self._call.result.raise_for_outcome()
+
+    async def aclose(self) -> None:
+        """End the call; what was delivered stays in the result."""
+        if not self._call.is_over:
+            await self._events.aclose()  # type: ignore[attr-defined] # it is a generator
+            if not self._call.is_over:
+                self._call.cancel()
+        self._ended = True
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

@@ -1,0 +1,132 @@
+"""Where a backend is and what it is reached with: its URL, its key and its headers, checked before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from attrs import frozen
+
+from fsm.errors import ConfigurationError
+
+KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key")
+SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)
+LOCAL_HOST: Final = re.compile(r"^[^.:]+$|\.(localhost|local|lan|internal|home\.arpa|test)$")
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+PLACEHOLDER: Final = re.compile(
+    r"(sk-)?[.…x*-]*|[<\[{$%].*|(sk-)?(your|my|insert|enter|put|replace|add|paste)[-_ ].*|(sk-)?change[-_ ]?me"
+    r"|([a-z]+[-_])?api[-_ ]?key|placeholder|dummy|empty|none|null|undefined|todo|not[-_ ]needed",
+    re.IGNORECASE,
+)
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@frozen
+class Endpoint:
+    """Hold the parts of a base URL that matter.
+
+    Arguments:
+        problem: why the URL cannot be used, or None; then the rest is empty.
+        host: the host in lower case.
+        place: the host, with its port where that is not the scheme's own.
+        root: the URL in its normal form, without query and trailing slash.
+        query: the query, with its question mark.
+    """
+
+    problem: str | None = None
+    host: str = ""
+    place: str = ""
+    root: str = ""
+    query: str = ""
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether the host is loopback, private, or has a name that no public host has."""
+        try:
+            return not ip_address(self.host).is_global
+        except ValueError:
+            return LOCAL_HOST.search(self.host) is not None
+
+
+def read_url(url: str, path: str) -> Endpoint:
+    """Read a base URL; what makes it unusable becomes its `problem`.
+
+    Arguments:
+        url: the base URL.
+        path: the path that requests add; a URL that has it already is taken too.
+
+    Raises:
+        ConfigurationError: the URL holds a password or a key.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return Endpoint("base_url is not a URL")
+    if "@" in parts.netloc or any(SECRET_QUERY.search(name) for name, _ in parse_qsl(parts.query)):
+        raise ConfigurationError("base_url holds a secret: put it into api_key or headers, which are never shown")
+    host = parts.hostname
+    if parts.scheme not in DEFAULT_PORTS or not host or not is_header_text(url) or " " in url:
+        return Endpoint("base_url must begin with http:// or https://, then a host, and have no blanks")
+    place = f"[{host}]" if ":" in host else host
+    if port not in (None, DEFAULT_PORTS[parts.scheme]):
+        place = f"{place}:{port}"
+    root = f"{parts.scheme}://{place}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
+    return Endpoint(None, host, place, root, f"?{parts.query}" if parts.query else "")
+
+
+def shown_url(url: object) -> str:
+    """Return the `repr` of a URL without anything in it that could be a secret."""
+    return repr(re.sub(r"[?#].*", "", re.sub(r"//[^/]*@", "//", str(url))))
+
+
+def is_header_text(value: str) -> bool:
+    """Tell whether a header can hold this text."""
+    return value.isascii() and value.isprintable()
+
+
+def key_problem(key: str | None) -> str | None:
+    """Say that a key is missing or a placeholder, or return None."""
+    if key is None or not key.strip():
+        return "api_key is missing: give the key, or api_key_required=False for a server without keys"
+    if PLACEHOLDER.fullmatch(key):
+        return "api_key is a placeholder: give the real key"
+    return None
+
+
+def check_key(instance: object, attribute: Any, value: Any) -> None:
+    """Refuse a key that no header can hold, without showing it.
+
+    Raises:
+        ConfigurationError: it is not a string, or has blanks around it or a character that no header can hold.
+    """
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise ConfigurationError(f"api_key must be a string or None, not {type(value).__name__}")
+    if value.strip() and (value != value.strip() or not is_header_text(value)):
+        raise ConfigurationError("api_key has blanks around it, or a character that no header can hold")
+
+
+def check_headers(headers: object, where: str) -> None:
+    """Refuse headers that cannot be sent; what is at fault is named, never shown.
+
+    Raises:
+        ConfigurationError: a name or a value is not of its form.
+    """
+    if not isinstance(headers, Mapping):
+        raise ConfigurationError(f"{where} must be a mapping of strings")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
+            raise ConfigurationError(f"{where} has a name that no header can have")
+        if not isinstance(value, str) or not is_header_text(value):
+            raise ConfigurationError(f"{where}[{name!r}] must be a string of printable ASCII")
+
+
+def merged(*layers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return headers with lower-case names; later layers win."""
+    return MappingProxyType({name.lower(): value for layer in layers for name, value in layer.items()})

@@ -1,0 +1,94 @@
+"""One request and its response, as far as no I/O is needed: what both drivers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from adapters.backend import Backend, Decoder
+from adapters.limits import Limits
+from fsm.events import Reasoning, Text
+from fsm.failures import classify_exception
+from fsm.reply import Failure, Reply
+
+
+@define(eq=False)
+class WholeBody:
+    """Be the decoder of a response that is not streamed."""
+
+    backend: Backend
+    status: int
+    headers: Mapping[str, str]
+    finished: bool = False
+    _pieces: list[bytes] = field(factory=list, init=False)
+
+    def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Keep the bytes."""
+        self._pieces.append(data)
+        return []
+
+    def close(self, failure: Failure | None = None) -> Reply | Failure:
+        """Decode the whole body, or say what cut it."""
+        return failure or self.backend.decode(self.status, self.headers, b"".join(self._pieces))
+
+
+@define(eq=False)
+class Exchange:
+    """Follow one attempt from its first byte to its reply.
+
+    Arguments:
+        backend: who is asked.
+        limits: the time limits of the attempt.
+        is_streaming: whether the reply was asked for as a stream.
+    """
+
+    backend: Backend
+    limits: Limits
+    is_streaming: bool
+    _decoder: Decoder | None = None
+    _failure: Failure | None = None
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take the head of the response."""
+        if self.is_streaming and status == 200:
+            self._decoder = self.backend.decoder(headers)
+        else:
+            self._decoder = WholeBody(self.backend, status, headers)
+
+    def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Take bytes of the body and return the deltas that they bring."""
+        assert self._decoder is not None
+        return self._decoder.feed(data)
+
+    def fail(self, error: Exception) -> None:
+        """Take what was raised while reading or writing; a bug is raised again."""
+        self._failure = classify_exception(error)
+
+    @property
+    def is_finished(self) -> bool:
+        """Tell whether the terminal event has come."""
+        return self._decoder is not None and self._decoder.finished
+
+    @property
+    def goes_on(self) -> bool:
+        """Tell whether more of the body is to be read."""
+        if self.is_finished:
+            return False
+        if self.limits.is_over:
+            self._failure = Failure("timeout")
+            return False
+        return True
+
+    def reply(self) -> Reply | Failure:
+        """Return what the attempt amounts to."""
+        if self._decoder is None:
+            return self._failure or Failure("connection")
+        return self.limits.mark(self._decoder.close(self._failure))
+
+    def partial(self) -> Reply | None:
+        """Return what had arrived when the caller ended the call."""
+        if self._decoder is None:
+            return None
+        reply = self._decoder.close(Failure("connection"))
+        return reply if isinstance(reply, Reply) else None

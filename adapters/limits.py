@@ -1,0 +1,88 @@
+"""The time limits of one attempt, shared by both drivers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from attrs import define, evolve
+
+from fsm.policy import Timeouts
+from fsm.reply import Failure, Reply
+from fsm.request import Send
+
+LINGER = 0.1
+"""Seconds to wait after the terminal event for the end of the body, so that the connection can be used again."""
+
+
+@define(eq=False)
+class Limits:
+    """Limit one attempt.
+
+    Arguments:
+        ends_at: when the attempt must have ended, on `time.monotonic`; None for no limit.
+        first_byte: seconds to wait for the response to begin.
+        idle: seconds to wait for more of it.
+        by_call: whether it is the budget of the whole call that ends the attempt.
+        is_cancelled: tells whether the caller has ended the call; None where nobody can.
+    """
+
+    ends_at: float | None
+    first_byte: float
+    idle: float
+    connect: float
+    by_call: bool = False
+    is_cancelled: Callable[[], bool] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        send: Send,
+        timeouts: Timeouts,
+        now: float,
+        *,
+        stream: bool,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> Limits:
+        """Work out the limits of an attempt that begins now, on the driver's clock."""
+        left = None if send.deadline is None else max(send.deadline - now, 0.001)
+        by_call = left is not None and (timeouts.total is None or left < timeouts.total)
+        total = left if by_call else timeouts.total
+        # A reply that is not streamed comes in one piece when the model has finished: only the total limits it.
+        first_byte = timeouts.first_byte if stream or total is None else total
+        ends_at = None if total is None else time.monotonic() + total
+        return cls(ends_at, first_byte, timeouts.idle, timeouts.connect, by_call, is_cancelled)
+
+    @property
+    def left(self) -> float | None:
+        """Return the seconds left to the attempt; never below a millisecond, which ends a wait at once."""
+        return None if self.ends_at is None else max(self.ends_at - time.monotonic(), 0.001)
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the attempt has used up its time."""
+        return self.ends_at is not None and time.monotonic() >= self.ends_at
+
+    def within(self, seconds: float) -> float:
+        """Return `seconds`, or what is left if that is less."""
+        left = self.left
+        return seconds if left is None else min(seconds, left)
+
+    def linger(self) -> None:
+        """Leave only a moment for the end of a body whose terminal event has come."""
+        self.ends_at = time.monotonic() + LINGER
+
+    def timeout_extension(self) -> dict[str, float]:
+        """Return httpx's own timeouts for the time before the first byte."""
+        connect = self.within(self.connect)
+        return {
+            "connect": connect,
+            "pool": connect,
+            "write": self.within(self.idle),
+            "read": self.within(self.first_byte),
+        }
+
+    def mark(self, reply: Reply | Failure) -> Reply | Failure:
+        """Mark a reply that the budget of the whole call has cut."""
+        cut = isinstance(reply, Reply) and reply.interrupted and self.by_call and self.is_over
+        return evolve(reply, halted=True) if cut else reply  # type: ignore[type-var, unused-ignore]

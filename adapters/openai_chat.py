@@ -1,0 +1,180 @@
+"""The adapter for chat completions: OpenAI's own, and everything that speaks its protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args
+
+from attrs import field, frozen
+
+from adapters import capabilities
+from adapters.backend import HttpRequest
+from adapters.capabilities import LEARNED, PrefillMode
+from adapters.chat_reply import read_reply
+from adapters.chat_request import CapField, refuse_reserved, write_body
+from adapters.chat_stream import ChatDecoder
+from adapters.endpoint import KEY_HEADERS, Endpoint, check_headers, check_key, key_problem, merged, read_url, shown_url
+from fsm.errors import ConfigurationError
+from fsm.failures import classify_response
+from fsm.reply import Failure, Reply
+from fsm.request import Prices, Send
+
+PATH: Final = "/chat/completions"
+OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
+
+
+def _copied(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if value is None or isinstance(value, Mapping):
+        return MappingProxyType(dict(value or {}))
+    return value  # for the validator, which can name the field
+
+
+def _check_text(instance: object, attribute: Any, value: Any) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{attribute.name} must be a string with something in it")
+
+
+def _check_headers(instance: object, attribute: Any, value: Any) -> None:
+    check_headers(value, "headers")
+
+
+def _check_parameters(instance: object, attribute: Any, value: Any) -> None:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise ConfigurationError("parameters must be a mapping whose keys are strings")
+    refuse_reserved(value, "parameters")
+
+
+def _one_of(*words: str) -> Any:
+    def check(instance: object, attribute: Any, value: Any) -> None:
+        if value not in words:
+            raise ConfigurationError(f"{attribute.name} must be one of {', '.join(words)}")
+
+    return check
+
+
+def _kind(kind: type) -> Any:
+    def check(instance: object, attribute: Any, value: Any) -> None:
+        if value is not None and not isinstance(value, kind):
+            raise ConfigurationError(f"{attribute.name} must be of type {kind.__name__}, or None")
+
+    return check
+
+
+@frozen
+class OpenAIChat:
+    """Speak chat completions with one model of one server.
+
+    Arguments:
+        model: the model id that is sent.
+        api_key: the key, sent as a bearer token; None sends none.
+        base_url: the URL up to `/chat/completions`; a query such as `?api-version=...` is kept.
+        name: what journals and errors call this backend; None is "<host>/<model>".
+        headers: HTTP headers for each request; those of a `Request` win.
+        parameters: fields for each body (`temperature`, ...); those of a `Request` win.
+        cap_field: the field that holds the output cap in tokens; "auto" tells by the host.
+        prefill: how a trailing assistant turn is continued; "auto" asks the capability table, which denies by default.
+        prices: what a million tokens cost.
+        api_key_required: whether a missing key makes the backend unusable; None requires one except for local hosts.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    model: str = field(validator=_check_text)
+    api_key: str | None = field(default=None, kw_only=True, repr=False, validator=check_key)
+    base_url: str = field(default="https://api.openai.com/v1", kw_only=True, repr=shown_url, validator=_check_text)
+    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_kind(str))
+    headers: Mapping[str, str] = field(
+        default=None, kw_only=True, repr=False, hash=False, converter=_copied, validator=_check_headers
+    )
+    parameters: Mapping[str, Any] = field(
+        default=None, kw_only=True, repr=False, hash=False, converter=_copied, validator=_check_parameters
+    )
+    cap_field: Literal["auto"] | CapField = field(
+        default="auto", kw_only=True, validator=_one_of("auto", *get_args(CapField))
+    )
+    prefill: Literal["auto"] | PrefillMode = field(
+        default="auto", kw_only=True, validator=_one_of("auto", *get_args(PrefillMode))
+    )
+    prices: Prices | None = field(default=None, kw_only=True, validator=_kind(Prices))
+    api_key_required: bool | None = field(default=None, kw_only=True, validator=_kind(bool))
+    _endpoint: Endpoint = field(init=False, eq=False, repr=False)
+    _sent_headers: Mapping[str, str] = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        endpoint = read_url(self.base_url, PATH)
+        own = {"content-type": "application/json"}
+        if self.api_key and self.api_key.strip():
+            own["authorization"] = f"Bearer {self.api_key}"
+        object.__setattr__(self, "_endpoint", endpoint)
+        object.__setattr__(self, "_sent_headers", merged(own, self.headers))
+
+    @property
+    def name(self) -> str:
+        """Name the backend in journals and errors."""
+        return self._name or "/".join(filter(None, (self._endpoint.place, self.model)))
+
+    @property
+    def identities(self) -> frozenset[tuple[str, str]]:
+        """Return what it has in common with a duplicate: its host or its base URL, each with the model."""
+        return frozenset(((self._endpoint.place, self.model), (self._endpoint.root, self.model)))
+
+    @property
+    def problem(self) -> str | None:
+        """Say that the base URL is no HTTP URL or the key is missing or a placeholder, or return None."""
+        if self._endpoint.problem:
+            return self._endpoint.problem
+        required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
+        if not required or any(name.lower() in KEY_HEADERS for name in self.headers):
+            return None
+        return key_problem(self.api_key)
+
+    @property
+    def prefills(self) -> bool:
+        """Tell whether a trailing assistant turn is continued, as far as anyone knows."""
+        return self._prefill != "no" and not LEARNED.refuses_prefill(self.identities)
+
+    @property
+    def echoes(self) -> bool:
+        """Tell whether a continued assistant turn is repeated at the start of the answer."""
+        return capabilities.echoes(self.base_url, self.model)
+
+    @property
+    def _prefill(self) -> PrefillMode:
+        return capabilities.prefill_of(self.base_url, self.model) if self.prefill == "auto" else self.prefill
+
+    def encode(self, send: Send, *, stream: bool) -> HttpRequest:
+        """Write the HTTP request of one attempt.
+
+        Raises:
+            ConfigurationError: a parameter or a header of the request is not of its form, or has no form in JSON.
+        """
+        headers = self._sent_headers
+        if send.request.headers:
+            check_headers(send.request.headers, "Request.headers")
+            headers = merged(headers, send.request.headers)
+        cap = self.cap_field
+        if cap == "auto":
+            cap = "max_completion_tokens" if OPENAI_HOST.search(self._endpoint.host) else "max_tokens"
+        body = write_body(
+            send,
+            stream=stream,
+            model=self.model,
+            host=self._endpoint.host,
+            parameters=self.parameters,
+            cap=cap,
+            prefill=self._prefill if send.prefill else "no",
+        )
+        return HttpRequest(f"{self._endpoint.root}{PATH}{self._endpoint.query}", headers, body)
+
+    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        """Read a whole response, of any status."""
+        if 200 <= status < 300:
+            return read_reply(headers, body)
+        return classify_response(status, headers, body)
+
+    def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
+        """Start to read a streamed response of status 200."""
+        return ChatDecoder(headers)

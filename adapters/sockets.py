@@ -1,0 +1,118 @@
+"""Sockets whose reads end with the attempt: exact deadlines, and a cancellation that is noticed while blocked.
+
+httpx takes its read timeout once for a whole body, and a blocked read cannot be ended from another thread. The network
+backend is httpcore's documented place to change that; only putting it into a transport that httpx has built goes past
+its public names, and where that fails a client works as it came.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from ssl import SSLContext
+from typing import Any
+
+import httpcore
+import httpx
+
+from adapters.limits import Limits
+
+SLICE = 0.05
+"""Seconds between two looks at a cancellation while a read is blocked; half of what a caller is promised."""
+
+_sending = threading.local()
+
+
+class CallEnded(BaseException):
+    """Say that the caller ended the call; like a KeyboardInterrupt, it is no failure that anything should handle."""
+
+
+@contextmanager
+def limited(limits: Limits) -> Iterator[None]:
+    """Put the sockets that this thread writes to under the limits of an attempt, until they are written to again."""
+    _sending.limits = limits
+    try:
+        yield
+    finally:
+        _sending.limits = None
+
+
+class LimitedStream(httpcore.NetworkStream):
+    """Be a network stream that keeps the limits of the attempt that has written to it."""
+
+    def __init__(self, inner: httpcore.NetworkStream) -> None:
+        self._inner = inner
+        self._limits: Limits | None = None
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read, for as long as the attempt may go on."""
+        limits = self._limits
+        if limits is None:
+            return self._inner.read(max_bytes, timeout)
+        if limits.is_cancelled is None:
+            return self._inner.read(max_bytes, limits.within(timeout) if timeout is not None else limits.left)
+        return self._read_in_slices(max_bytes, timeout, limits)
+
+    def _read_in_slices(self, max_bytes: int, timeout: float | None, limits: Limits) -> bytes:
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        while True:
+            if limits.is_cancelled is not None and limits.is_cancelled():
+                raise CallEnded
+            try:
+                return self._inner.read(max_bytes, limits.within(SLICE))
+            except httpcore.ReadTimeout:
+                if limits.is_over or (ends_at is not None and time.monotonic() >= ends_at):
+                    raise
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write, and take the limits of the attempt that is being sent."""
+        self._limits = getattr(_sending, "limits", None)
+        self._inner.write(buffer, timeout)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        """Go on encrypted, under the same limits."""
+        return LimitedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        """Return what httpcore asks of a stream."""
+        return self._inner.get_extra_info(info)
+
+
+class LimitedBackend(httpcore.NetworkBackend):
+    """Be httpcore's network with `LimitedStream`s."""
+
+    def __init__(self, inner: httpcore.NetworkBackend) -> None:
+        self._inner = inner
+
+    def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
+        """Connect to a host."""
+        return LimitedStream(self._inner.connect_tcp(*args, **kwargs))
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.NetworkStream:
+        """Connect to a socket file."""
+        return LimitedStream(self._inner.connect_unix_socket(path, timeout, socket_options))
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, as httpcore asks for between two connection attempts."""
+        self._inner.sleep(seconds)
+
+
+def limited_client() -> httpx.Client:
+    """Build the client that a `Client` uses when it was given none."""
+    client = httpx.Client(timeout=None, follow_redirects=False)  # each request brings its own
+    for transport in (client._transport, *client._mounts.values()):
+        pool = getattr(transport, "_pool", None)
+        inner = getattr(pool, "_network_backend", None)
+        if inner is not None:
+            pool._network_backend = LimitedBackend(inner)
+    return client

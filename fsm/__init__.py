@@ -1,0 +1,72 @@
+"""Rungwise's core: each model call as an explicit, provably bounded state machine. It does no I/O."""
+
+from fsm.call import Call, Observer, StreamEvent
+from fsm.errors import (
+    CallError,
+    Cancelled,
+    ConfigurationError,
+    EmptyResponse,
+    Exhausted,
+    Failed,
+    IllegalEvent,
+    JournalMismatch,
+    OverBudget,
+    Refused,
+    RungwiseError,
+    TableError,
+)
+from fsm.events import Discard, Reasoning, Rung, Text
+from fsm.journal import Journal, Step
+from fsm.ladder import Ladder
+from fsm.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
+from fsm.replay import replay
+from fsm.reply import Failure, Reply, ToolCall, Usage
+from fsm.request import Link, PlainLink, Prices, Request, Send, TurnContext
+from fsm.result import Result
+from fsm.table import CALL, Row, Table
+
+__all__ = [
+    "CALL",
+    "Budget",
+    "Call",
+    "CallError",
+    "Cancelled",
+    "ConfigurationError",
+    "Discard",
+    "EmptyResponse",
+    "Exhausted",
+    "Failed",
+    "Failure",
+    "Hints",
+    "IllegalEvent",
+    "Journal",
+    "JournalMismatch",
+    "Ladder",
+    "Limits",
+    "Link",
+    "Observer",
+    "OverBudget",
+    "PlainLink",
+    "Policy",
+    "Prices",
+    "Reasoning",
+    "Refused",
+    "Reply",
+    "Request",
+    "Result",
+    "Row",
+    "Rung",
+    "RungwiseError",
+    "Send",
+    "Step",
+    "StreamEvent",
+    "Table",
+    "TableError",
+    "Text",
+    "Timeouts",
+    "ToolCall",
+    "TurnContext",
+    "Usage",
+    "Waits",
+    "replay",
+]

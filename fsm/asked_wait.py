@@ -1,0 +1,192 @@
+"""How long the service asked us to wait, wherever in its response it said so.
+
+The sources stand in `_SOURCES` in the order in which they are believed; the first usable one wins. There is no clock
+here: a point in time counts from the response's own `Date`, and without one it is ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+_LONGEST = 1e9
+"""Seconds (31 years) from which on a number is no wait, but a point in time since 1970."""
+
+_EPOCH_MILLISECONDS = 1e11
+"""Numbers from here on (the year 5138 in seconds) count milliseconds since 1970."""
+
+_LONGEST_TEXT = 10_000  # characters
+
+_UNITS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}
+_BODY_FIELDS = {"retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_PART = re.compile(
+    r"(\d+(?:\.\d+)?)\s*"
+    r"(ms|milliseconds?|msecs?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s*,|\s+and\b)?\s*",
+    re.ASCII | re.IGNORECASE,
+)
+_DURATION = re.compile(f"(?:{_PART.pattern})+", _PART.flags)
+_WORDING = re.compile(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}({_DURATION.pattern})", _PART.flags)
+
+
+def plain_headers(headers: object) -> dict[str, str]:
+    """Return the headers under lower-case names; anything that is not text is left out."""
+    if not isinstance(headers, Mapping):
+        return {}
+    return {
+        name.lower(): value.strip()
+        for name, value in headers.items()
+        if isinstance(name, str) and isinstance(value, str)
+    }
+
+
+def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> float | None:
+    """Return the seconds that the service asked us to wait, or None where it asked for nothing usable.
+
+    Never raises, and never rounds down. Zero, negative, unparsable and absurd values are passed over.
+
+    Arguments:
+        headers: the response's headers, in any case.
+        body: the decoded JSON body, or its text.
+        message: the error message, where the body's shape would not give it away.
+    """
+    names = plain_headers(headers)
+    for source in _SOURCES:
+        seconds = source(names, body, message)
+        if seconds is not None:
+            return seconds
+    return None
+
+
+def _usable(seconds: float | None) -> float | None:
+    return seconds if seconds is not None and 0 < seconds < _LONGEST else None
+
+
+def _longest(waits: Iterable[float | None]) -> float | None:
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _number(value: object, scale: float = 1.0) -> float | None:
+    if isinstance(value, str):
+        value = float(value) if _NUMBER.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) * scale
+    except OverflowError:
+        return None
+
+
+def _duration(text: str) -> float | None:
+    if not _DURATION.fullmatch(text):
+        return None
+    return sum(float(number) * _unit(unit.lower()) for number, unit in _PART.findall(text))
+
+
+def _unit(name: str) -> float:
+    return 0.001 if name in ("msec", "msecs", "millisecond", "milliseconds") else _UNITS.get(name, _UNITS[name[0]])
+
+
+def _moment(text: str) -> datetime | None:
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            moment = parse(text)
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
+    now = _moment(headers.get("date", ""))
+    return None if moment is None or now is None else (moment - now).total_seconds()
+
+
+def _wait(value: object, headers: Mapping[str, str]) -> float | None:
+    """Read a wait in any notation: seconds, a duration, a date, seconds or milliseconds since 1970."""
+    number = _number(value)
+    if number is None:
+        if not isinstance(value, str):
+            return None
+        duration = _duration(value)
+        return _usable(_until(_moment(value), headers) if duration is None else duration)
+    if number < _LONGEST:
+        return _usable(number)
+    return _usable(_until(_since_1970(number), headers))
+
+
+def _since_1970(number: float) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(number / 1000 if number >= _EPOCH_MILLISECONDS else number, UTC)
+    except (ArithmeticError, OSError, ValueError):
+        return None
+
+
+def _milliseconds(name: str) -> Callable[[Mapping[str, str], object, str], float | None]:
+    return lambda headers, body, message: _usable(_number(headers.get(name), 0.001))
+
+
+def _retry_after(headers: Mapping[str, str], body: object, message: str) -> float | None:
+    return _wait(headers.get("retry-after"), headers)
+
+
+def _objects(body: object) -> Iterator[Mapping[str, object]]:
+    """Go through the places of a body that speak of the whole error: itself, `error` and `error.metadata`."""
+    for top in body[:1] if isinstance(body, list) else [body]:
+        value = top
+        for inner in ("error", "metadata", None):
+            if not isinstance(value, Mapping):
+                break
+            yield value
+            value = value.get(inner)
+
+
+def _body_field(headers: Mapping[str, str], body: object, message: str) -> float | None:
+    for place in _objects(body):
+        for name, scale in _BODY_FIELDS.items():
+            value = place.get(name)
+            seconds = _wait(value, headers) if scale == 1.0 else _usable(_number(value, scale))
+            if seconds is not None:
+                return seconds
+    return None
+
+
+def _retry_info(headers: Mapping[str, str], body: object, message: str) -> float | None:
+    lists = [place.get("details") for place in _objects(body)]
+    details = [detail for found in lists if isinstance(found, list) for detail in found if isinstance(detail, Mapping)]
+    return _longest(_wait(detail.get("retryDelay"), headers) for detail in details)
+
+
+def _wording(headers: Mapping[str, str], body: object, message: str) -> float | None:
+    texts = [message, body, *(place.get(name) for place in _objects(body) for name in ("message", "error", "detail"))]
+    for text in texts:
+        if isinstance(text, str) and (found := _WORDING.search(text[:_LONGEST_TEXT])):
+            return _usable(_duration(found[1]))
+    return None
+
+
+def _buckets(remaining: str, reset: str) -> Callable[[Mapping[str, str], object, str], float | None]:
+    """Read the resets of the buckets that have nothing left; the longest, for the request needs them all."""
+    pattern = re.compile(remaining)
+
+    def read(headers: Mapping[str, str], body: object, message: str) -> float | None:
+        found = ((pattern.fullmatch(name), value) for name, value in headers.items())
+        resets = (headers.get(bucket.expand(reset)) for bucket, value in found if bucket and _number(value) == 0)
+        return _longest(_wait(value, headers) for value in resets)
+
+    return read
+
+
+_SOURCES = (
+    _milliseconds("retry-after-ms"),
+    _milliseconds("x-ms-retry-after-ms"),
+    _retry_after,
+    _body_field,
+    _retry_info,
+    _wording,
+    _buckets(r"x-ratelimit-remaining(.*)", r"x-ratelimit-reset\1"),
+    _buckets(r"anthropic-ratelimit-(.+)-remaining", r"anthropic-ratelimit-\1-reset"),
+)

@@ -1,0 +1,544 @@
+"""One model call: the sans-IO core that a driver asks what to send next.
+
+    call = Call(request, policy)
+    send = call.begin()
+    while send is not None:
+        send = call.receive(reply)
+    call.result
+
+The call never sleeps, sends, reads a clock or draws a random number: the driver passes the time and the jitter in.
+What comes back is turned into an event and facts (`fsm/observe.py`); the table decides (`fsm/table.py`); the transcript
+knows what the rung sends (`fsm/transcript.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import attrs
+from attrs import define, field
+
+from fsm.delivery import Delivery, correction
+from fsm.errors import ConfigurationError, IllegalEvent
+from fsm.events import Discard, Reasoning, Rung, Text
+from fsm.journal import Evidence, Journal, Setting, Step
+from fsm.ladder import COUNTER, FACT, Ladder, names_of
+from fsm.ledger import Ledger
+from fsm.machine import RowMachine, fire, machine_of
+from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_failure, observe_reply
+from fsm.plan import wait_of
+from fsm.policy import DEFAULT_POLICY, Limits, Policy
+from fsm.reply import NO_USAGE, Failure, Reply
+from fsm.request import Link, PlainLink, Request, Send, TurnContext
+from fsm.result import Result
+from fsm.table import Row
+from fsm.thinking import split_thinking
+from fsm.transcript import Composed, Transcript
+
+logger = logging.getLogger("rungwise")
+
+StreamEvent = Text | Reasoning | Discard | Rung
+Observer = Callable[[Step], None]
+
+
+def _no_jitter() -> float:
+    return 0.0
+
+
+@define(eq=False)
+class Call:
+    """Run one model call through the machine.
+
+    Arguments:
+        request: what the caller asks.
+        policy: how the call may recover, and its budget.
+        chain: the backends in order; the core needs their names and capabilities only.
+        turn: what the call cannot see of the turn around it.
+        jitter: returns a number from 0 to 1 for each wait; the default places none.
+        observer: is given each step as it happens; what it raises is logged and goes no further.
+        contents: whether the journal may hold texts and tool calls.
+        has_compactor: whether the driver can shorten messages that do not fit.
+        is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
+
+    Raises:
+        ConfigurationError: no backend of the chain is usable, or the budget names money and a backend has no prices.
+    """
+
+    request: Request
+    policy: Policy = DEFAULT_POLICY
+    chain: Sequence[Link] = field(factory=lambda: (PlainLink(),))
+    turn: TurnContext = field(factory=TurnContext)
+    jitter: Callable[[], float] = _no_jitter
+    observer: Observer | None = None
+    contents: bool = False
+    has_compactor: bool = False
+    is_streaming: bool = False
+
+    backend: int = field(default=0, init=False)
+    ladder: Ladder = field(init=False)
+    journal: Journal = field(init=False)
+    ledger: Ledger = field(init=False)
+    _result: Result | None = field(default=None, init=False)
+    _machine: RowMachine = field(init=False)
+    _transcript: Transcript = field(init=False)
+    _attempt: Attempt | None = field(default=None, init=False)
+    _delivery: Delivery | None = field(default=None, init=False)
+    _shown: str = field(default="", init=False)
+    _outbox: list[StreamEvent] = field(factory=list, init=False)
+    _origin: float | None = field(default=None, init=False)
+    _send: Send | None = field(default=None, init=False)
+    _alike: dict[str, int] | None = field(default=None, init=False)
+    _failures: dict[int, Failure] | None = field(default=None, init=False)
+    _last: Heard | None = field(default=None, init=False)
+    _draw: float | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.chain:
+            raise ConfigurationError("the chain is empty; give at least one backend")
+        if all(link.problem is not None for link in self.chain):
+            problems = "; ".join(f"{link.name}: {link.problem}" for link in self.chain)
+            raise ConfigurationError(f"no backend of the chain can be used ({problems})")
+        policy, table = self.policy, self.policy.table
+        if policy.budget.money is not None:
+            for link in self.chain:
+                if link.prices is None:
+                    raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
+        self._machine = machine_of(table)
+        request, chain = self.request, tuple(self.chain)
+        self.ladder = table.model(_limits(policy.limits, len(chain)), table.start)
+        self.ledger = Ledger(policy.budget)
+        self._transcript = Transcript(request.messages, policy.hints)
+        setting = Setting(policy, chain, request.max_tokens, request.input_tokens, self.has_compactor)
+        self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
+
+    # what a driver calls
+
+    @property
+    def link(self) -> Link:
+        """Return the current backend."""
+        return self.chain[self.backend]
+
+    @property
+    def result(self) -> Result:
+        """Return the end of the call.
+
+        Raises:
+            IllegalEvent: the call has not ended.
+        """
+        if self._result is None:
+            raise IllegalEvent(f"the call has not ended; it is in state {self.ladder.rung!r}")
+        return self._result
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the call has ended."""
+        return self._result is not None
+
+    def begin(self, now: float = 0.0) -> Send | None:
+        """Start the call and return the first thing to send; None if the budget allows nothing.
+
+        Arguments:
+            now: seconds on any clock that only goes forward.
+
+        Raises:
+            IllegalEvent: the call has begun already.
+        """
+        if self._origin is not None:
+            raise IllegalEvent("the call has begun already")
+        self._origin = now
+        while self.link.problem is not None:
+            self._skip(self.backend, self.link.problem)
+            self.backend += 1
+        return self._propose(0.0)
+
+    def sending(self, now: float | None = None) -> bool:
+        """Say that the wait is over and the request goes out now; False if it can no longer be afforded.
+
+        A driver that does not call this is taken to have sent at once.
+        """
+        self._pass_time(now)
+        send = self._send
+        if self._result is not None or send is None:
+            return False
+        lacking = self.ledger.lacking(self.ladder.attempts, 0.0, send.max_tokens)
+        if lacking is not None:
+            self._run_out(lacking)
+            return False
+        self._send = None
+        row = fire(self._machine, self.ladder, "sent")
+        self._record(row, None, cap=send.max_tokens)
+        return True
+
+    def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
+        """Take a piece of the reply in flight and return what the consumer may be shown.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+        """
+        if self._delivery is None:
+            self._ensure_sent()
+            attempt = self._attempt
+            assert attempt is not None
+            self._delivery = Delivery(attempt.composed, self._transcript.gathered, attempt.echoes)
+        return self._delivery.feed(delta)
+
+    def receive(self, reply: Reply | Failure, now: float | None = None) -> Send | None:
+        """Take what came back and return the next thing to send; None when the call has ended.
+
+        Arguments:
+            reply: a reply, or why there is none.
+            now: the time; left out, the wait took as long as it should and the attempt no time.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+        """
+        self._ensure_sent()
+        self._pass_time(now)
+        return self._advance(self._observe(reply))
+
+    def take(self, heard: Heard, now: float) -> Send | None:
+        """Take what was observed before, as a replay does, and return the next thing to send."""
+        self._ensure_sent()
+        self._pass_time(now)
+        if heard.part:
+            self._transcript.gather(heard.part, heard.new)
+        return self._advance(heard)
+
+    def compacted(self, messages: Sequence[Any]) -> Send:
+        """Take what the compactor made of the messages and return the send that was waiting for it.
+
+        Raises:
+            IllegalEvent: no send waits for a compaction.
+            ConfigurationError: these are no messages.
+        """
+        send = self._send
+        if send is None or not send.needs_compaction:
+            raise IllegalEvent("no send waits for a compaction")
+        self._transcript.messages = Request(messages).messages
+        attempt = self._compose()
+        send.messages, send.prefill, send.needs_compaction = attempt.composed.messages, attempt.composed.prefill, False
+        return send
+
+    def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
+        """End the call; what was delivered stays in the result. A call that has ended is left as it is.
+
+        Arguments:
+            partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
+        """
+        if self._result is None:
+            if self._origin is None:
+                self._origin = now or 0.0
+            self._pass_time(now)
+            self._send = None
+            delivered = self._delivered or (split_thinking(partial.text)[0] if partial is not None else "")
+            if delivered:
+                self._transcript.gather(delivered, delivered)
+                self._shown, self._delivery = self._shown + self._delivered, None
+            evidence = Evidence("cancelled", usage=partial.usage if partial is not None else NO_USAGE)
+            evidence.content = {"delivered": delivered} if self.contents else None
+            self.ledger.pay(evidence.usage, self.link.prices)
+            row = fire(self._machine, self.ladder, "cancelled")
+            self._record(row, evidence)
+            self._settle(row, "the caller ended the call")
+        return self.result
+
+    def drain(self) -> list[StreamEvent]:
+        """Return what a consumer of the stream must be given now, and forget it."""
+        events, self._outbox = self._outbox, []
+        return events
+
+    # what happens inside
+
+    @property
+    def _delivered(self) -> str:
+        return self._delivery.delivered if self._delivery is not None else ""
+
+    def _pass_time(self, now: float | None) -> None:
+        if self._origin is None:
+            raise IllegalEvent("the call has not begun")
+        if now is not None:
+            self.ledger.elapsed = max(self.ledger.elapsed, now - self._origin)
+
+    def _ensure_sent(self) -> None:
+        send = self._send
+        if send is not None:
+            self.ledger.elapsed += send.wait
+            self.sending()
+        if self._result is not None or self._attempt is None:
+            raise IllegalEvent(f"nothing is in flight in state {self.ladder.rung!r}")
+
+    def _observe(self, reply: Reply | Failure) -> Heard:
+        delivered = self._delivered
+        if isinstance(reply, Failure) and delivered.strip():
+            # Text that was handed out is a part of the answer: what follows is a cut, whatever class it has.
+            reply = Reply(delivered, interrupted=True, failure=reply)
+        attempt = self._attempt
+        assert attempt is not None
+        thinks_inline = False
+        if isinstance(reply, Failure):
+            heard = observe_failure(reply, self._transcript.repaired, self.backend)
+        else:
+            heard, thinks_inline = observe_reply(reply, attempt, self._transcript, self.request)
+        heard.delivered = delivered
+        if heard.part:
+            self._transcript.gather(heard.part, heard.new)
+        if heard.evidence.event not in self._machine.unguarded:
+            self._find_facts(heard, thinks_inline)
+        if self.contents:
+            heard.evidence.content = contents_of(heard, self.turn)
+        return heard
+
+    def _find_facts(self, heard: Heard, thinks_inline: bool) -> None:
+        evidence, previous = heard.evidence, self._last
+        if evidence.reason is not None:
+            alike = self._alike = self._alike or {}
+            alike[evidence.reason] = alike.get(evidence.reason, 0) + 1
+        facts = facts_of(
+            heard,
+            self._transcript,
+            self.policy,
+            self.turn,
+            thinks_inline=thinks_inline,
+            wait_fits=self._fits(evidence.asked_wait),
+            failures_alike=(self._alike or {}).get(evidence.reason or "", 0),
+            same_empty_again=self.policy.skip_identical_empties and _same_empty(heard, previous),
+            has_compactor=self.has_compactor,
+            has_next_backend=self._next_usable() is not None,
+        )
+        evidence.facts = tuple(name for name, held in facts.items() if held)
+
+    def _advance(self, heard: Heard) -> Send | None:
+        """Fire the event and go where the table leads."""
+        evidence = heard.evidence
+        self.ledger.pay(evidence.usage, self.link.prices)
+        self._last = heard
+        if heard.failure is not None:
+            self._failures = {**(self._failures or {}), self.backend: heard.failure}
+        ladder = self.ladder
+        if evidence.event not in self._machine.unguarded:
+            for name in names_of(type(ladder), FACT):
+                setattr(ladder, name, name in evidence.facts)
+        row = fire(self._machine, ladder, evidence.event)
+        self._attempt = None
+        if row.target in self.policy.table.outcomes:
+            self._record(row, evidence)
+            self._settle(row, _cause(row, evidence))
+            return None
+        wait = self._wait(heard)
+        self._record(row, evidence, wait=wait, draw=self._draw)
+        self._transcript.prepare(row.target, heard.learned)
+        if row.target == "fallback":
+            self._move_on()
+        if self.is_streaming:
+            self._correct(self._transcript.gathered)
+        self._delivery = None
+        return self._propose(wait)
+
+    def _fits(self, asked: float | None) -> bool:
+        return asked is None or (asked <= self.policy.waits.longest_asked and self.ledger.allows_wait(asked))
+
+    def _wait(self, heard: Heard) -> float:
+        asked = heard.evidence.asked_wait
+        self._draw = None
+        failure = heard.failure
+        if failure is None and heard.evidence.reason is not None:
+            failure = Failure("unknown", asked_wait=asked)
+        if self.ladder.rung in ("retry", "reask") and asked is None:
+            self._draw = min(1.0, max(0.0, self.jitter()))
+        return wait_of(self.policy.waits, self.ladder, heard.evidence.event, failure, self._draw or 0.0)
+
+    def _move_on(self) -> None:
+        """Take the next usable backend of the chain; what is passed over goes into the journal."""
+        following = self._next_usable()
+        assert following is not None
+        for index in range(self.backend + 1, following):
+            link = self.chain[index]
+            self._skip(index, link.problem or f"same as {self.link.name}")
+        self.backend = following
+        self._alike = None
+
+    def _next_usable(self) -> int | None:
+        here = self.link.identities
+        for index in range(self.backend + 1, len(self.chain)):
+            link = self.chain[index]
+            if link.problem is None and not (link.identities & here):
+                return index
+        return None
+
+    def _skip(self, index: int, why: str) -> None:
+        state = self.ladder.rung
+        self._record(Row("skipped", state, None, state), None, backend=self.chain[index].name, note=why)
+
+    # what goes out
+
+    def _compose(self) -> Attempt:
+        link, transcript = self.link, self._transcript
+        prefills = link.prefills and self.backend not in transcript.without_prefill
+        if transcript.gathered or transcript.seed or transcript.nudged_at is not None or _ends_on_assistant(transcript):
+            composed = transcript.compose(prefills)
+        else:
+            composed = Composed(transcript.messages)
+        cap = self.ledger.cap(self.policy, self.ladder, self.request, composed.messages, link.prices)
+        available = transcript.available_tokens
+        if available is not None:
+            cap = available if cap is None else min(cap, available)
+        self._attempt = Attempt(composed, cap, link.echoes)
+        return self._attempt
+
+    def _propose(self, wait: float) -> Send | None:
+        """Return what the rung sends, or None when the budget does not allow it."""
+        attempt, transcript = self._compose(), self._transcript
+        seconds = self.policy.budget.seconds
+        send = Send(
+            self.ladder.rung,
+            self.backend,
+            wait,
+            attempt.composed.messages,
+            attempt.cap,
+            self.request,
+            attempt.composed.prefill,
+            transcript.dropped,
+            transcript.lower_reasoning,
+            transcript.portable,
+            None if seconds is None else (self._origin or 0.0) + seconds,
+            self.ladder.rung == "compact",
+        )
+        lacking = self.ledger.lacking(self.ladder.attempts, wait, attempt.cap)
+        if lacking is not None:
+            self._run_out(lacking)
+            return None
+        self._send = send
+        return send
+
+    def _run_out(self, lacking: str) -> None:
+        self._send = self._attempt = None
+        row = fire(self._machine, self.ladder, "ran_out")
+        self._record(row, None, note=lacking)
+        self._settle(row, lacking)
+
+    # the end, and the record
+
+    def _settle(self, row: Row, cause: str | None) -> None:
+        text, parts, heard = self._transcript.gathered, self._transcript.parts, self._last
+        reply = heard.reply if heard is not None else None
+        if row.target == "salvaged":
+            text = self._salvaged(text)
+            parts = (*parts, text)
+        if self.is_streaming:
+            self._correct(text)
+        handed_out = reply is not None and row.event == "called_tools"
+        self.journal.outcome = row.target
+        failures = self._failures or {}
+        self._result = Result(
+            row.target,
+            text,
+            _final_text(text, reply, parts) if row.target == "done" else text,
+            reply.tool_calls if reply is not None and handed_out else (),
+            _all_reasoning(reply) if reply is not None else "",
+            parts,
+            self.ledger.usage,
+            self.ledger.cost if self.link.prices is not None else None,
+            self.ledger.elapsed,
+            self.ladder.attempts,
+            self.link.name,
+            cause,
+            tuple((self.chain[index].name, failures[index]) for index in sorted(failures)),
+            reply,
+            self.journal,
+        )
+
+    def _salvaged(self, gathered: str) -> str:
+        if self.ladder.kept == "delivered" and self._last is not None:
+            return gathered + self._last.delivered
+        return split_thinking(self.turn.prior_answer or "")[0]
+
+    def _correct(self, target: str) -> None:
+        self._outbox.extend(correction(self._shown + self._delivered, target))
+        self._shown = target
+
+    def _record(
+        self,
+        row: Row,
+        evidence: Evidence | None,
+        *,
+        wait: float = 0.0,
+        cap: int | None = None,
+        draw: float | None = None,
+        backend: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        ladder, journal = self.ladder, self.journal
+        spent = tuple([getattr(ladder, name) for name in journal.counters])
+        name = backend if backend is not None else self.link.name
+        journal.record(row, evidence, (self.ledger.elapsed, name, wait, cap, draw, spent, ladder.attempts, note))
+        if self.is_streaming:
+            self._outbox.append(Rung(journal.last))
+        if self.observer is not None:
+            try:
+                self.observer(journal.last)
+            except Exception as error:
+                logger.warning("the observer raised %s; the call goes on", type(error).__name__)
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s", journal.last)
+
+
+@lru_cache(maxsize=256)
+def _limits(limits: Limits, length: int) -> Limits:
+    """Bound the fallbacks by the chain."""
+    most = length - 1
+    return attrs.evolve(limits, fallbacks=most if limits.fallbacks is None else min(limits.fallbacks, most))
+
+
+def _ends_on_assistant(transcript: Transcript) -> bool:
+    return transcript.messages[-1].get("role") == "assistant"
+
+
+def _same_empty(heard: Heard, previous: Heard | None) -> bool:
+    """Tell whether two empty replies in a row are alike: same finish, no output tokens."""
+    if previous is None or heard.evidence.event != "came_empty" or previous.evidence.event != "came_empty":
+        return False
+    one, other = heard.evidence, previous.evidence
+    return one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
+
+
+def _all_reasoning(reply: Reply) -> str:
+    return reply.reasoning + split_thinking(reply.text)[1] if "<" in reply.text else reply.reasoning
+
+
+def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:
+    """Return the last text block; text that was stitched from several parts is one block unless the last was split."""
+    if reply is None or reply.final_text is None or (len(parts) > 1 and reply.final_text == reply.text):
+        return text
+    return split_thinking(reply.final_text)[0]
+
+
+def _cause(row: Row, evidence: Evidence) -> str | None:
+    """Say in a sentence why a call ended other than well."""
+    if row.target == "done":
+        return None
+    cause = _CAUSES.get(evidence.event, evidence.event)
+    if evidence.asked_wait is not None and "wait_fits" not in evidence.facts:
+        cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
+    if "repeats_itself" in evidence.facts:
+        cause += "; the text ran in circles"
+    return cause
+
+
+_CAUSES = {
+    "came_empty": "the reply was empty",
+    "only_reasoned": "the reply held reasoning but no answer",
+    "truncated": "the reply was cut at the output cap and no continuation is left",
+    "paused": "the provider paused the turn and no continuation is left",
+    "tools_truncated": "the tool calls were cut or could not be parsed",
+    "reasoning_truncated": "the output cap was used up by reasoning",
+    "interrupted": "the stream ended before its terminal event",
+    "malformed": "the reply had no usable shape or an unknown finish reason",
+    "refused": "the provider or the model refused",
+    "failed_transiently": "the provider failed",
+    "failed_permanently": "the provider rejected the request for good",
+    "rejected_fixably": "the provider rejected the request, and no repair is left",
+    "overflowed": "the conversation does not fit the model's context",
+}

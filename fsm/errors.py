@@ -1,0 +1,79 @@
+"""The errors, by whose fault they are.
+
+    RungwiseError
+      ConfigurationError (ValueError)   what you built is not of its form: a policy, a chain, a request, a script
+        TableError                      a table that cannot be proved
+      JournalMismatch                   a replay took another step than its journal
+      IllegalEvent                      an event that the machine does not take in this state: a driver's bug
+      CallError                         a call that did not succeed; carries the `Result`
+        Exhausted                       every rung was tried
+          EmptyResponse                 ... and nothing but empty replies came
+        Failed                          the provider failed, or could not be reached
+        Refused                         a content filter or the model itself refused
+        OverBudget                      the next attempt could not be afforded
+        Cancelled                       the caller ended the call
+
+No error text holds a key or the contents of a message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fsm.result import Result
+
+
+class RungwiseError(Exception):
+    """Be the base of every error that Rungwise raises."""
+
+
+class ConfigurationError(RungwiseError, ValueError):
+    """Say that a value is not of its form: what, where, and what would be right."""
+
+
+class TableError(ConfigurationError):
+    """Say that a table cannot be proved, with the row at fault or the path that shows it."""
+
+
+class JournalMismatch(RungwiseError):
+    """Say at which step a replay differs from its journal."""
+
+
+class IllegalEvent(RungwiseError):
+    """Say that an event does not belong to the current state; nothing has changed."""
+
+
+class CallError(RungwiseError):
+    """Be the base of the outcomes that raise; `result` holds everything that was gathered."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[type[CallError], tuple[str, Result]]:
+        return type(self), (str(self), self.result)
+
+
+class Exhausted(CallError):
+    """Say that every rung was tried in vain."""
+
+
+class EmptyResponse(Exhausted):
+    """Say that nothing but empty replies came."""
+
+
+class Failed(CallError):
+    """Say that the provider failed or could not be reached."""
+
+
+class Refused(CallError):
+    """Say that the provider or the model refused."""
+
+
+class OverBudget(CallError):
+    """Say that the next attempt could not be afforded."""
+
+
+class Cancelled(CallError):
+    """Say that the caller ended the call."""

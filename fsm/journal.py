@@ -1,0 +1,263 @@
+"""The journal: the append-only record of one call, which the trace, the replay and the pictures read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import orjson
+from attrs import define, field, frozen
+
+from fsm.errors import ConfigurationError
+from fsm.policy import Policy, from_mapping
+from fsm.reply import NO_USAGE, Usage
+from fsm.request import Link, PlainLink, Prices
+
+if TYPE_CHECKING:
+    from fsm.table import Row
+
+VERSION = 1
+
+
+@frozen(kw_only=True)
+class Step:
+    """Hold one step of a call.
+
+    Arguments:
+        number: counted from 1.
+        at: seconds since the call began, as the driver gave them.
+        event, source, guard, effect, target: the row that was taken; `skipped` marks a backend of the chain that was
+            passed over, which is no row.
+        backend: the name of the backend that the step is about.
+        wait: seconds to wait in the rung that was entered.
+        cap: the output cap that was sent, in tokens.
+        usage: what the reply cost.
+        stop_raw: the provider's own finish reason.
+        status, reason, code: the failure, as far as the provider told it.
+        asked_wait: seconds that the service asked us to wait.
+        draw: the random number that placed the jitter.
+        facts: the facts that held when the event was fired.
+        spent: what is spent of each counter after the step.
+        attempts: requests sent so far.
+        note: what is worth knowing besides, such as why a backend was skipped or which budget ran out.
+        content: texts and tool calls, only where the caller asked for them.
+    """
+
+    number: int
+    at: float
+    event: str
+    source: str
+    guard: str | None = None
+    effect: str | None = None
+    target: str
+    backend: str = ""
+    wait: float = 0.0
+    cap: int | None = None
+    usage: Usage = NO_USAGE
+    stop_raw: str | None = None
+    status: int | None = None
+    reason: str | None = None
+    code: str | None = None
+    asked_wait: float | None = None
+    draw: float | None = None
+    facts: tuple[str, ...] = ()
+    spent: Mapping[str, int] = field(factory=dict, hash=False)
+    attempts: int = 0
+    note: str | None = None
+    content: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        guard = f" [{self.guard}]" if self.guard else ""
+        told = [str(value) for value in (self.status, self.reason, self.stop_raw, self.note) if value is not None]
+        wait = f" after {self.wait:.1f} s" if self.wait else ""
+        return f"{self.event}{guard} -> {self.target}{wait} ({', '.join([self.backend, *told])})"
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the step as plain values, without what is empty."""
+        plain = {
+            attribute.name: getattr(self, attribute.name)
+            for attribute in attrs.fields(Step)
+            if attribute.default is attrs.NOTHING or getattr(self, attribute.name) != attribute.default
+        }
+        if "usage" in plain:
+            plain["usage"] = {key: value for key, value in attrs.asdict(self.usage).items() if value}
+        return plain
+
+
+@define(eq=False)
+class Evidence:
+    """Hold what one step was decided on; everything but the last line may stand in a journal."""
+
+    event: str
+    facts: tuple[str, ...] = ()
+    usage: Usage = NO_USAGE
+    stop_raw: str | None = None
+    status: int | None = None
+    reason: str | None = None
+    code: str | None = None
+    asked_wait: float | None = None
+    repair: str | None = None
+    content: dict[str, Any] | None = None
+
+
+@frozen
+class Setting:
+    """Hold what a call was given, without its messages.
+
+    Arguments:
+        policy, chain: as the call got them; after reading, the chain is of plain links.
+        max_tokens, input_tokens: as in `Request`.
+        has_compactor: whether the driver could shorten messages.
+    """
+
+    policy: Policy
+    chain: tuple[Link, ...]
+    max_tokens: int | None = None
+    input_tokens: int | None = None
+    has_compactor: bool = False
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the setting as plain values."""
+        names = [attribute.name for attribute in attrs.fields(PlainLink)]
+        return {
+            "table": self.policy.table.name,
+            "policy": self.policy.to_mapping(),
+            "chain": [{name: getattr(link, name) for name in names} for link in self.chain],
+            "max_tokens": self.max_tokens,
+            "input_tokens": self.input_tokens,
+            "has_compactor": self.has_compactor,
+        }
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
+        """Read a setting back."""
+        chain = []
+        for link in values["chain"]:
+            prices = Prices(**link["prices"]) if link["prices"] else None
+            identities = frozenset((kind, name) for kind, name in link["identities"])
+            chain.append(PlainLink(**{**link, "prices": prices, "identities": identities}))
+        policy = from_mapping(Policy, values["policy"])
+        return cls(policy, tuple(chain), values["max_tokens"], values["input_tokens"], values["has_compactor"])
+
+
+@define(eq=False)
+class Journal:
+    """Record one call.
+
+    Arguments:
+        setting: what a replay needs to know besides the steps.
+        counters: the names of the machine's counters.
+        contents: whether texts and tool calls are recorded.
+    """
+
+    setting: Setting
+    counters: tuple[str, ...]
+    contents: bool = False
+    outcome: str | None = None
+    _rows: list[Any] = field(factory=list, repr=False)
+
+    def record(self, row: Row | None, evidence: Evidence | None, details: tuple[Any, ...]) -> None:
+        """Append a step; it is put into words only when somebody reads it."""
+        self._rows.append((row, evidence, details))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Return every step so far."""
+        return tuple(self._step(number) for number in range(1, len(self._rows) + 1))
+
+    @property
+    def last(self) -> Step:
+        """Return the newest step."""
+        return self._step(len(self._rows))
+
+    def _step(self, number: int) -> Step:
+        recorded = self._rows[number - 1]
+        if isinstance(recorded, Step):
+            return recorded
+        row, evidence, (at, backend, wait, cap, draw, spent, attempts, note) = recorded
+        seen = evidence or Evidence(row.event)
+        step = Step(
+            number=number,
+            at=at,
+            event=row.event,
+            source=row.source,
+            guard=row.guard,
+            effect=row.effect,
+            target=row.target,
+            backend=backend,
+            wait=wait,
+            cap=cap,
+            usage=seen.usage,
+            stop_raw=seen.stop_raw,
+            status=seen.status,
+            reason=seen.reason,
+            code=seen.code,
+            asked_wait=seen.asked_wait,
+            draw=draw,
+            facts=seen.facts,
+            spent=dict(zip(self.counters, spent, strict=True)),
+            attempts=attempts,
+            note=note or seen.repair,
+            content=seen.content if self.contents else None,
+        )
+        self._rows[number - 1] = step
+        return step
+
+    def to_json(self) -> str:
+        """Write the journal as JSON."""
+        document = {
+            "version": VERSION,
+            "contents": self.contents,
+            **self.setting.to_mapping(),
+            "counters": self.counters,
+            "steps": [step.to_mapping() for step in self.steps],
+            "outcome": self.outcome,
+        }
+        return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=_plain).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Journal:
+        """Read a journal back.
+
+        Raises:
+            ConfigurationError: the text is no journal; the message says where.
+        """
+        try:
+            document = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise ConfigurationError(f"journal: no JSON ({error})") from None
+        if not isinstance(document, dict) or document.get("version") != VERSION:
+            raise ConfigurationError(f"journal: 'version' must be {VERSION}")
+        try:
+            setting = Setting.from_mapping(document)
+            journal = cls(setting, tuple(document["counters"]), bool(document["contents"]), document["outcome"])
+            journal._rows.extend(_steps(document["steps"]))
+        except KeyError as error:
+            raise ConfigurationError(f"journal: {error} is missing") from None
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"journal: {error}") from None
+        return journal
+
+
+def _steps(documents: Iterable[Mapping[str, Any]]) -> Iterable[Step]:
+    for number, document in enumerate(documents, start=1):
+        values = dict(document)
+        values["usage"] = Usage(**values.get("usage", {}))
+        values["facts"] = tuple(values.get("facts", ()))
+        if values.get("number") != number:
+            raise ConfigurationError(f"journal: step {number} is numbered {values.get('number')!r}")
+        try:
+            yield Step(**values)
+        except TypeError as error:
+            raise ConfigurationError(f"journal: step {number}: {error}") from None
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (frozenset, set)):
+        return sorted(value)
+    if attrs.has(type(value)):
+        return attrs.asdict(value)  # type: ignore[arg-type]
+    raise TypeError(f"a journal cannot hold a {type(value).__name__}")

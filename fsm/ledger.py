@@ -1,0 +1,93 @@
+"""The ledger of one call: what it has spent of its budget, and what the next attempt may spend."""
+
+from __future__ import annotations
+
+from attrs import define
+
+from fsm.ladder import Ladder
+from fsm.plan import cap_of
+from fsm.policy import Budget, Policy
+from fsm.reply import NO_USAGE, Usage
+from fsm.request import Message, Prices, Request
+from fsm.transcript import estimate_tokens
+
+TOKENS_PRICED = 1_000_000
+"""Prices are given for a million tokens."""
+
+LARGEST_PRICED_CAP = 10**12
+"""Output tokens that money may buy at most: keeps a price near zero from overflowing."""
+
+
+@define(eq=False)
+class Ledger:
+    """Count what a call spends; nothing here is ever given back.
+
+    Arguments:
+        budget: the ceilings.
+        usage: the tokens of every attempt so far.
+        cost: in the currency of the prices; None once a backend without prices was paid.
+        elapsed: seconds since the call began.
+    """
+
+    budget: Budget
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    elapsed: float = 0.0
+
+    def pay(self, usage: Usage, prices: Prices | None) -> None:
+        """Add what one attempt has used."""
+        if usage is NO_USAGE:
+            return
+        self.usage = usage if self.usage is NO_USAGE else self.usage + usage
+        if prices is None:
+            self.cost = None
+        elif self.cost is not None:
+            self.cost += price_of(usage, prices)
+
+    def allows_wait(self, seconds: float) -> bool:
+        """Tell whether the call would still have time after waiting."""
+        return self.budget.seconds is None or self.elapsed + seconds < self.budget.seconds
+
+    def cap(
+        self, policy: Policy, ladder: Ladder, request: Request, messages: tuple[Message, ...], prices: Prices | None
+    ) -> int | None:
+        """Return the output cap of the next attempt in tokens: below 1 if nothing is left, None for no cap at all."""
+        cap = cap_of(policy, ladder, request.max_tokens)
+        budget = self.budget
+        if budget.output_tokens is not None:
+            left = budget.output_tokens - self.usage.output_tokens
+            cap = left if cap is None else min(cap, left)
+        if budget.money is not None and prices is not None:
+            left = self._affordable(budget.money, request, messages, prices)
+            cap = left if cap is None else min(cap, left)
+        return cap
+
+    def _affordable(self, money: float, request: Request, messages: tuple[Message, ...], prices: Prices) -> int:
+        tokens = request.input_tokens or estimate_tokens(messages) + estimate_tokens(request.tools)
+        left = money - (self.cost or 0.0) - tokens * prices.input / TOKENS_PRICED
+        if left <= 0:
+            return 0
+        if not prices.output:
+            return LARGEST_PRICED_CAP
+        return int(min(left * TOKENS_PRICED / prices.output, LARGEST_PRICED_CAP))
+
+    def lacking(self, attempts: int, wait: float, cap: int | None) -> str | None:
+        """Name the part of the budget that does not allow the next attempt, if any."""
+        budget = self.budget
+        if attempts >= budget.attempts:
+            return f"all {budget.attempts} attempts of the budget are used"
+        if not self.allows_wait(wait):
+            return f"the next attempt would begin after the {budget.seconds:g} s of the budget"
+        if cap is not None and cap < 1:
+            tokens_left = budget.output_tokens is None or self.usage.output_tokens < budget.output_tokens
+            return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
+        return None
+
+
+def price_of(usage: Usage, prices: Prices) -> float:
+    """Return what an attempt costs, in the currency of the prices."""
+    plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
+    read = prices.input if prices.cache_read is None else prices.cache_read
+    created = prices.input if prices.cache_creation is None else prices.cache_creation
+    total = plain * prices.input + usage.cache_read_tokens * read + usage.cache_creation_tokens * created
+    return (total + usage.output_tokens * prices.output) / TOKENS_PRICED

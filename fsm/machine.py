@@ -1,0 +1,77 @@
+"""The shared `transitions` machine of a table, and the one way to fire an event on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transitions import Machine, MachineError
+from transitions.core import Transition
+
+from fsm.errors import IllegalEvent
+from fsm.ladder import Ladder
+from fsm.table import Row, Table
+
+
+class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
+    """Be a transition that leaves its row on the model, so that the journal can say which guard decided."""
+
+    def __init__(self, *args: Any, row: Row, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.row = row
+
+    def execute(self, event_data: Any) -> bool:
+        """Try this row; mark it on the model if it was taken."""
+        moved: bool = super().execute(event_data)
+        if moved:
+            event_data.model.row = self.row
+        return moved
+
+
+class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
+    """Be a machine without a model of its own: every call is passed to `trigger`."""
+
+    transition_cls = RowTransition
+    unguarded: frozenset[str] = frozenset()  # the events that no guard decides, so that no fact need be found for them
+
+
+def build_machine(table: Table) -> RowMachine:
+    """Build the machine of a table; it serves any number of calls, in any number of threads."""
+    machine = RowMachine(
+        model=None,
+        states=[{"name": name, "final": name in table.outcomes} for name in table.states],
+        initial=table.start,
+        auto_transitions=False,
+        queued=False,
+        send_event=False,
+        model_attribute="rung",
+    )
+    for row in table.rows:
+        machine.add_transition(row.event, row.source, row.target, conditions=row.guard, before=row.effect, row=row)
+    guarded = {row.event for row in table.rows if row.guard is not None}
+    machine.unguarded = frozenset(table.events) - guarded
+    return machine
+
+
+def machine_of(table: Table) -> RowMachine:
+    """Return the table's one machine, built on first use."""
+    machine: RowMachine | None = table._machine
+    if machine is None:
+        machine = build_machine(table)
+        object.__setattr__(table, "_machine", machine)
+    return machine
+
+
+def fire(machine: RowMachine, ladder: Ladder, event: str) -> Row:
+    """Fire an event on a ladder and return the row that was taken.
+
+    Raises:
+        IllegalEvent: the state does not take the event, or no guard held; the ladder is as it was.
+    """
+    handler = machine.events.get(event)
+    try:
+        moved = handler is not None and handler.trigger(ladder)
+    except MachineError:
+        moved = False
+    if not moved or ladder.row is None:
+        raise IllegalEvent(f"event {event!r} does not belong to state {ladder.rung!r}")
+    return ladder.row

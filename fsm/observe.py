@@ -1,0 +1,159 @@
+"""Turn what came back into the evidence that the table decides on: an event and the facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+
+from fsm.delivery import without_seed
+from fsm.failures import event_of_failure
+from fsm.journal import Evidence
+from fsm.judge import judge
+from fsm.policy import Policy
+from fsm.repetition import is_repetitive
+from fsm.reply import Failure, Reply
+from fsm.request import Request, TurnContext
+from fsm.stitching import stitch
+from fsm.thinking import split_thinking
+from fsm.transcript import Composed, Learned, Transcript
+
+KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
+"""The events whose reply is a part of the answer. The text of any other is discarded."""
+
+CUT = frozenset({"truncated", "paused", "interrupted"})
+"""The events after which text may be gone on from."""
+
+
+@define(eq=False)
+class Attempt:
+    """Hold what was sent in one attempt, and what of its answer has been handed out.
+
+    Arguments:
+        composed: the messages as they went out.
+        cap: the output cap that went out, in tokens.
+        echoes: whether the backend repeats a continued turn.
+    """
+
+    composed: Composed
+    cap: int | None
+    echoes: bool = False
+
+
+@define(eq=False)
+class Heard:
+    """Hold one observed reply or failure, texts and all; its `evidence` is the part that a journal may keep."""
+
+    evidence: Evidence
+    part: str = ""  # the visible text that is kept, as it came
+    new: str = ""  # what of it had not been said
+    learned: Learned = field(factory=Learned)
+    reply: Reply | None = None
+    failure: Failure | None = None
+    delivered: str = ""  # what this attempt handed to the consumer
+
+
+def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, request: Request) -> tuple[Heard, bool]:
+    """Judge a reply and work out what of its text is new; also tell whether it reasoned inline."""
+    visible, inline = split_thinking(reply.text) if "<" in reply.text else (reply.text, "")
+    composed = attempt.composed
+    if composed.seed:
+        visible = without_seed(visible, composed.seed)
+    reasoning = reply.reasoning + inline if inline else reply.reasoning
+    event = judge(reply, visible, reasoning, attempt.cap, request.tools)
+    heard = Heard(Evidence(event, usage=reply.usage, stop_raw=reply.stop_raw), reply=reply)
+    if reply.failure is not None:
+        heard.failure = reply.failure
+        _note_failure(heard.evidence, reply.failure)
+    if visible and event in KEEPS_TEXT:
+        heard.part = visible
+        gathered = transcript.gathered
+        echoes = attempt.echoes and composed.prefill
+        heard.new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
+    if event not in _PLAIN:
+        thinks_inline = bool(inline.strip())
+        heard.learned = Learned(
+            reasoning=reasoning,
+            thinks_inline=thinks_inline,
+            is_paused=event == "paused",
+            reasoned_to_the_cap=event == "reasoning_truncated",
+        )
+        return heard, thinks_inline
+    return heard, False
+
+
+_PLAIN = frozenset({"answered", "called_tools"})
+
+
+def observe_failure(failure: Failure, repaired: frozenset[str], backend: int) -> Heard:
+    """Classify a failure and name the repair that it allows, if any."""
+    repair = repair_of(failure)
+    evidence = Evidence(event_of_failure(failure), repair=repair if repair and repair not in repaired else None)
+    _note_failure(evidence, failure)
+    return Heard(evidence, failure=failure, learned=Learned(backend=backend, repair=evidence.repair))
+
+
+def _note_failure(evidence: Evidence, failure: Failure) -> None:
+    evidence.status, evidence.reason, evidence.code = failure.status, failure.reason, failure.code
+    evidence.asked_wait = failure.asked_wait
+
+
+def repair_of(failure: Failure) -> str | None:
+    """Name the one thing to repair, with its detail after a colon; each name is repaired at most once."""
+    if failure.reason == "output_cap" and failure.available_tokens is not None:
+        return f"output_cap:{failure.available_tokens}"
+    if failure.reason == "parameter_unsupported" and failure.parameter:
+        return f"parameter_unsupported:{failure.parameter}"
+    if failure.reason in ("prefill_unsupported", "reasoning_signature"):
+        return failure.reason
+    return None
+
+
+def facts_of(
+    heard: Heard,
+    transcript: Transcript,
+    policy: Policy,
+    turn: TurnContext,
+    *,
+    thinks_inline: bool,
+    wait_fits: bool,
+    failures_alike: int,
+    same_empty_again: bool,
+    has_compactor: bool,
+    has_next_backend: bool,
+) -> dict[str, bool]:
+    """Work out every fact of the ladder; the text of `heard` is already gathered."""
+    gathered, event = transcript.gathered, heard.evidence.event
+    has_text = bool(gathered.strip())
+    prior = turn.prior_answer if turn.only_housekeeping else None
+    switch_after = policy.switch_after.get(heard.evidence.reason or "")
+    return {
+        "has_delivered": event in ("came_empty", "only_reasoned") and bool(heard.delivered.strip()),
+        "has_prior_answer": bool(prior and split_thinking(prior)[0].strip()) and not has_text,
+        "has_text": has_text,
+        "added_text": bool(heard.new.strip()),
+        "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
+        "thinks_inline": thinks_inline,
+        "repeats_itself": event in CUT and is_repetitive(gathered),
+        "same_empty_again": same_empty_again,
+        "wait_fits": wait_fits,
+        "switch_asked": switch_after is not None and failures_alike >= switch_after,
+        "repair_known": heard.evidence.repair is not None,
+        "has_compactor": has_compactor,
+        "has_next_backend": has_next_backend,
+    }
+
+
+def contents_of(heard: Heard, turn: TurnContext) -> dict[str, Any]:
+    """Return the texts and tool calls of a step, for a journal that may hold them."""
+    reply = heard.reply
+    content: dict[str, Any] = {"part": heard.part, "new": heard.new, "delivered": heard.delivered}
+    if reply is not None:
+        content["reasoning"] = heard.learned.reasoning or reply.reasoning
+        content["final_text"] = reply.final_text
+        content["tool_calls"] = [[call.id, call.name, call.arguments] for call in reply.tool_calls]
+    if "has_prior_answer" in heard.evidence.facts:
+        content["prior_answer"] = turn.prior_answer
+    if heard.failure is not None:
+        content["message"] = heard.failure.message
+    return content

@@ -1,0 +1,63 @@
+"""How long a rung waits and which output cap it sends: the numbers behind the rungs, for the call and the checker."""
+
+from __future__ import annotations
+
+from fsm.ladder import Ladder
+from fsm.policy import Policy, Waits
+from fsm.reply import Failure
+from fsm.waits import backoff, longest_backoff
+
+
+def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[float, float]:
+    """Return base and cap, in seconds, of the waits before a retry after `event`."""
+    if event == "malformed":
+        return waits.reask_base, waits.reask_cap
+    if failure is not None and failure.reason == "overloaded":
+        return waits.retry_base, waits.overload_cap
+    return waits.retry_base, waits.retry_cap
+
+
+def wait_of(waits: Waits, ladder: Ladder, event: str, failure: Failure | None, draw: float) -> float:
+    """Return the seconds to wait in the ladder's rung.
+
+    Arguments:
+        event: what led to the rung.
+        failure: what failed; a wait that the service asked for is kept as it is.
+        draw: a number from 0 to 1 that places the jitter.
+    """
+    if ladder.rung == "retry":
+        if failure is not None and failure.asked_wait is not None:
+            return failure.asked_wait
+        base, cap = retry_series(waits, event, failure)
+        return backoff(ladder.retries, base, cap, waits.jitter, draw)
+    if ladder.rung == "reask":
+        return backoff(ladder.reasks, waits.reask_base, waits.reask_cap, waits.jitter, draw)
+    return 0.0
+
+
+def longest_wait(waits: Waits, ladder: Ladder) -> float:
+    """Return the most seconds that the ladder's rung can wait, whatever led to it."""
+    if ladder.rung == "retry":
+        pairs = {
+            (waits.reask_base, waits.reask_cap),
+            (waits.retry_base, waits.overload_cap),
+            (waits.retry_base, waits.retry_cap),
+        }
+        own = max(longest_backoff(ladder.retries, base, cap, waits.jitter) for base, cap in pairs)
+        return max(own, waits.longest_asked)
+    if ladder.rung == "reask":
+        return longest_backoff(ladder.reasks, waits.reask_base, waits.reask_cap, waits.jitter)
+    return 0.0
+
+
+def cap_of(policy: Policy, ladder: Ladder, asked: int | None) -> int | None:
+    """Return the output cap in tokens before any budget or provider lowers it; None sends none.
+
+    Every continuation and every enlargement raises it by the base once more, up to the policy's largest cap, and never
+    below what the caller asked for.
+    """
+    raises = ladder.continuations + ladder.enlargements
+    if raises == 0:
+        return asked
+    base = asked if asked is not None else policy.base_cap
+    return max(min(base * (raises + 1), policy.largest_cap), asked or 0)

@@ -1,0 +1,261 @@
+"""What a call may do and spend: `Policy` and its parts, validated when built, loadable from TOML."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args
+
+import attrs
+from attrs import field, frozen
+
+from fsm.errors import ConfigurationError
+from fsm.reply import Reason
+from fsm.table import CALL, Table
+
+LARGEST_LIMIT = 1_000
+"""No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
+
+Attribute = attrs.Attribute  # the parameter of every validator below
+T = TypeVar("T")
+
+
+def _where(instance: object, attribute: Attribute[Any]) -> str:
+    return f"{type(instance).__name__}.{attribute.name}"
+
+
+def _whole(lowest: int, highest: int) -> Any:
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+            where = _where(instance, attribute)
+            raise ConfigurationError(f"{where} must be a whole number from {lowest} to {highest}, not {value!r}")
+
+    return check
+
+
+def _seconds(*, above_zero: bool) -> Any:
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or value < 0 or (above_zero and value == 0):  # type: ignore[operator]
+            least = "above 0" if above_zero else "of 0 or more"
+            raise ConfigurationError(f"{_where(instance, attribute)} must be a finite number {least}, not {value!r}")
+
+    return check
+
+
+def _text(instance: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{_where(instance, attribute)} must be a text that is not blank")
+
+
+def _instance(kind: type) -> Any:
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if not isinstance(value, kind):
+            where = _where(instance, attribute)
+            raise ConfigurationError(f"{where} must be a {kind.__name__}, not {type(value).__name__}")
+
+    return check
+
+
+def _flag(instance: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{_where(instance, attribute)} must be true or false, not {value!r}")
+
+
+def _optional(check: Any) -> Any:
+    return attrs.validators.optional(check)
+
+
+_LIMIT = _whole(0, LARGEST_LIMIT)
+
+
+@frozen(kw_only=True)
+class Limits:
+    """Say how often each rung may be taken. `fallbacks` of None means as many as the chain has."""
+
+    retries: int = field(default=3, validator=_LIMIT)
+    reasks: int = field(default=3, validator=_LIMIT)
+    nudges: int = field(default=1, validator=_LIMIT)
+    prefills: int = field(default=2, validator=_LIMIT)
+    enlargements: int = field(default=3, validator=_LIMIT)
+    repairs: int = field(default=3, validator=_LIMIT)
+    compactions: int = field(default=3, validator=_LIMIT)
+    continuations: int = field(default=3, validator=_LIMIT)
+    fallbacks: Any = field(default=None, validator=_optional(_LIMIT))
+
+
+@frozen(kw_only=True)
+class Budget:
+    """Say what the whole call may spend; nothing ever gives any of it back.
+
+    Arguments:
+        attempts: requests.
+        seconds: from the beginning of the call to its end, waits included; None sets no limit.
+        output_tokens: output tokens of all attempts together; None sets no limit.
+        money: in the currency of the backends' prices; None sets no limit, anything else needs prices.
+    """
+
+    attempts: int = field(default=24, validator=_whole(1, LARGEST_LIMIT))
+    seconds: float | None = field(default=None, validator=_optional(_seconds(above_zero=True)))
+    output_tokens: int | None = field(default=None, validator=_optional(_whole(1, 10**12)))
+    money: float | None = field(default=None, validator=_optional(_seconds(above_zero=True)))
+
+
+@frozen(kw_only=True)
+class Waits:
+    """Say how long the rungs wait, in seconds.
+
+    The n-th wait is min(base * 2**(n - 1), cap), plus a uniform jitter of up to `jitter` times that. A wait that the
+    service asks for is kept in full up to `longest_asked`; a longer one leaves the backend.
+    """
+
+    retry_base: float = field(default=2.0, validator=_seconds(above_zero=False))
+    retry_cap: float = field(default=60.0, validator=_seconds(above_zero=False))
+    overload_cap: float = field(default=60.0, validator=_seconds(above_zero=False))
+    reask_base: float = field(default=5.0, validator=_seconds(above_zero=False))
+    reask_cap: float = field(default=120.0, validator=_seconds(above_zero=False))
+    jitter: float = field(default=0.5, validator=_seconds(above_zero=False))
+    longest_asked: float = field(default=120.0, validator=_seconds(above_zero=False))
+
+
+@frozen(kw_only=True)
+class Timeouts:
+    """Limit one attempt, in seconds: to connect, to the first byte, between bytes, and in total (None: no limit)."""
+
+    connect: float = field(default=10.0, validator=_seconds(above_zero=True))
+    first_byte: float = field(default=120.0, validator=_seconds(above_zero=True))
+    idle: float = field(default=60.0, validator=_seconds(above_zero=True))
+    total: float | None = field(default=600.0, validator=_optional(_seconds(above_zero=True)))
+
+
+def _quotes_reasoning(instance: object, attribute: Attribute[Any], value: object) -> None:
+    _text(instance, attribute, value)
+    if "{reasoning}" not in str(value):
+        raise ConfigurationError(f"{_where(instance, attribute)} must hold '{{reasoning}}' where the reasoning goes")
+
+
+@frozen(kw_only=True)
+class Hints:
+    """Word what the rungs add to the conversation."""
+
+    placeholder: str = field(default="(no answer was given)", validator=_text)
+    nudge: str = field(
+        default="That reply had no content. Read the tool results above and carry on from them.", validator=_text
+    )
+    continuation: str = field(
+        default="The length limit cut you off. Pick up at the very next character, with no preamble and no repeats.",
+        validator=_text,
+    )
+    seed: str = field(
+        default="You thought this through but never answered:\n\n{reasoning}\n\nState the answer now.",
+        validator=_quotes_reasoning,
+    )
+
+
+def _switch_after(value: Any) -> Mapping[str, int]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError("Policy.switch_after must map a reason to a number of failures")
+    for reason, count in value.items():
+        if reason not in get_args(Reason):
+            raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', str(reason), get_args(Reason))}")
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ConfigurationError(f"Policy.switch_after.{reason} must be a whole number of 1 or more, not {count!r}")
+    return MappingProxyType(dict(value))
+
+
+@frozen(kw_only=True)
+class Policy:
+    """Say everything about how a call recovers and what it may spend.
+
+    Arguments:
+        limits, budget, waits, timeouts, hints: see their classes.
+        switch_after: for a reason of failure, the number of such failures after which the backend is left even though
+            retries remain.
+        base_cap: output tokens that the raised caps start from where the caller gave no cap.
+        largest_cap: output tokens that no raised cap exceeds (the caller's own cap is never lowered to it).
+        nudge_window: how many messages from the end are looked at for a tool result.
+        skip_identical_empties: treat two identical empty replies as final for this backend.
+        table: the machine; derive your own with `fsm.CALL.without(...)` and its like.
+
+    Raises:
+        ConfigurationError: a field is not of its form; the message names it and says what would be right.
+        TableError: the table cannot be proved.
+    """
+
+    limits: Limits = field(factory=Limits, validator=_instance(Limits))
+    budget: Budget = field(factory=Budget, validator=_instance(Budget))
+    waits: Waits = field(factory=Waits, validator=_instance(Waits))
+    timeouts: Timeouts = field(factory=Timeouts, validator=_instance(Timeouts))
+    hints: Hints = field(factory=Hints, validator=_instance(Hints))
+    switch_after: Mapping[str, int] = field(
+        factory=lambda: {"overloaded": 2, "timeout": 2}, converter=_switch_after, hash=False
+    )
+    base_cap: int = field(default=4096, validator=_whole(1, 10**9))
+    largest_cap: int = field(default=32_768, validator=_whole(1, 10**9))
+    nudge_window: int = field(default=5, validator=_whole(0, LARGEST_LIMIT))
+    skip_identical_empties: bool = field(default=False, validator=_flag)
+    table: Table = field(default=CALL, validator=_instance(Table), repr=False)
+
+    @classmethod
+    def from_toml(cls, text: str, *, source: str = "policy") -> Policy:
+        """Read a policy from TOML; every key is optional and named as the field.
+
+        Raises:
+            ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
+        """
+        try:
+            return from_mapping(cls, tomllib.loads(text))
+        except (tomllib.TOMLDecodeError, ConfigurationError) as error:
+            raise ConfigurationError(f"{source}: {error}") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """Read a policy from a TOML file.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or `from_toml` refuses it.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+        return cls.from_toml(text, source=str(path))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the policy as plain values, without its table."""
+        plain = attrs.asdict(self, filter=attrs.filters.exclude("table"))
+        return {**plain, "switch_after": dict(self.switch_after)}
+
+
+def _unknown(what: str, name: str, known: Any) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+    return f"unknown {what} {name!r}; {hint}"
+
+
+_PARTS = {"limits": Limits, "budget": Budget, "waits": Waits, "timeouts": Timeouts, "hints": Hints}
+
+
+def from_mapping(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Build a policy or one of its parts from plain values.
+
+    Raises:
+        ConfigurationError: a key is unknown, or a value is not of its form.
+    """
+    known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]  # type: ignore[arg-type]
+    built: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, known)}")
+        part = _PARTS.get(name) if kind is Policy else None
+        if part is not None and not isinstance(value, Mapping):
+            raise ConfigurationError(f"{kind.__name__}.{name} must be a table of keys, as in [{name}]")
+        built[name] = from_mapping(part, value) if part is not None else value
+    return kind(**built)
+
+
+DEFAULT_POLICY = Policy()

@@ -1,0 +1,170 @@
+"""What came back: a `Reply` or a `Failure`, in one shape for every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
+"""Why a reply ended, normalised. `unknown` is a word that no table lists; no word at all is `None`, never invented."""
+
+Reason = Literal[
+    "auth",
+    "billing",
+    "rate_limit",
+    "overloaded",
+    "server_error",
+    "timeout",
+    "connection",
+    "certificate",
+    "context_overflow",
+    "payload_too_large",
+    "output_cap",
+    "prefill_unsupported",
+    "parameter_unsupported",
+    "reasoning_signature",
+    "model_not_found",
+    "content_policy",
+    "format",
+    "malformed",
+    "unknown",
+]
+"""Why a request failed: the failure taxonomy."""
+
+
+@frozen
+class Usage:
+    """Count the tokens of one attempt, or of several added up.
+
+    `input_tokens` includes the cached ones; `output_tokens` includes the reasoning. `estimated` marks counts that no
+    provider reported: an aborted stream is counted from the text that had arrived.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def total_tokens(self) -> int:
+        """Add input and output tokens."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_creation_tokens + other.cache_creation_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.estimated or other.estimated,
+        )
+
+
+NO_USAGE = Usage()
+
+
+@frozen
+class ToolCall:
+    """Hold one tool call; `arguments` is the JSON text exactly as the provider sent it."""
+
+    id: str
+    name: str
+    arguments: str = field(repr=False)
+
+
+@frozen
+class Failure:
+    """Say why a request brought no reply.
+
+    Arguments:
+        reason: the class of the failure.
+        status: the HTTP status, or None where there was none.
+        code: the provider's structured error code, verbatim.
+        message: the provider's message, verbatim; kept out of `repr` because providers quote prompts and keys.
+        asked_wait: seconds that the service asked us to wait, already validated (finite and above 0).
+        should_retry: the service's own word (`x-should-retry`), or None.
+        parameter: the request parameter that the provider named, for `parameter_unsupported`.
+        available_tokens: output tokens that the provider said are available, for `output_cap`.
+        exception: what was raised, if anything was.
+    """
+
+    reason: Reason
+    status: int | None = None
+    code: str | None = None
+    message: str = field(default="", repr=False)
+    asked_wait: float | None = None
+    should_retry: bool | None = None
+    parameter: str | None = None
+    available_tokens: int | None = None
+    exception: BaseException | None = field(default=None, repr=False, eq=False)
+
+
+@frozen
+class Reply:
+    """Hold one reply of a provider, normalised.
+
+    Arguments:
+        text: the visible content with every text block joined, inline think tags still in it.
+        final_text: the last text block after the last tool call; None where blocks are not told apart.
+        tool_calls: the tool calls, complete or not; `judge` decides.
+        usage: what the provider reported for this attempt.
+        model: the model id that the provider reported.
+        interrupted: whether the stream ended before its terminal event.
+        halted: whether the caller's own outer budget stopped the stream.
+        reasoning: reasoning from structured fields (inline reasoning stays in `text`).
+        stop_reason: the normalised stop reason, None where the provider gave none.
+        stop_raw: the provider's own word for it, verbatim.
+        refusal: the provider's refusal text, if it sent one.
+        failure: what cut the stream, where a cause is known.
+        raw: the provider's decoded body; for diagnosis only, nothing decides by it.
+    """
+
+    text: str = field(default="", repr=False)
+    final_text: str | None = field(default=None, repr=False)
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = NO_USAGE
+    model: str | None = None
+    interrupted: bool = False
+    halted: bool = False
+    reasoning: str = field(default="", repr=False)
+    stop_reason: StopReason | None = None
+    stop_raw: str | None = None
+    refusal: str | None = field(default=None, repr=False)
+    failure: Failure | None = None
+    raw: Any = field(default=None, repr=False, eq=False)
+
+    @property
+    def final_text_block(self) -> str:
+        """Return the last text block alone, or all the text where blocks are not told apart."""
+        return self.text if self.final_text is None else self.final_text
+
+    @property
+    def has_tool_calls(self) -> bool:
+        """Tell whether there is any tool call."""
+        return bool(self.tool_calls)
+
+    @property
+    def is_text_only(self) -> bool:
+        """Tell whether there is text and no tool call."""
+        return bool(self.text) and not self.tool_calls
+
+    @property
+    def total_tokens(self) -> int:
+        """Add input and output tokens."""
+        return self.usage.total_tokens
+
+    @property
+    def usage_mapping(self) -> Mapping[str, int]:
+        """Return the usage as a plain mapping, for logs and metrics."""
+        usage = self.usage
+        return {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_input_tokens": usage.cache_read_tokens,
+            "cache_creation_input_tokens": usage.cache_creation_tokens,
+        }

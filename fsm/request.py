@@ -1,0 +1,191 @@
+"""What is asked: the caller's `Request`, and the `Send` that each rung makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from attrs import Factory, define, field, frozen, validators
+
+from fsm.errors import ConfigurationError
+
+Message = Mapping[str, Any]
+"""One message in the neutral form: that of chat completions (`role`, `content`, `tool_calls`, `tool_call_id`)."""
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
+    if isinstance(value, str):
+        return ({"role": "user", "content": value},)
+    if isinstance(value, Mapping):
+        raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
+    messages = tuple(value)
+    for index, message in enumerate(messages):
+        if not isinstance(message, Mapping):
+            raise ConfigurationError(
+                f"messages[{index}] must be a mapping with 'role' and 'content', not {type(message).__name__}"
+            )
+        if message.get("role") not in ROLES:
+            raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
+    if not messages:
+        raise ConfigurationError("messages is empty; give at least one message")
+    return messages
+
+
+def _read_only(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return MappingProxyType(dict(value or {}))
+
+
+def _positive(instance: object, attribute: Any, value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ConfigurationError(f"Request.{attribute.name} must be a whole number of tokens above 0, or None")
+
+
+@frozen
+class Request:
+    """Hold what the caller asks, before any rung has touched it.
+
+    Arguments:
+        messages: a prompt, or the messages in the form of chat completions; never changed.
+        tools: tool definitions, passed on as they are.
+        max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it.
+        parameters: anything else for the request body (`temperature`, ...).
+        headers: anything else for the HTTP headers.
+        input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
+
+    Raises:
+        ConfigurationError: a message, a tool or the cap is not of its form.
+    """
+
+    messages: tuple[Message, ...] = field(converter=_messages, repr=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=tuple, repr=False)
+    max_tokens: int | None = field(default=None, validator=_positive)
+    parameters: Mapping[str, Any] = field(default=None, converter=_read_only, repr=False)
+    headers: Mapping[str, str] = field(default=None, converter=_read_only, repr=False)
+    input_tokens: int | None = field(default=None, validator=_positive)
+
+
+@frozen
+class TurnContext:
+    """Tell a call what it cannot see: the turn that it is part of.
+
+    Arguments:
+        prior_answer: the text that the previous assistant message gave beside its tool calls.
+        only_housekeeping: whether all of those tool calls were housekeeping (notes, to-do lists, titles), so that the
+            prior answer may stand for an empty reply.
+    """
+
+    prior_answer: str | None = field(default=None, repr=False)
+    only_housekeeping: bool = False
+
+
+def _price(instance: object, attribute: Any, value: Any) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < 0:
+        raise ConfigurationError(f"Prices.{attribute.name} must be a finite number of 0 or more, not {value!r}")
+
+
+@frozen
+class Prices:
+    """Price a backend's tokens, in one currency, for a million tokens each.
+
+    A cache price of None means the input price.
+    """
+
+    input: float = field(validator=_price)
+    output: float = field(validator=_price)
+    cache_read: float | None = field(default=None, validator=validators.optional(_price))
+    cache_creation: float | None = field(default=None, validator=validators.optional(_price))
+
+
+class Link(Protocol):
+    """What the core needs to know of one backend of the chain; `adapters` provides the rest.
+
+    `identity` is equal for duplicates (same provider and model, or same base URL and model); `problem` says why the
+    backend cannot be used, or is None; `prefills` and `echoes` are its capabilities.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name the backend in journals and errors; never holds a key."""
+        ...
+
+    @property
+    def identities(self) -> frozenset[tuple[str, str]]:
+        """Return what it has in common with a duplicate."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Say why this backend cannot be used at all, or None."""
+        ...
+
+    @property
+    def prefills(self) -> bool:
+        """Tell whether a trailing assistant turn is continued."""
+        ...
+
+    @property
+    def echoes(self) -> bool:
+        """Tell whether a continued assistant turn is repeated at the start of the answer."""
+        ...
+
+    @property
+    def prices(self) -> Prices | None:
+        """Return the backend's prices, where known."""
+        ...
+
+
+def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
+    return frozenset({("name", link.name)})
+
+
+@frozen
+class PlainLink:
+    """Be a backend for a core that runs without adapters: in tests, in replays, around a transport of your own.
+
+    Two plain links of one name are duplicates unless they are given `identities`.
+    """
+
+    name: str = "backend"
+    prefills: bool = False
+    echoes: bool = False
+    problem: str | None = None
+    prices: Prices | None = None
+    identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
+
+
+@define(eq=False)
+class Send:
+    """Tell the driver what to send next.
+
+    Arguments:
+        rung: the state of the machine.
+        backend: index into the chain.
+        wait: seconds to wait before sending.
+        messages: the messages of this attempt.
+        max_tokens: the output cap that must reach the wire; None sends none.
+        prefill: whether the last message is an assistant turn to be continued in the backend's own encoding.
+        dropped: parameters to leave out because the provider rejected them.
+        lower_reasoning: whether to ask for less reasoning, or none.
+        portable: whether to leave out signatures and encrypted reasoning of other providers.
+        deadline: when the whole call must have ended, on the driver's clock, or None.
+        needs_compaction: whether the caller's compactor must run on the messages first.
+        request: what the caller asked.
+    """
+
+    rung: str
+    backend: int
+    wait: float
+    messages: tuple[Message, ...]
+    max_tokens: int | None
+    request: Request
+    prefill: bool = False
+    dropped: frozenset[str] = frozenset()
+    lower_reasoning: bool = False
+    portable: bool = False
+    deadline: float | None = None
+    needs_compaction: bool = False

@@ -1,0 +1,201 @@
+"""What each rung sends: the caller's messages, and what the rungs have added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field, frozen
+
+from fsm.policy import Hints
+from fsm.request import Message
+
+RESERVE_BELOW_AVAILABLE = 64
+"""Output tokens kept below the number that a provider names as available."""
+
+
+@frozen
+class Composed:
+    """Hold the messages of one attempt, and how its last assistant turn is to be read.
+
+    Arguments:
+        messages: what is sent.
+        prefill: whether the last message is an assistant turn to be continued.
+        seed: the reasoning that was put there, which is no visible text when a backend echoes it.
+        stripped: the whitespace at the end of the continued text, which the wire leaves out.
+    """
+
+    messages: tuple[Message, ...]
+    prefill: bool = False
+    seed: str = ""
+    stripped: str = ""
+
+
+@define(eq=False)
+class Transcript:
+    """Gather what a call has said and heard; the caller's own messages are never touched.
+
+    Arguments:
+        messages: the caller's messages, or what the compactor made of them.
+        hints: the wording of what is added.
+        gathered: the text so far, stitched.
+        parts: the raw parts of it.
+    """
+
+    messages: tuple[Message, ...]
+    hints: Hints
+    gathered: str = ""
+    parts: tuple[str, ...] = ()
+    seed: str = ""
+    seed_is_inline: bool = False
+    is_paused: bool = False
+    nudged_at: int | None = None  # how many characters were gathered when the nudge was given
+    portable: bool = False
+    dropped: frozenset[str] = frozenset()
+    available_tokens: int | None = None
+    lower_reasoning: bool = False
+    repaired: frozenset[str] = frozenset()
+    without_prefill: frozenset[int] = field(default=frozenset())
+
+    def gather(self, part: str, new: str) -> None:
+        """Add a part of the answer; `new` is what of it had not been said."""
+        self.parts = (*self.parts, part)
+        self.gathered += new
+
+    def has_recent_tool_result(self, window: int) -> bool:
+        """Tell whether a tool result is among the last `window` messages."""
+        return window > 0 and any(map(_is_tool_result, self.messages[-window:]))
+
+    def compose(self, prefills: bool) -> Composed:
+        """Put the messages of the next attempt together.
+
+        Arguments:
+            prefills: whether the backend goes on from a trailing assistant turn.
+        """
+        messages = list(self.messages)
+        early = self.nudged_at == 0
+        native = prefills and not self.seed and not (self.nudged_at and not early)
+        if early:
+            messages += self._nudge()
+        if self.gathered:
+            messages.append(_assistant(self.gathered))
+            if not native and not self.is_paused:
+                messages.append(_user(self.hints.continuation))
+        if self.nudged_at is not None and not early:
+            messages += self._nudge()
+        if self.seed:
+            messages.append(self._seed_turn(prefills))
+        elif messages[-1].get("role") == "assistant" and not prefills and not self.is_paused:
+            # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
+            messages.append(_user(self.hints.continuation))
+        prefill = prefills and messages[-1].get("role") == "assistant"
+        continued = self.gathered if prefill and not self.seed else ""
+        return Composed(tuple(messages), prefill, self.seed if prefill else "", continued[len(continued.rstrip()) :])
+
+    def _nudge(self) -> list[Message]:
+        return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
+
+    def _seed_turn(self, prefills: bool) -> Message:
+        if not prefills:
+            return _user(self.hints.seed.replace("{reasoning}", self.seed))
+        return _assistant(f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed)
+
+    # what each rung changes
+
+    def prepare(self, rung: str, evidence: Learned) -> None:
+        """Change what the next request will hold, as the rung says; a rung unknown here changes nothing."""
+        change = _CHANGES.get(rung)
+        if change is not None:
+            change(self, evidence)
+
+    def _reask(self, evidence: Learned) -> None:
+        self.seed = ""
+
+    def _add_nudge(self, evidence: Learned) -> None:
+        self.seed = ""
+        self.nudged_at = len(self.gathered)
+
+    def _prefill(self, evidence: Learned) -> None:
+        known, new = self.seed, evidence.reasoning.strip()
+        # A model that goes on from its seed sends only what follows; one that starts again repeats it.
+        self.seed = new if not known or new.startswith(known) else f"{known}\n{new}"
+        self.seed_is_inline = evidence.thinks_inline
+
+    def _continue(self, evidence: Learned) -> None:
+        self.seed = ""
+        self.is_paused = evidence.is_paused
+
+    def _enlarge(self, evidence: Learned) -> None:
+        self.lower_reasoning = self.lower_reasoning or evidence.reasoned_to_the_cap
+
+    def _repair(self, evidence: Learned) -> None:
+        kind, _, detail = (evidence.repair or "").partition(":")
+        self.repaired |= {evidence.repair or ""}
+        if kind == "output_cap":
+            self.available_tokens = max(1, int(detail) - RESERVE_BELOW_AVAILABLE)
+        elif kind == "parameter_unsupported":
+            self.dropped |= {detail}
+        elif kind == "prefill_unsupported":
+            self.without_prefill |= {evidence.backend}
+        elif kind == "reasoning_signature":
+            self.portable = True
+
+    def _fall_back(self, evidence: Learned) -> None:
+        self.seed, self.nudged_at, self.is_paused = "", None, False
+        self.portable, self.lower_reasoning = True, False
+        self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
+
+
+@frozen
+class Learned:
+    """Hold what a rung needs to know of the reply that led to it."""
+
+    backend: int = 0
+    reasoning: str = field(default="", repr=False)
+    thinks_inline: bool = False
+    is_paused: bool = False
+    reasoned_to_the_cap: bool = False
+    repair: str | None = None
+
+
+_CHANGES: dict[str, Callable[[Transcript, Learned], None]] = {
+    "reask": Transcript._reask,
+    "nudge": Transcript._add_nudge,
+    "prefill": Transcript._prefill,
+    "continuation": Transcript._continue,
+    "enlarge": Transcript._enlarge,
+    "repair": Transcript._repair,
+    "fallback": Transcript._fall_back,
+}
+
+
+def _assistant(text: str) -> Message:
+    return {"role": "assistant", "content": text}
+
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}
+
+
+def _is_tool_result(message: Message) -> bool:
+    if message.get("role") in ("tool", "function"):
+        return True
+    content: Any = message.get("content")
+    return isinstance(content, (list, tuple)) and any(
+        isinstance(part, dict) and part.get("type") in ("tool_result", "function_call_output") for part in content
+    )
+
+
+BYTES_A_TOKEN = 3
+"""UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
+
+
+def estimate_tokens(value: Any) -> int:
+    """Estimate the input tokens of messages or tools from the bytes of their texts; embedded pictures count as none."""
+    if isinstance(value, str):
+        return 0 if value.startswith("data:") else -(-len(value.encode("utf-8", "surrogatepass")) // BYTES_A_TOKEN)
+    if isinstance(value, (list, tuple)):
+        return sum(estimate_tokens(item) for item in value)
+    if hasattr(value, "items"):
+        return sum(estimate_tokens(item) for _, item in value.items())
+    return 1

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsm.repetition import is_repetitive
+
+VARIED = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ", k=2000))
+SENTENCE = "The quick brown fox jumps over the lazy dog, and then it rests a while. "
+
+
+def lines(count: int, size: int, filler: int) -> str:
+    """Give `count` equal lines of `size` letters, spread through `filler` characters of varied text."""
+    piece = filler // count
+    return "".join(f"{VARIED[at * piece : (at + 1) * piece]}\n{'x' * size}\n" for at in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "repetitive"),
+    [
+        ("", False),
+        ("short", False),
+        (VARIED, False),
+        # Lines: at least 5, half of the text, 400 characters.
+        (lines(5, 50, 200), True),
+        (lines(5, 50, 245), False),
+        (lines(4, 60, 200), False),
+        (lines(5, 50, 135), False),
+        ("0\n" * 200, True),
+        ("0\n" * 149, False),
+        # Windows: at least 5 of 60 characters, and half of the text.
+        (SENTENCE * 5, True),
+        (SENTENCE * 4, False),
+        (VARIED[:1000] + SENTENCE * 19, True),
+        (VARIED[:1000] + SENTENCE * 18, False),
+        ("x" * 300, True),
+        ("x" * 299, False),
+        # One long ruler holds many windows, but they overlap.
+        (VARIED[:1000] + "-" * 200 + VARIED[1000:], False),
+        # A loop with a counter in it, which repeats no line.
+        ("".join(f"Step {step}: {SENTENCE}\n" for step in range(40)), True),
+        ("".join(f"{VARIED[50 * at : 50 * at + 50]}\n" for at in range(40)), False),
+    ],
+)
+def test_recognises_a_loop(text: str, repetitive: bool) -> None:
+    assert is_repetitive(text) is repetitive
+
+
+@given(st.text("ab\n", min_size=1, max_size=70), st.integers(10, 20))
+def test_a_short_unit_repeated_is_a_loop(unit: str, times: int) -> None:
+    assert is_repetitive(unit * max(times, 800 // len(unit)))
+
+
+def expected(text: str) -> bool:
+    """Read the rules off word for word, window by window."""
+    found = text.splitlines()
+    by_line = len(text) >= 400 and any(found.count(x) >= 5 and found.count(x) * len(x) * 2 >= len(text) for x in found)
+    windows = {text[at : at + 60] for at in range(len(text) - 59)}
+    return by_line or any(text.count(window) >= max(5, len(text) // 120) for window in windows)
+
+
+@given(st.lists(st.sampled_from(["a", "\n", "x" * 40 + "\n", "y" * 60, SENTENCE, VARIED[:200]]), max_size=25))
+def test_follows_the_rules(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert is_repetitive(text) is expected(text)
