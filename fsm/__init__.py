@@ -21,7 +21,7 @@ from fsm.ladder import Ladder
 from fsm.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
 from fsm.replay import replay
 from fsm.reply import Failure, Reply, ToolCall, Usage
-from fsm.request import Link, PlainLink, Prices, Request, Send, TurnContext
+from fsm.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
 from fsm.result import Result
 from fsm.table import CALL, Row, Table
 
@@ -44,6 +44,7 @@ __all__ = [
     "Ladder",
     "Limits",
     "Link",
+    "Message",
     "Observer",
     "OverBudget",
     "PlainLink",

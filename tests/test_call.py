@@ -1,0 +1,449 @@
+"""The core alone, without any I/O."""
+
+from __future__ import annotations
+
+import copy
+import logging
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fsm
+
+EMPTY = fsm.Reply(stop_reason="stop", stop_raw="stop")
+ANSWER = fsm.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=fsm.Usage(3, 4))
+TOOL_ROUND = (
+    {"role": "user", "content": "look it up"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+    {"role": "tool", "tool_call_id": "1", "content": "found"},
+)
+
+
+def thought(text="hm"):
+    return fsm.Reply(reasoning=text, stop_reason="stop")
+
+
+def cut(text, **fields):
+    return fsm.Reply(text, stop_reason="length", stop_raw="length", **fields)
+
+
+def failed(reason="server_error", **fields):
+    return fsm.Failure(reason, **fields)
+
+
+def drive(*replies, messages="hi", policy=None, chain=None, request=None, **options):
+    """Run a call over replies, the last one for ever; return it with everything it sent."""
+    call = fsm.Call(request or fsm.Request(messages), policy or fsm.Policy(), chain or [fsm.PlainLink()], **options)
+    sends, left = [], list(replies)
+    send = call.begin()
+    while send is not None:
+        sends.append(attrs.evolve(send))
+        send = call.receive(left.pop(0) if len(left) > 1 else left[0])
+    return call, sends
+
+
+def rungs(sends):
+    return [send.rung for send in sends]
+
+
+def test_an_answer_takes_one_attempt():
+    call, sends = drive(ANSWER)
+    assert (call.result.outcome, call.result.text, rungs(sends)) == ("done", "An answer.", ["ask"])
+    assert (call.result.usage, call.result.attempts, call.result.cause) == (fsm.Usage(3, 4), 1, None)
+
+
+def test_the_waits_of_reasks_double_from_five_seconds():
+    call, sends = drive(EMPTY)
+    assert [send.wait for send in sends] == [0, 5, 10, 20]
+    assert call.result.outcome == "exhausted"
+    assert isinstance(fsm.result.error_of(call.result), fsm.EmptyResponse)
+
+
+def test_jitter_is_drawn_by_the_driver_and_added_on_top():
+    _, sends = drive(EMPTY, jitter=lambda: 1.0)
+    assert [send.wait for send in sends] == [0, 7.5, 15, 30]
+
+
+def test_a_nudge_goes_out_once_and_the_callers_messages_stay():
+    before = copy.deepcopy(TOOL_ROUND)
+    _, sends = drive(EMPTY, messages=TOOL_ROUND)
+    assert rungs(sends) == ["ask", "nudge", "reask", "reask", "reask"]
+    assert [message["role"] for message in sends[1].messages[-2:]] == ["assistant", "user"]
+    assert before == TOOL_ROUND
+
+
+def test_a_tool_result_six_back_is_no_reason_to_nudge():
+    later = [{"role": role, "content": "x"} for role in ("assistant", "user", "assistant", "user")]
+    assert rungs(drive(EMPTY, messages=[*TOOL_ROUND, *later])[1])[1] == "nudge"
+    assert rungs(drive(EMPTY, messages=[*TOOL_ROUND, *later, {"role": "user", "content": "y"}])[1])[1] == "reask"
+
+
+def test_inline_reasoning_after_a_tool_result_is_prefilled_not_nudged():
+    inline = fsm.Reply("<think>hm</think>", stop_reason="stop")
+    assert rungs(drive(inline, ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "prefill"]
+    assert rungs(drive(thought(), ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "nudge"]
+
+
+def test_the_seed_is_a_trailing_turn_only_where_the_backend_goes_on_from_it():
+    _, sends = drive(thought("step one"), ANSWER, chain=[fsm.PlainLink(prefills=True)])
+    assert (sends[1].messages[-1], sends[1].prefill) == ({"role": "assistant", "content": "step one"}, True)
+    _, sends = drive(thought("step one"), ANSWER)
+    assert (sends[1].messages[-1]["role"], sends[1].prefill) == ("user", False)
+    assert "step one" in sends[1].messages[-1]["content"]
+
+
+def test_the_seed_leaves_with_the_reask_and_never_reaches_the_next_backend():
+    chain = [fsm.PlainLink("one", prefills=True), fsm.PlainLink("two", prefills=True)]
+    _, sends = drive(thought("secret"), chain=chain)
+    assert rungs(sends)[:7] == ["ask", "prefill", "prefill", "reask", "reask", "reask", "fallback"]
+    assert all("secret" not in str(send.messages) for send in sends[3:7])
+
+
+def test_a_retry_after_a_prefill_sends_the_same_request():
+    _, sends = drive(thought(), failed(), ANSWER)
+    assert rungs(sends) == ["ask", "prefill", "retry"]
+    assert sends[1].messages == sends[2].messages
+
+
+def test_a_seed_that_comes_back_as_an_echo_is_no_text():
+    chain = [fsm.PlainLink(prefills=True, echoes=True)]
+    call, _ = drive(thought("step one."), fsm.Reply("step one. It is 42.", stop_reason="stop"), chain=chain)
+    assert call.result.text == " It is 42."
+
+
+def test_caps_grow_with_each_continuation_and_never_fall_below_the_callers():
+    assert [send.max_tokens for send in drive(cut("x"))[1]] == [None, 8192, 12288, 16384]
+    request = fsm.Request("hi", max_tokens=50_000)
+    assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [50_000] * 4
+    request = fsm.Request("hi", max_tokens=20_000)
+    assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [20_000, 32_768, 32_768, 32_768]
+
+
+def test_a_continuation_shows_the_partial_and_asks_to_go_on():
+    call, sends = drive(cut("Part one "), fsm.Reply("part two", stop_reason="stop"))
+    assert [m["role"] for m in sends[1].messages] == ["user", "assistant", "user"]
+    assert sends[1].messages[1]["content"] == "Part one "
+    assert (call.result.text, call.result.parts) == ("Part one part two", ("Part one ", "part two"))
+
+
+def test_a_native_continuation_needs_no_notice():
+    _, sends = drive(cut("Part one "), ANSWER, chain=[fsm.PlainLink(prefills=True)])
+    assert (sends[1].messages[-1]["role"], sends[1].prefill) == ("assistant", True)
+
+
+def test_the_whitespace_that_the_wire_left_out_is_not_said_twice():
+    replies = [cut("one\n"), fsm.Reply("\ntwo", stop_reason="stop")]
+    call, _ = drive(*replies, chain=[fsm.PlainLink(prefills=True)])
+    assert call.result.text == "one\ntwo"
+
+
+def test_progress_refills_retries_but_not_continuations():
+    replies = [failed(), failed(), failed(), cut("a"), failed(), failed(), failed(), fsm.Reply("b", stop_reason="stop")]
+    call, sends = drive(*replies)
+    assert (call.result.outcome, call.result.text, len(sends)) == ("done", "ab", 8)
+
+
+def test_an_empty_continuation_keeps_the_text():
+    call, _ = drive(cut("kept"), EMPTY)
+    assert (call.result.outcome, call.result.text) == ("partial", "kept")
+
+
+def test_failures_after_text_end_in_partial_with_the_cause():
+    call, _ = drive(cut("kept"), failed("auth", status=401))
+    assert (call.result.outcome, call.result.text) == ("partial", "kept")
+    assert call.result.failures[0][1].reason == "auth"
+
+
+def test_text_that_runs_in_circles_is_not_continued():
+    call, sends = drive(cut("the same line again\n" * 40))
+    assert (call.result.outcome, len(sends)) == ("partial", 1)
+    assert "circles" in call.result.cause
+
+
+def test_cut_tool_calls_are_asked_for_again_with_a_larger_cap():
+    call, sends = drive(
+        cut("thinking", tool_calls=(fsm.ToolCall("1", "read", '{"pa'),)),
+        fsm.Reply(tool_calls=(fsm.ToolCall("2", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
+    )
+    assert rungs(sends) == ["ask", "enlarge"]
+    assert (sends[1].max_tokens, sends[1].messages) == (8192, sends[0].messages)
+    assert [made.id for made in call.result.tool_calls] == ["2"]
+    assert call.result.text == ""
+
+
+def test_reasoning_at_the_cap_enlarges_and_lowers_reasoning():
+    _, sends = drive(fsm.Reply(reasoning="hm", stop_reason="length"), ANSWER)
+    assert rungs(sends) == ["ask", "enlarge"]
+    assert (sends[0].lower_reasoning, sends[1].lower_reasoning) == (False, True)
+
+
+@pytest.mark.parametrize("chain", [1, 2])
+def test_a_wait_that_does_not_fit_switches_or_ends(chain):
+    links = [fsm.PlainLink(str(number)) for number in range(chain)]
+    call, sends = drive(failed("rate_limit", asked_wait=500.0), ANSWER, chain=links)
+    assert (len(sends), call.result.outcome) == ((1, "failed") if chain == 1 else (2, "done"))
+    assert chain == 2 or "500 s" in call.result.cause
+
+
+def test_an_asked_wait_is_kept_in_full_without_jitter():
+    _, sends = drive(failed("rate_limit", asked_wait=30.0), ANSWER, jitter=lambda: 1.0)
+    assert sends[1].wait == 30.0
+
+
+def test_overload_leaves_the_backend_at_the_second_failure():
+    links = [fsm.PlainLink("one"), fsm.PlainLink("two")]
+    assert rungs(drive(failed("overloaded"), chain=links)[1])[:3] == ["ask", "retry", "fallback"]
+    assert rungs(drive(failed("server_error"), chain=links)[1])[:5] == ["ask", "retry", "retry", "retry", "fallback"]
+
+
+def test_each_kind_of_repair_is_made_once():
+    rejected = failed("parameter_unsupported", parameter="temperature")
+    call, sends = drive(rejected)
+    assert rungs(sends) == ["ask", "repair"]
+    assert (sends[1].dropped, call.result.outcome) == (frozenset({"temperature"}), "failed")
+
+
+def test_a_named_cap_is_kept_below():
+    _, sends = drive(failed("output_cap", available_tokens=1000), ANSWER, request=fsm.Request("hi", max_tokens=5000))
+    assert [send.max_tokens for send in sends] == [5000, 936]
+
+
+def test_a_rejected_prefill_becomes_a_user_turn():
+    chain = [fsm.PlainLink(prefills=True)]
+    _, sends = drive(thought(), failed("prefill_unsupported", status=400), ANSWER, chain=chain)
+    assert rungs(sends) == ["ask", "prefill", "repair"]
+    assert [send.messages[-1]["role"] for send in sends] == ["user", "assistant", "user"]
+
+
+def test_a_conversation_that_ends_on_the_assistant_is_only_sent_so_where_that_is_continued():
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    assert drive(ANSWER, messages=messages)[1][0].messages[-1]["role"] == "user"
+    assert drive(ANSWER, messages=messages, chain=[fsm.PlainLink(prefills=True)])[1][0].prefill
+
+
+def test_the_compactor_is_asked_for_through_the_send():
+    call = fsm.Call(fsm.Request(["x"] and TOOL_ROUND), has_compactor=True)
+    call.begin()
+    send = call.receive(failed("context_overflow"))
+    assert (send.rung, send.needs_compaction) == ("compact", True)
+    send = call.compacted([{"role": "user", "content": "short"}])
+    assert (send.messages, send.needs_compaction) == (({"role": "user", "content": "short"},), False)
+    assert call.receive(ANSWER) is None
+    with pytest.raises(fsm.IllegalEvent):
+        call.compacted([{"role": "user", "content": "late"}])
+
+
+def test_a_prior_answer_stands_in_only_beside_housekeeping():
+    turn = fsm.TurnContext("the answer", only_housekeeping=True)
+    call, sends = drive(EMPTY, messages=TOOL_ROUND, turn=turn)
+    assert (call.result.outcome, call.result.text, len(sends)) == ("salvaged", "the answer", 1)
+    turn = fsm.TurnContext("I will look", only_housekeeping=False)
+    assert drive(EMPTY, messages=TOOL_ROUND, turn=turn)[0].result.outcome == "exhausted"
+
+
+def test_what_was_delivered_is_salvaged_from_this_attempt_only():
+    call = fsm.Call(fsm.Request("hi"), is_streaming=True)
+    call.begin()
+    assert call.hear(fsm.Text("shown")) == (fsm.Text("shown"),)
+    assert call.receive(EMPTY) is None
+    assert (call.result.outcome, call.result.text) == ("salvaged", "shown")
+
+    call = fsm.Call(fsm.Request("hi"), is_streaming=True)
+    call.begin()
+    call.hear(fsm.Text("shown"))
+    call.receive(fsm.Reply("shown", stop_reason="unknown", stop_raw="weird"))
+    assert fsm.Discard("shown") in call.drain()
+    call.receive(EMPTY)
+    assert not call.is_over
+
+
+def test_a_failure_after_delivered_text_is_a_cut():
+    call = fsm.Call(fsm.Request("hi"))
+    call.begin()
+    call.hear(fsm.Text("shown"))
+    assert call.receive(failed("server_error", status=500)).rung == "continuation"
+
+
+def test_unusable_and_equal_backends_are_skipped_with_a_step():
+    chain = [fsm.PlainLink("one"), fsm.PlainLink("one"), fsm.PlainLink("two", problem="no key"), fsm.PlainLink("three")]
+    call, sends = drive(failed("auth", status=401), ANSWER, chain=chain)
+    assert [send.backend for send in sends] == [0, 3]
+    assert [(step.backend, step.note) for step in call.journal.steps if step.event == "skipped"] == [
+        ("one", "same as one"),
+        ("two", "no key"),
+    ]
+
+
+def test_an_unusable_fallback_never_hides_the_real_error():
+    call, _ = drive(failed("server_error", status=500), chain=[fsm.PlainLink("one"), fsm.PlainLink("two", problem="no key")])
+    assert (call.result.outcome, call.result.failures[0][1].status) == ("failed", 500)
+
+
+def test_a_chain_without_a_usable_backend_is_refused():
+    with pytest.raises(fsm.ConfigurationError, match="no key"):
+        fsm.Call(fsm.Request("hi"), chain=[fsm.PlainLink("one", problem="no key")])
+    with pytest.raises(fsm.ConfigurationError, match="empty"):
+        fsm.Call(fsm.Request("hi"), chain=[])
+
+
+def test_an_unusable_primary_is_passed_over():
+    call, sends = drive(ANSWER, chain=[fsm.PlainLink("one", problem="no key"), fsm.PlainLink("two")])
+    assert (sends[0].backend, call.result.backend) == (1, "two")
+
+
+class TestBudget:
+    def test_attempts(self):
+        call, sends = drive(failed(), policy=fsm.Policy(budget=fsm.Budget(attempts=3)))
+        assert (len(sends), call.result.outcome) == (3, "over_budget")
+        assert "3 attempts" in call.result.cause
+
+    def test_seconds_count_the_wait_before_the_next_attempt(self):
+        call, sends = drive(failed(), policy=fsm.Policy(budget=fsm.Budget(seconds=10)))
+        assert [send.wait for send in sends] == [0, 2, 4]
+        assert call.result.outcome == "over_budget"
+
+    def test_output_tokens_cap_every_request_by_what_is_left(self):
+        policy = fsm.Policy(budget=fsm.Budget(output_tokens=1000))
+        replies = [cut("a", usage=fsm.Usage(1, 600)), cut("b", usage=fsm.Usage(1, 400))]
+        call, sends = drive(*replies, policy=policy)
+        assert [send.max_tokens for send in sends] == [1000, 400]
+        assert (call.result.outcome, call.result.text) == ("over_budget", "ab")
+
+    def test_money_buys_what_is_left_of_it(self):
+        policy = fsm.Policy(budget=fsm.Budget(money=1.0))
+        chain = [fsm.PlainLink(prices=fsm.Prices(1.0, 10.0))]
+        request = fsm.Request("hi", input_tokens=100_000)
+        call, sends = drive(cut("a", usage=fsm.Usage(100_000, 90_000)), policy=policy, chain=chain, request=request)
+        assert [send.max_tokens for send in sends] == [90_000]
+        assert (call.result.outcome, call.result.cost) == ("over_budget", pytest.approx(1.0))
+
+    def test_money_needs_prices(self):
+        with pytest.raises(fsm.ConfigurationError, match="prices"):
+            fsm.Call(fsm.Request("hi"), fsm.Policy(budget=fsm.Budget(money=1.0)))
+
+    def test_a_fallback_refills_no_budget(self):
+        chain = [fsm.PlainLink(str(number)) for number in range(9)]
+        assert len(drive(failed(), chain=chain)[1]) == 24
+
+
+def test_cancelling_ends_at_once_in_every_state():
+    call = fsm.Call(fsm.Request("hi"))
+    call.begin()
+    assert call.cancel().outcome == "cancelled"
+    call = fsm.Call(fsm.Request("hi"), is_streaming=True)
+    call.begin()
+    call.hear(fsm.Text("shown"))
+    assert call.cancel().text == "shown"
+    assert call.cancel().text == "shown"
+    assert fsm.Call(fsm.Request("hi")).cancel().attempts == 0
+    call, _ = drive(ANSWER)
+    assert call.cancel().outcome == "done"
+
+
+def test_a_driver_that_is_out_of_step_is_told_and_nothing_changes():
+    call = fsm.Call(fsm.Request("hi"))
+    with pytest.raises(fsm.IllegalEvent):
+        call.receive(ANSWER)
+    call.begin()
+    with pytest.raises(fsm.IllegalEvent):
+        call.begin()
+    with pytest.raises(fsm.IllegalEvent):
+        _ = call.result
+    assert call.receive(ANSWER) is None
+    with pytest.raises(fsm.IllegalEvent):
+        call.receive(ANSWER)
+    assert call.result.attempts == 1
+
+
+def test_an_observer_that_raises_breaks_nothing(caplog):
+    def observer(step):
+        raise RuntimeError("private text")
+
+    call, _ = drive(ANSWER, observer=observer)
+    assert call.result.outcome == "done"
+    assert "RuntimeError" in caplog.text
+    assert "private" not in caplog.text
+
+
+def test_the_logger_gets_a_line_a_step_without_contents(caplog):
+    with caplog.at_level(logging.INFO, logger="rungwise"):
+        call, _ = drive(EMPTY, ANSWER, messages="a private prompt")
+    assert len([record for record in caplog.records if record.name == "rungwise"]) == len(call.journal.steps) == 4
+    assert "private" not in caplog.text
+    assert "answer" not in caplog.text.replace("answered", "")
+
+
+REPLIES = st.sampled_from(
+    [
+        EMPTY,
+        ANSWER,
+        thought(),
+        fsm.Reply("<think>hm</think>", stop_reason="stop"),
+        cut("some more text "),
+        cut("", reasoning="hm"),
+        cut("", tool_calls=(fsm.ToolCall("1", "read", "{"),)),
+        fsm.Reply("cut", interrupted=True),
+        fsm.Reply(interrupted=True),
+        fsm.Reply("x", stop_reason="unknown", stop_raw="weird"),
+        fsm.Reply("x", stop_reason="content_filter"),
+        fsm.Reply("x", stop_reason="paused"),
+        fsm.Reply("x", stop_reason="overflow"),
+        failed("rate_limit", asked_wait=3.0),
+        failed("rate_limit", asked_wait=300.0),
+        failed("overloaded"),
+        failed("connection"),
+        failed("auth", status=401),
+        failed("context_overflow"),
+        failed("output_cap", available_tokens=500),
+        failed("parameter_unsupported", parameter="top_p"),
+        failed("prefill_unsupported"),
+        failed("malformed"),
+    ]
+)
+LIMITS = st.builds(
+    fsm.Limits, **{name: st.integers(0, 3) for name in ("retries", "reasks", "nudges", "prefills", "enlargements")},
+    **{name: st.integers(0, 3) for name in ("repairs", "compactions", "continuations")},
+)  # fmt: skip
+POLICIES = st.builds(
+    fsm.Policy, limits=LIMITS, budget=st.builds(fsm.Budget, attempts=st.integers(1, 40), seconds=st.none() | st.floats(1, 300))
+)
+
+
+@given(
+    st.lists(REPLIES, min_size=1, max_size=12),
+    POLICIES,
+    st.integers(1, 3),
+    st.sampled_from(["hi", TOOL_ROUND]),
+    st.booleans(),
+)
+def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, messages, contents):
+    chain = [fsm.PlainLink(str(number), prefills=number == 1) for number in range(length)]
+    call, sends = drive(
+        *replies, messages=messages, policy=policy, chain=chain, contents=contents, has_compactor=True, jitter=lambda: 0.5
+    )
+    result = call.result
+    assert len(sends) == result.attempts <= policy.budget.attempts
+    assert result.outcome != "done" or result.text.strip() or result.tool_calls
+    assert all(made.arguments != "{" for made in result.tool_calls)
+    again = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    assert (again.outcome, again.usage, again.attempts, again.cause) == (
+        result.outcome, result.usage, result.attempts, result.cause,
+    )  # fmt: skip
+    assert again.journal.steps == result.journal.steps
+    assert not contents or again.text == result.text
+
+
+@given(st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5), st.randoms(use_true_random=False))
+def test_interleaved_calls_on_the_shared_machine_do_not_touch_each_other(scripts, random):
+    alone = [[str(step) for step in drive(*script)[0].journal.steps] for script in scripts]
+    calls = [fsm.Call(fsm.Request("hi")) for _ in scripts]
+    left = [list(script) for script in scripts]
+    for call in calls:
+        call.begin()
+    while running := [index for index, call in enumerate(calls) if not call.is_over]:
+        index = random.choice(running)
+        queue = left[index]
+        calls[index].receive(queue.pop(0) if len(queue) > 1 else queue[0])
+    assert [[str(step) for step in call.journal.steps] for call in calls] == alone

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import orjson
+import pytest
+
+import fsm
+
+EMPTY = fsm.Reply(stop_reason="stop", stop_raw="stop", usage=fsm.Usage(5, 1))
+SECRET = fsm.Reply("a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length")
+TOOL = fsm.Reply(
+    tool_calls=(fsm.ToolCall("1", "read", '{"path": "private"}'),), stop_reason="tool_calls", stop_raw="tool_calls"
+)
+
+
+def record(*replies, contents=False, **options):
+    options.setdefault("jitter", lambda: 0.25)
+    call = fsm.Call(fsm.Request("a private prompt", max_tokens=700), contents=contents, **options)
+    send, now = call.begin(100.0), 100.0
+    for reply in replies:
+        now += send.wait
+        call.sending(now)
+        now += 0.5
+        send = call.receive(reply, now)
+    return call
+
+
+def test_every_step_says_what_decided_and_what_it_cost():
+    call = record(EMPTY, SECRET, fsm.Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL)
+    steps = call.result.journal.steps
+    assert [step.event for step in steps] == [
+        "sent", "came_empty", "sent", "truncated", "sent", "failed_transiently", "sent", "called_tools",
+    ]  # fmt: skip
+    assert [step.number for step in steps] == list(range(1, 9))
+    empty, limited = steps[1], steps[5]
+    assert (empty.guard, empty.target, empty.effect) == ("may_reask", "reask", "spend_reask")
+    assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (5.625, 0.25, fsm.Usage(5, 1), 1)
+    assert (limited.status, limited.reason, limited.code, limited.asked_wait, limited.wait) == (
+        429, "rate_limit", "slow", 9.0, 9.0,
+    )  # fmt: skip
+    assert [step.cap for step in steps if step.event == "sent"] == [700, 700, 1400, 1400]
+    assert [step.at for step in steps][:3] == [0.0, 0.5, pytest.approx(6.125)]
+
+
+def test_no_contents_and_no_prompt_unless_asked_for():
+    journal = record(SECRET, TOOL).result.journal
+    assert "private" not in journal.to_json()
+    assert "private" not in repr(journal)
+    with_contents = record(SECRET, TOOL, contents=True).result.journal.to_json()
+    assert "a private answer" in with_contents
+    assert "private prompt" not in with_contents
+
+
+@pytest.mark.parametrize("contents", [False, True])
+def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
+    chain = [fsm.PlainLink("one", prices=fsm.Prices(1, 2)), fsm.PlainLink("two", prices=fsm.Prices(3, 4))]
+    replies = [EMPTY, SECRET, fsm.Failure("auth", status=401), TOOL]
+    result = record(*replies, contents=contents, chain=chain).result
+    journal = fsm.Journal.from_json(result.journal.to_json())
+    assert journal.steps == result.journal.steps
+    again = fsm.replay(journal)
+    assert (again.outcome, again.usage, again.cost, again.seconds, again.backend) == (
+        result.outcome, result.usage, result.cost, result.seconds, result.backend,
+    )  # fmt: skip
+    assert (again.text, again.tool_calls) == ((result.text, result.tool_calls) if contents else ("", ()))
+    assert again.journal.to_json() == result.journal.to_json()
+
+
+def test_a_salvaged_and_a_cancelled_text_replay_too():
+    turn = fsm.TurnContext("the prior answer", only_housekeeping=True)
+    result = record(EMPTY, contents=True, turn=turn).result
+    assert fsm.replay(result.journal).text == result.text == "the prior answer"
+
+    call = fsm.Call(fsm.Request("hi"), contents=True, is_streaming=True)
+    call.begin(1.0)
+    call.hear(fsm.Text("so far"))
+    call.cancel(3.5)
+    assert fsm.replay(call.journal).text == "so far"
+    assert fsm.replay(call.journal).seconds == 2.5
+
+
+def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
+    call = record(EMPTY)
+    assert fsm.replay(call.journal).outcome == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("index", "field", "value", "says"),
+    [
+        (1, "target", "nudge", "step 2: target is 'nudge' in the journal and 'reask' in the replay"),
+        (1, "wait", 99.0, "step 2: wait"),
+        (1, "guard", "may_nudge", "step 2: guard"),
+        (1, "facts", ["same_empty_again"], "step 2"),
+        (1, "event", "answered", "step 2"),
+        (1, "event", "nonsense", "step 2"),
+        (2, "cap", 5, "step 3: cap"),
+        (1, "spent", {"reasks": 7}, "step 2: spent"),
+    ],
+)
+def test_the_first_step_that_differs_is_named(index, field, value, says):
+    document = orjson.loads(record(EMPTY, TOOL).journal.to_json())
+    document["steps"][index][field] = value
+    with pytest.raises(fsm.JournalMismatch, match=says):
+        fsm.replay(fsm.Journal.from_json(orjson.dumps(document)))
+
+
+def test_another_policy_is_a_mismatch():
+    journal = record(EMPTY, TOOL).journal
+    with pytest.raises(fsm.JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"):
+        fsm.replay(journal, fsm.Policy(limits=fsm.Limits(reasks=0)))
+
+
+def test_another_outcome_is_a_mismatch():
+    document = orjson.loads(record(TOOL).journal.to_json())
+    document["outcome"] = "failed"
+    with pytest.raises(fsm.JournalMismatch, match="'failed'"):
+        fsm.replay(fsm.Journal.from_json(orjson.dumps(document)))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nonsense", "no JSON"),
+        ("[]", "'version' must be 1"),
+        ('{"version": 99}', "'version' must be 1"),
+        ('{"version": 1}', "is missing"),
+        (lambda d: d["steps"][0].update(colour="red"), "step 1"),
+        (lambda d: d["steps"][0].update(number=7), "numbered 7"),
+        (lambda d: d["policy"].update(limits={"retrys": 1}), "did you mean 'retries'"),
+        (lambda d: d.update(steps=5), "journal"),
+        (lambda d: d.update(chain=[{"name": "x"}]), "journal"),
+        (lambda d: d["steps"][0].update(usage="many"), "journal"),
+    ],
+)
+def test_what_is_no_journal_is_refused_with_the_place(text, says):
+    if callable(text):
+        document = orjson.loads(record(TOOL).journal.to_json())
+        text(document)
+        text = orjson.dumps(document)
+    with pytest.raises(fsm.ConfigurationError, match=says):
+        fsm.Journal.from_json(text)
