@@ -11,7 +11,7 @@ import anyio
 from attrs import frozen
 
 from adapters.backend import Backend
-from adapters.exchange import Exchange
+from adapters.exchange import Exchange, partial
 from adapters.limits import Limits
 from adapters.sync_driver import Compactor
 from fsm.call import Call, StreamEvent
@@ -25,7 +25,9 @@ AsyncCompactor = Callable[[tuple[Message, ...]], Awaitable[Sequence[Message]]]
 class AsyncHttpClient(Protocol):
     """What is used of an `httpx.AsyncClient`."""
 
-    def build_request(self, method: str, url: Any, **options: Any) -> Any:
+    def build_request(
+        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
+    ) -> Any:
         """Build a request."""
         ...
 
@@ -90,7 +92,7 @@ class AsyncDriver:
                 for event in call.drain():
                     yield event
         except BaseException as error:
-            error.result = call.cancel(self.clock(), exchange and exchange.partial())  # type: ignore[attr-defined]
+            error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         for event in call.drain():
             yield event

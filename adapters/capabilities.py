@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from threading import Lock
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -51,6 +52,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
+@lru_cache(maxsize=256)
 def _rule(base_url: str, model: str) -> Rule | None:
     try:
         parts = urlsplit(base_url)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-import orjson
-
-from adapters.chat_request import mended
+from adapters.chat_tools import ToolCalls
+from adapters.jsontext import as_json, load
 from fsm.failures import classify_response
 from fsm.reply import Failure, Reply, StopReason, ToolCall, Usage
 
@@ -89,7 +87,7 @@ def read_reply(headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         text=text,
         reasoning=reasoning,
         refusal=refusal,
-        calls=tuple(tool_call(call) for call in calls_in(message)),
+        calls=ToolCalls.whole(message).gathered(),
         finish=choice.get("finish_reason"),
         usage=usage_in(value),
         model=value.get("model"),
@@ -105,7 +103,7 @@ def compose(
     refusal: str,
     calls: tuple[ToolCall, ...],
     finish: object,
-    usage: object,
+    usage: Mapping[str, Any] | None,
     model: object,
     error: Failure | None = None,
     cut: bool = False,
@@ -131,7 +129,7 @@ def compose(
     return Reply(
         text=text,
         tool_calls=calls,
-        usage=usage_of(usage) or _estimate(text, reasoning, calls),
+        usage=(usage_of(usage) if usage else None) or _estimate(text, reasoning, calls),
         model=model if isinstance(model, str) else None,
         interrupted=cut or error is not None,
         reasoning=reasoning,
@@ -146,22 +144,6 @@ def compose(
 def malformed(message: str) -> Failure:
     """Return the failure of a response of status 200 that has no usable shape."""
     return Failure("malformed", status=200, message=message)
-
-
-def load(data: bytes) -> Any:
-    """Return the JSON value in `data`, also where it has `NaN`, halves of surrogate pairs or broken UTF-8.
-
-    Raises:
-        ValueError: it is not JSON.
-    """
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        pass
-    try:
-        return mended(json.loads(data.decode("utf-8-sig", "replace")))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -198,8 +180,8 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
         return text, thoughts, refusal
     kinds: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
     for part in content:
-        kind = part.get("type") if isinstance(part, dict) else "text"
-        kind = {"reasoning": "thinking", "output_text": "text"}.get(str(kind), kind)
+        kind = str(part.get("type", "text")) if isinstance(part, dict) else "text"
+        kind = {"reasoning": "thinking", "output_text": "text"}.get(kind, kind)
         if kind in kinds:
             kinds[kind].append(_text_of(part))
     text, thinking, refused = ("".join(pieces) for pieces in kinds.values())
@@ -219,52 +201,6 @@ def _text_of(value: object, depth: int = 4) -> str:
     return ""
 
 
-def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tool calls of a message or a delta as they came, a legacy function call among them."""
-    calls = message.get("tool_calls")
-    found = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    legacy = message.get("function_call")
-    return [*found, {"function": legacy}] if isinstance(legacy, dict) else found
-
-
-def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str, bool]:
-    """Return id, name and arguments of a tool call or a piece of one, and whether it is a call with free text."""
-    identifier = call.get("id")
-    custom = isinstance(call.get("custom"), dict)
-    function = call["custom"] if custom else call.get("function")
-    if not isinstance(function, dict):
-        function = {}
-    name = function.get("name")
-    arguments = function.get("input" if custom else "arguments")
-    if not isinstance(arguments, str):
-        arguments = "" if arguments is None else as_json(arguments)
-    return (
-        identifier if isinstance(identifier, str) else "",
-        name if isinstance(name, str) else "",
-        arguments,
-        custom,
-    )
-
-
-def tool_call(call: Mapping[str, Any]) -> ToolCall:
-    """Return a whole tool call."""
-    identifier, name, arguments, custom = call_parts(call)
-    return ToolCall(identifier, name, free_text(arguments) if custom else arguments)
-
-
-def free_text(text: str) -> str:
-    """Return the arguments of a tool that takes free text: one object like all arguments, with the text as `input`."""
-    return as_json({"input": text})
-
-
-def as_json(value: object) -> str:
-    """Return `value` as JSON text, or `null` where it has none."""
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        return "null"
-
-
 def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
     """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
     if raw is None or raw in ("", "null"):
@@ -275,18 +211,15 @@ def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
     return STOP_REASONS.get(word, "unknown"), raw
 
 
-def usage_in(value: Mapping[str, Any]) -> object:
+def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the usage of a completion or a chunk as it came, or None."""
-    if usage := value.get("usage"):
-        return usage
     groq = value.get("x_groq")
-    return groq.get("usage") if isinstance(groq, dict) else None
+    usage = value.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
+    return usage if isinstance(usage, dict) else None
 
 
-def usage_of(raw: object) -> Usage | None:
+def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     """Return the token counts that a provider reported, None where it reported none; garbage counts as none."""
-    if not isinstance(raw, dict):
-        return None
     total_input, output, reasoning = _count(raw, INPUT), _count(raw, OUTPUT), _count(raw, REASONING)
     read, creation = _count(raw, CACHE_READ), _count(raw, CACHE_CREATION)
     total_input = total_input or read + _count(raw, CACHE_MISS)

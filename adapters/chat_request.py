@@ -8,14 +8,19 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from adapters.jsontext import mended
 from fsm.errors import ConfigurationError
 from fsm.request import Message, Send
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 Body = dict[str, Any]
 
-RESERVED: Final = ("model", "messages", "stream")
-"""What a parameter cannot set: each of them has its own place."""
+RESERVED: Final[Mapping[str, str]] = {
+    "model": "give it to the backend",
+    "messages": "give them to the call",
+    "stream": "choose the method that streams, or the one that does not",
+}
+"""What a parameter cannot set, and what to do instead."""
 
 OTHER_CAP: Final[Mapping[str, CapField]] = {
     "max_tokens": "max_completion_tokens",
@@ -56,7 +61,7 @@ def write_body(
         model: the model id.
         host: the host of the backend, which tells which parameters it knows.
         parameters: the backend's own parameters; the caller's win.
-        cap: the field that holds the output cap, unless a parameter names the other one.
+        cap: the field that holds the output cap.
         prefill: how a last assistant turn is continued.
 
     Raises:
@@ -70,46 +75,42 @@ def write_body(
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
         body["tools"] = send.request.tools
-    _set_cap(body, send, parameters, cap)
+    _set_cap(body, send, cap)
     _set_stream_options(body, stream)
     if send.prefill:
         _set_prefill(body, prefill)
     if send.lower_reasoning:
         _lower_reasoning(body, host, model.lower())
-    for name in send.dropped:
-        _drop(body, name)
+    for name in send.dropped.difference(RESERVED):
+        body.pop(name, None)
     return _dump(body)
 
 
 def refuse_reserved(parameters: Mapping[str, Any], where: str) -> None:
-    """Check that parameters leave alone what has its own place.
+    """Refuse parameters that set what has its own place.
 
     Raises:
-        ConfigurationError: one of them does not.
+        ConfigurationError: one of them does.
     """
-    for name in RESERVED:
+    for name, instead in RESERVED.items():
         if name in parameters:
-            raise ConfigurationError(f"{where} cannot set {name!r}: it has its own place")
+            raise ConfigurationError(f"{where} cannot set {name!r}: {instead}")
 
 
-def _set_cap(body: Body, send: Send, own: Mapping[str, Any], cap: str) -> None:
-    given = {name: body.pop(name) for name in OTHER_CAP if name in body}
-    # The caller's parameters go to every backend of a chain, so that only the backend's own tell what its server takes.
-    field = next((name for name in given if own.get(name) is not None), cap)
-    value = send.max_tokens
-    if value is None:
-        asked = (send.request.parameters.get(name) for name in OTHER_CAP)
-        value = next((number for number in (*asked, *given.values()) if number is not None), None)
-    if field in send.dropped:
-        field = OTHER_CAP[field]
-    if value is not None and field not in send.dropped:
-        body[field] = value
+def _set_cap(body: Body, send: Send, cap: CapField) -> None:
+    given = [body.pop(name, None) for name in OTHER_CAP]
+    asked = [send.request.parameters.get(name) for name in OTHER_CAP]
+    value = next((number for number in (send.max_tokens, *asked, *given) if number is not None), None)
+    if cap in send.dropped:
+        cap = OTHER_CAP[cap]
+    if value is not None and cap not in send.dropped:
+        body[cap] = value
 
 
 def _set_stream_options(body: Body, stream: bool) -> None:
     options = body.pop("stream_options", None)
     if stream:  # without a stream the field is an error
-        body["stream_options"] = {"include_usage": True, **(options or {})}
+        body["stream_options"] = {"include_usage": True, **(options if isinstance(options, Mapping) else {})}
 
 
 def _set_prefill(body: Body, mode: str) -> None:
@@ -163,17 +164,6 @@ def _lower_effort(effort: str, model: str) -> str:
     return "minimal" if effort == "low" and not re.search(r"gpt-5\.\d", model) else "none"
 
 
-def _drop(body: Body, name: str) -> None:
-    """Leave out one parameter, `a.b` being the `b` inside `a`; the two caps are `_set_cap`'s."""
-    if name in RESERVED:
-        return
-    body.pop(name, None)
-    outer, _, inner = name.partition(".")
-    holder = body.get(outer)
-    if inner and outer not in RESERVED and isinstance(holder, Mapping):
-        body[outer] = {key: value for key, value in holder.items() if key != inner}
-
-
 def portable(message: Message) -> Message:
     """Return a message without other providers' signatures and reasoning; the message itself where it has none."""
     if message.get("role") != "assistant":
@@ -220,14 +210,3 @@ def _dump(body: Body) -> bytes:
     except (TypeError, RecursionError) as error:
         # The text of orjson names a type or a limit, never a value.
         raise ConfigurationError(f"the request has no form in JSON: {error}") from None
-
-
-def mended(value: Any) -> Any:
-    """Return JSON data with the lone surrogates of its strings repaired: two halves are joined, others replaced."""
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, Mapping):
-        return {mended(key): mended(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [mended(part) for part in value]
-    return value

@@ -1,4 +1,10 @@
-"""Read a streamed chat completion from bytes cut anywhere."""
+"""Read a streamed chat completion from bytes cut anywhere.
+
+Events are split here and not by a library, because splitting is most of the cost. For each event of 334 bytes that
+arrives by itself: 2.0 µs here; 5.6 µs with httpx-sse 0.4 over httpx's line decoder; 3.5 µs with lines and the standard
+library's json; 1.6 µs with orjson on bare lines and nothing made of them. Two things bring it down: one pass over the
+bytes, and chunks that differ from an earlier one in nothing but their text, which are not parsed again.
+"""
 
 from __future__ import annotations
 
@@ -6,100 +12,51 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
-from attrs import Factory, define
+from attrs import define, field
 
-from adapters.chat_reply import (
-    call_parts,
-    calls_in,
-    compose,
-    contents,
-    error_in,
-    first_choice,
-    free_text,
-    load,
-    malformed,
-    read_reply,
-    stop_of,
-    usage_in,
-)
+from adapters.chat_reply import compose, contents, error_in, first_choice, malformed, read_reply, stop_of, usage_in
+from adapters.chat_tools import ToolCalls, calls_in
+from adapters.jsontext import load
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_response
-from fsm.reply import Failure, Reply, ToolCall
+from fsm.reply import Failure, Reply
+
+Kind = type[Text] | type[Reasoning]
 
 BOM: Final = b"\xef\xbb\xbf"
+KINDS: Final[Mapping[str, Kind]] = {
+    "content": Text,
+    "reasoning_content": Reasoning,
+    "reasoning": Reasoning,
+    "reasoning_text": Reasoning,
+}
 FIELDS: Final = (b":", b"id:", b"retry:")
 
 
-@define
-class _Slot:
-    """One tool call on its way."""
-
-    place: int
-    custom: bool
-    id: str = ""
-    name: str = ""
-    pieces: list[str] = Factory(list)
-
-    @property
-    def is_whole(self) -> bool:
-        try:
-            return isinstance(orjson.loads("".join(self.pieces)), dict)
-        except (orjson.JSONDecodeError, UnicodeEncodeError):
-            return False
-
-
-class ToolCalls:
-    """Put tool calls together from the pieces that the deltas bring.
-
-    Pieces belong together by `index`. Where a server leaves it out, or gives several calls the same one, a new call
-    shows by a name with another id, or with arguments that follow arguments which are whole already.
-    """
-
-    __slots__ = ("_by_index", "_slots")
-
-    def __init__(self) -> None:
-        self._slots: list[_Slot] = []
-        self._by_index: dict[int, _Slot] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._slots)
-
-    def add(self, call: Mapping[str, Any]) -> None:
-        """Take one piece."""
-        identifier, name, arguments, custom = call_parts(call)
-        index = call.get("index")
-        slot = self._find(index, identifier)
-        if slot and name and slot.name:
-            told = slot.id != identifier if identifier and slot.id else bool(arguments) and slot.is_whole
-            slot = None if told else slot
-        if slot is None:
-            place = index if isinstance(index, int) else len(self._slots)
-            slot = _Slot(place, custom)
-            self._slots.append(slot)
-        if isinstance(index, int):
-            self._by_index[index] = slot
-        slot.id = slot.id or identifier
-        slot.name = slot.name or name
-        if arguments:
-            slot.pieces.append(arguments)
-
-    def _find(self, index: object, identifier: str) -> _Slot | None:
-        if isinstance(index, int):
-            return self._by_index.get(index)
-        last = self._slots[-1] if self._slots else None
-        if not identifier or (last and not last.id):
-            return last
-        return next((slot for slot in self._slots if slot.id == identifier), None)
-
-    def gathered(self) -> tuple[ToolCall, ...]:
-        """Return the calls as far as they have come, in the order of their indices."""
-        calls = []
-        for slot in sorted(self._slots, key=lambda slot: slot.place):
-            arguments = "".join(slot.pieces)
-            calls.append(ToolCall(slot.id, slot.name, free_text(arguments) if slot.custom else arguments))
-        return tuple(calls)
+def _piece(chunk: Any) -> tuple[Kind, str] | None:
+    """Return what a chunk says that holds one piece of text or reasoning and nothing else, as most do."""
+    try:
+        (choice,) = chunk["choices"]
+        delta = choice["delta"]
+        if (
+            choice.get("finish_reason") is None
+            and not choice.get("index")
+            and chunk.get("usage") is None
+            and "error" not in chunk
+            and "error" not in choice
+            and "x_groq" not in chunk
+        ):
+            items = delta.items()
+            if len(delta) > 1:
+                items = [item for item in items if item[1] and item[0] != "role"]
+            ((name, text),) = items
+            return (KINDS[name], text) if text and type(text) is str else None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    return None
 
 
+@define(eq=False, repr=False)
 class ChatDecoder:
     """Turn the bytes of one streamed chat completion into deltas, and at its end into a reply or a failure.
 
@@ -107,79 +64,66 @@ class ChatDecoder:
         headers: the response's headers, for the classification of an error inside the stream.
     """
 
-    __slots__ = (
-        "_after_cr",
-        "_calls",
-        "_done",
-        "_error",
-        "_event",
-        "_finish",
-        "_headers",
-        "_is_stream",
-        "_kind",
-        "_model",
-        "_new",
-        "_out",
-        "_pending",
-        "_plain",
-        "_reasoning",
-        "_refusal",
-        "_rest",
-        "_started",
-        "_text",
-        "_usage",
-        "finished",
-    )
+    _headers: Mapping[str, str]
+    finished: bool = field(default=False, init=False)
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self.finished = False
-        self._headers = headers
-        # The bytes: a line that has not ended, an event whose lines are not JSON yet, and lines that are no events.
-        self._rest = bytearray()
-        self._after_cr = False
-        self._event = b""
-        self._pending: list[bytes] = []
-        self._plain: list[bytes] = []
-        self._is_stream = False
-        # What is to be handed out: deltas, and pieces of the delta that still grows.
-        self._out: list[Text | Reasoning] = []
-        self._new: list[str] = []
-        self._kind: type[Text] | type[Reasoning] = Text
-        # The reply.
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._refusal: list[str] = []
-        self._calls = ToolCalls()
-        self._started = False
-        self._model: object = None
-        self._usage: object = None
-        self._finish: object = None
-        self._done = False
-        self._error: Failure | None = None
+    # The bytes: a line that has not ended, an event whose lines are not JSON yet, and lines that belong to no event.
+    _rest: bytearray = field(factory=bytearray, init=False)
+    _event: bytes = field(default=b"", init=False)
+    _pending: list[bytes] = field(factory=list, init=False)
+    _plain: list[bytes] = field(factory=list, init=False)
+    _is_stream: bool = field(default=False, init=False)
+
+    # What surrounds the text of a chunk, and which kind of text that is; no line begins with what stands here first.
+    _head: bytes = field(default=b"\n", init=False)
+    _tail: bytes = field(default=b"\n", init=False)
+    _alike: Kind = field(default=Text, init=False)
+    _credit: int = field(default=32, init=False)
+
+    # What is to be handed out: deltas, and pieces of the delta that still grows.
+    _out: list[Text | Reasoning] = field(factory=list, init=False)
+    _new: list[str] = field(factory=list, init=False)
+    _kind: Kind = field(default=Text, init=False)
+
+    # The reply.
+    _text: list[str] = field(factory=list, init=False)
+    _reasoning: list[str] = field(factory=list, init=False)
+    _refusal: list[str] = field(factory=list, init=False)
+    _calls: ToolCalls = field(factory=ToolCalls, init=False)
+    _started: bool = field(default=False, init=False)
+    _model: object = field(default=None, init=False)
+    _usage: dict[str, Any] | None = field(default=None, init=False)
+    _finish: object = field(default=None, init=False)
+    _done: bool = field(default=False, init=False)
+    _error: Failure | None = field(default=None, init=False)
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add; adjacent pieces are one delta."""
         if self.finished:
             return []
-        if self._after_cr or b"\r" in data:
-            data = self._unify(data)
-        if b"\n" not in data:
-            self._rest += data
-            return []
+        lines = data.split(b"\n")  # a carriage return before it stays: it is white space in JSON
         if self._rest:
-            self._rest += data
-            data = bytes(self._rest)
+            self._rest += lines[0]
+            if len(lines) == 1:
+                return []
+            lines[0] = bytes(self._rest)
             self._rest.clear()
-        lines = data.split(b"\n")
-        self._rest += lines.pop()
+        rest = lines.pop()
+        if rest:
+            self._rest += rest
         for line in lines:
-            if line:
-                self._take_line(line)
-                if self.finished:
-                    break
+            if line.startswith(self._head) and line.endswith(self._tail) and self._take_alike(line):
+                continue
+            if line.startswith(b"data:"):
+                self._take_data(line[5:])
+            elif line and line != b"\r":
+                self._take_other(line)
             elif self._pending or self._event:
                 self._end_event()
-        self._flush()
+            if self.finished:
+                break
+        if self._new:
+            self._flush()
         out, self._out = self._out, []
         return out
 
@@ -197,7 +141,7 @@ class ChatDecoder:
                     return whole
             elif self._done:
                 return malformed("the stream has no choice in it")
-        complete = self._done or self._has_finish
+        complete = self._done or stop_of(self._finish)[0] is not None
         return compose(
             text="".join(self._text),
             reasoning="".join(self._reasoning),
@@ -211,35 +155,57 @@ class ChatDecoder:
             cause=None if complete else failure,
         )
 
-    @property
-    def _has_finish(self) -> bool:
-        return stop_of(self._finish)[0] is not None
-
-    def _unify(self, data: bytes) -> bytes:
-        """Return `data` with each line end as one line feed, also where it is cut between the two bytes of one."""
-        if not data:
-            return data
-        if self._after_cr:
-            data = data.removeprefix(b"\n")
-        self._after_cr = data.endswith(b"\r")
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-    def _take_line(self, line: bytes) -> None:
-        if line.startswith(b"data:"):
-            self._is_stream = True
-            if self._pending:
-                self._pending.append(line[5:])
-                return
-            try:
-                chunk = orjson.loads(line[5:])
-            except orjson.JSONDecodeError:
-                if line[5:].strip() == b"[DONE]":
-                    self._done = self.finished = True
-                else:
-                    self._pending.append(line[5:])
+    def _take_data(self, data: bytes) -> None:
+        self._is_stream = True
+        if self._pending:
+            self._pending.append(data)
+            return
+        try:
+            chunk = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            if data.strip() == b"[DONE]":
+                self._done = self.finished = True
             else:
-                self._take(chunk, line[5:])
-        elif line.startswith(b"event:"):
+                self._pending.append(data)
+            return
+        if self._started and not self._event:
+            piece = _piece(chunk)
+            if piece:
+                self._say(*piece)
+                self._learn(data, *piece)
+                return
+        self._take(chunk, data)
+
+    def _take_alike(self, line: bytes) -> bool:
+        """Take the text of a line that differs from an earlier one in nothing else; False sends it the long way."""
+        text = line[len(self._head) : -len(self._tail)]
+        if not text or b'"' in text or b"\\" in text or self._pending or self._event:
+            return False
+        try:
+            content = text.decode()
+        except UnicodeDecodeError:
+            return False
+        self._credit += 1
+        self._say(self._alike, content)
+        return True
+
+    def _learn(self, data: bytes, kind: Kind, content: str) -> None:
+        """Learn what surrounds the text of a chunk, for as long as learning pays."""
+        if self._credit < 8:
+            return
+        self._credit -= 8
+        text = orjson.dumps(content)[1:-1]
+        head, found, tail = data.partition(b'"' + text + b'"')
+        try:
+            # Only if a longer text there is read as just that was it the place of the text.
+            other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
+        except orjson.JSONDecodeError:
+            return
+        if found and _piece(other) == (kind, content + "~"):
+            self._head, self._tail, self._alike = b'data:%b"' % head, b'"' + tail, kind
+
+    def _take_other(self, line: bytes) -> None:
+        if line.startswith(b"event:"):
             self._event = line[6:].strip()
         elif not line.startswith(FIELDS):
             self._take_stray(line)
@@ -249,7 +215,7 @@ class ChatDecoder:
         if not self._is_stream:
             bare = line if self._plain else line.lstrip(BOM)
             if bare != line and bare:
-                self._take_line(bare)
+                self._take_data(bare[5:]) if bare.startswith(b"data:") else self._take_other(bare)
             else:
                 self._plain.append(line)
             return
@@ -278,7 +244,7 @@ class ChatDecoder:
 
     def _end_stream(self) -> None:
         if self._rest and not self.finished:
-            self._take_line(bytes(self._rest))
+            self.feed(b"\n")
         self._rest.clear()
         if self._pending and not self.finished:
             self._end_event(cut=True)
@@ -313,18 +279,10 @@ class ChatDecoder:
             if isinstance(message, dict):
                 self._replace(message)
             return
-        content = delta.get("content")
-        if len(delta) == 1 and isinstance(content, str):  # most deltas are no more than this
-            if content:
-                self._text.append(content)
-                self._say(Text, content)
-            return
         text, reasoning, refusal = contents(delta)
         if reasoning:
-            self._reasoning.append(reasoning)
             self._say(Reasoning, reasoning)
         if text:
-            self._text.append(text)
             self._say(Text, text)
         if refusal:
             self._refusal.append(refusal)
@@ -340,16 +298,15 @@ class ChatDecoder:
             self._reasoning = [reasoning]
         if refusal:
             self._refusal = [refusal]
-        if calls := calls_in(message):
-            self._calls = ToolCalls()
-            for index, call in enumerate(calls):
-                self._calls.add({**call, "index": index})
+        if calls := ToolCalls.whole(message):
+            self._calls = calls
 
-    def _say(self, kind: type[Text] | type[Reasoning], piece: str) -> None:
+    def _say(self, kind: Kind, piece: str) -> None:
         if kind is not self._kind:
             self._flush()
             self._kind = kind
         self._new.append(piece)
+        (self._text if kind is Text else self._reasoning).append(piece)
 
     def _flush(self) -> None:
         if self._new:

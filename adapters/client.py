@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 import random
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
 import anyio
-import httpx
 
 from adapters.async_driver import AsyncCompactor, AsyncDriver, AsyncHttpClient
 from adapters.backend import Backend
 from adapters.cancellation import Cancellation
-from adapters.sockets import limited_client
+from adapters.own_http import OwnAsyncClient, OwnClient
 from adapters.sync_driver import Compactor, HttpClient, SyncDriver
 from fsm.call import Call, Observer, StreamEvent
 from fsm.errors import ConfigurationError
@@ -63,8 +63,10 @@ class Client:
     ) -> None:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         self.policy = policy
-        self._http, self._own_http = http, http is None
-        self._async_http, self._own_async_http = async_http, async_http is None
+        self._http, self._async_http = http, async_http
+        self._own_http: OwnClient | None = None
+        self._own_async_http: OwnAsyncClient | None = None
+        self._lock = threading.Lock()
         self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": jitter}
         self._compactor = compactor
         self._clock, self._sleep, self._async_sleep = clock, sleep, async_sleep
@@ -85,7 +87,7 @@ class Client:
                 `TurnContext`.
 
         Raises:
-            CallError: the call was refused, exhausted, failed, cancelled or over its budget; the error holds the result.
+            CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
             ConfigurationError: the messages or options are not of their form.
         """
         call = self._new(messages, options, is_streaming=False)
@@ -135,36 +137,33 @@ class Client:
     def _driver(self, cancellation: Cancellation | None) -> SyncDriver:
         if inspect.iscoroutinefunction(self._compactor):
             raise ConfigurationError("the compactor is a coroutine function; only acall and astream can await it")
-        if self._http is None:
-            self._http = limited_client()
-        return SyncDriver(
-            self._http,
-            self.chain,
-            self.policy.timeouts,
-            self._clock,
-            self._sleep,
-            self._compactor,  # type: ignore[arg-type] # checked above
-            cancellation,
-        )
+        with self._lock:
+            if self._http is None and self._own_http is None:
+                self._own_http = OwnClient()
+            http = self._http or self._own_http
+        assert http is not None
+        compactor: Any = self._compactor
+        return SyncDriver(http, self.chain, self.policy.timeouts, self._clock, self._sleep, compactor, cancellation)
 
     def _async_driver(self) -> AsyncDriver:
-        if self._async_http is None:
-            self._async_http = httpx.AsyncClient(timeout=None)  # each request brings its own
-        return AsyncDriver(
-            self._async_http, self.chain, self.policy.timeouts, self._clock, self._async_sleep, self._compactor
-        )
+        with self._lock:
+            if self._async_http is None and self._own_async_http is None:
+                self._own_async_http = OwnAsyncClient()
+            http = self._async_http or self._own_async_http
+        assert http is not None
+        return AsyncDriver(http, self.chain, self.policy.timeouts, self._clock, self._async_sleep, self._compactor)
 
     def close(self) -> None:
         """Close the synchronous connections; a client that was passed in stays open."""
-        if self._own_http and self._http is not None:
-            self._http.close()  # type: ignore[attr-defined] # our own is an httpx.Client
-            self._http = None
+        if self._own_http is not None:
+            self._own_http.close()
+            self._own_http = None
 
     async def aclose(self) -> None:
         """Close the asynchronous connections; a client that was passed in stays open."""
-        if self._own_async_http and self._async_http is not None:
-            await self._async_http.aclose()  # type: ignore[attr-defined] # our own is an httpx.AsyncClient
-            self._async_http = None
+        if self._own_async_http is not None:
+            await self._own_async_http.aclose()
+            self._own_async_http = None
 
     def __enter__(self) -> Client:
         return self

@@ -18,8 +18,9 @@ SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", r
 LOCAL_HOST: Final = re.compile(r"^[^.:]+$|\.(localhost|local|lan|internal|home\.arpa|test)$")
 HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 PLACEHOLDER: Final = re.compile(
-    r"(sk-)?[.…x*-]*|[<\[{$%].*|(sk-)?(your|my|insert|enter|put|replace|add|paste)[-_ ].*|(sk-)?change[-_ ]?me"
-    r"|([a-z]+[-_])?api[-_ ]?key|placeholder|dummy|empty|none|null|undefined|todo|not[-_ ]needed",
+    r"(sk-)?[.…x*-]*|[<\[{$%].*|(sk-)?(your|insert|enter|put|replace|add|paste)[-_ ].*|(sk-)?change[-_ ]?me"
+    r"|(my[-_ ])?(key|token)|([a-z]+[-_ ])*api[-_ ]?key|placeholder|dummy|empty|none|null|undefined|todo"
+    r"|not[-_ ]needed",
     re.IGNORECASE,
 )
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -35,6 +36,7 @@ class Endpoint:
         place: the host, with its port where that is not the scheme's own.
         root: the URL in its normal form, without query and trailing slash.
         query: the query, with its question mark.
+        is_local: whether the host is loopback, private, or has a name that no public host has.
     """
 
     problem: str | None = None
@@ -42,14 +44,7 @@ class Endpoint:
     place: str = ""
     root: str = ""
     query: str = ""
-
-    @property
-    def is_local(self) -> bool:
-        """Tell whether the host is loopback, private, or has a name that no public host has."""
-        try:
-            return not ip_address(self.host).is_global
-        except ValueError:
-            return LOCAL_HOST.search(self.host) is not None
+    is_local: bool = False
 
 
 def read_url(url: str, path: str) -> Endpoint:
@@ -76,7 +71,14 @@ def read_url(url: str, path: str) -> Endpoint:
     if port not in (None, DEFAULT_PORTS[parts.scheme]):
         place = f"{place}:{port}"
     root = f"{parts.scheme}://{place}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
-    return Endpoint(None, host, place, root, f"?{parts.query}" if parts.query else "")
+    return Endpoint(None, host, place, root, f"?{parts.query}" if parts.query else "", _is_local(host))
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return LOCAL_HOST.search(host) is not None
 
 
 def shown_url(url: object) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from attrs import define, field
 
 from adapters.backend import Backend, Decoder
+from adapters.capabilities import LEARNED
 from adapters.limits import Limits
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
@@ -46,20 +47,20 @@ class Exchange:
     backend: Backend
     limits: Limits
     is_streaming: bool
-    _decoder: Decoder | None = None
-    _failure: Failure | None = None
+    decoder: Decoder | None = field(default=None, init=False)
+    _failure: Failure | None = field(default=None, init=False)
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Take the head of the response."""
         if self.is_streaming and status == 200:
-            self._decoder = self.backend.decoder(headers)
+            self.decoder = self.backend.decoder(headers)
         else:
-            self._decoder = WholeBody(self.backend, status, headers)
+            self.decoder = WholeBody(self.backend, status, headers)
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes of the body and return the deltas that they bring."""
-        assert self._decoder is not None
-        return self._decoder.feed(data)
+        assert self.decoder is not None
+        return self.decoder.feed(data)
 
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
@@ -68,7 +69,7 @@ class Exchange:
     @property
     def is_finished(self) -> bool:
         """Tell whether the terminal event has come."""
-        return self._decoder is not None and self._decoder.finished
+        return self.decoder is not None and self.decoder.finished
 
     @property
     def goes_on(self) -> bool:
@@ -82,13 +83,25 @@ class Exchange:
 
     def reply(self) -> Reply | Failure:
         """Return what the attempt amounts to."""
-        if self._decoder is None:
+        if self.decoder is None:
             return self._failure or Failure("connection")
-        return self.limits.mark(self._decoder.close(self._failure))
+        reply = self.decoder.close(self._failure)
+        if isinstance(reply, Failure):
+            _learn(self.backend, reply)
+            return reply
+        return self.limits.mark(reply)
 
-    def partial(self) -> Reply | None:
-        """Return what had arrived when the caller ended the call."""
-        if self._decoder is None:
-            return None
-        reply = self._decoder.close(Failure("connection"))
-        return reply if isinstance(reply, Reply) else None
+
+def _learn(backend: Backend, failure: Failure) -> None:
+    """Remember for later calls that a backend does not go on from a trailing assistant turn."""
+    if failure.reason == "prefill_unsupported":
+        for identity in backend.identities:
+            LEARNED.learn_no_prefill(identity)
+
+
+def partial(exchange: Exchange | None) -> Reply | None:
+    """Return what had arrived of an exchange when the caller ended the call."""
+    if exchange is None or exchange.decoder is None:
+        return None
+    reply = exchange.decoder.close(Failure("connection"))
+    return reply if isinstance(reply, Reply) else None

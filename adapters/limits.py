@@ -8,7 +8,7 @@ from collections.abc import Callable
 from attrs import define, evolve
 
 from fsm.policy import Timeouts
-from fsm.reply import Failure, Reply
+from fsm.reply import Reply
 from fsm.request import Send
 
 LINGER = 0.1
@@ -82,7 +82,6 @@ class Limits:
             "read": self.within(self.first_byte),
         }
 
-    def mark(self, reply: Reply | Failure) -> Reply | Failure:
+    def mark(self, reply: Reply) -> Reply:
         """Mark a reply that the budget of the whole call has cut."""
-        cut = isinstance(reply, Reply) and reply.interrupted and self.by_call and self.is_over
-        return evolve(reply, halted=True) if cut else reply  # type: ignore[type-var, unused-ignore]
+        return evolve(reply, halted=True) if reply.interrupted and self.by_call and self.is_over else reply

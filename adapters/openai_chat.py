@@ -13,7 +13,7 @@ from adapters import capabilities
 from adapters.backend import HttpRequest
 from adapters.capabilities import LEARNED, PrefillMode
 from adapters.chat_reply import read_reply
-from adapters.chat_request import CapField, refuse_reserved, write_body
+from adapters.chat_request import OTHER_CAP, CapField, refuse_reserved, write_body
 from adapters.chat_stream import ChatDecoder
 from adapters.endpoint import KEY_HEADERS, Endpoint, check_headers, check_key, key_problem, merged, read_url, shown_url
 from fsm.errors import ConfigurationError
@@ -145,6 +145,16 @@ class OpenAIChat:
     def _prefill(self) -> PrefillMode:
         return capabilities.prefill_of(self.base_url, self.model) if self.prefill == "auto" else self.prefill
 
+    @property
+    def _cap(self) -> CapField:
+        if self.cap_field != "auto":
+            return self.cap_field
+        # A caller's parameters go to each backend of a chain; the backend's own tell what its server takes.
+        for name in OTHER_CAP.values():
+            if self.parameters.get(name) is not None:
+                return name
+        return "max_completion_tokens" if OPENAI_HOST.search(self._endpoint.host) else "max_tokens"
+
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt.
 
@@ -155,25 +165,26 @@ class OpenAIChat:
         if send.request.headers:
             check_headers(send.request.headers, "Request.headers")
             headers = merged(headers, send.request.headers)
-        cap = self.cap_field
-        if cap == "auto":
-            cap = "max_completion_tokens" if OPENAI_HOST.search(self._endpoint.host) else "max_tokens"
         body = write_body(
             send,
             stream=stream,
             model=self.model,
             host=self._endpoint.host,
             parameters=self.parameters,
-            cap=cap,
+            cap=self._cap,
             prefill=self._prefill if send.prefill else "no",
         )
         return HttpRequest(f"{self._endpoint.root}{PATH}{self._endpoint.query}", headers, body)
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""
-        if 200 <= status < 300:
-            return read_reply(headers, body)
-        return classify_response(status, headers, body)
+        if not 200 <= status < 300:
+            return classify_response(status, headers, body)
+        if body[:64].lstrip().startswith(b"data:"):  # some proxies stream whatever was asked for
+            decoder = self.decoder(headers)
+            decoder.feed(body)
+            return decoder.close()
+        return read_reply(headers, body)
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
         """Start to read a streamed response of status 200."""

@@ -15,7 +15,6 @@ from ssl import SSLContext
 from typing import Any
 
 import httpcore
-import httpx
 
 from adapters.limits import Limits
 
@@ -107,12 +106,10 @@ class LimitedBackend(httpcore.NetworkBackend):
         self._inner.sleep(seconds)
 
 
-def limited_client() -> httpx.Client:
-    """Build the client that a `Client` uses when it was given none."""
-    client = httpx.Client(timeout=None, follow_redirects=False)  # each request brings its own
-    for transport in (client._transport, *client._mounts.values()):
-        pool = getattr(transport, "_pool", None)
+def limit(*transports: object) -> None:
+    """Put every connection of httpx transports under the limits of the attempt that uses it."""
+    for transport in transports:
+        pool: Any = getattr(transport, "_pool", None)
         inner = getattr(pool, "_network_backend", None)
         if inner is not None:
             pool._network_backend = LimitedBackend(inner)
-    return client

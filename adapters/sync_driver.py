@@ -11,7 +11,7 @@ from attrs import frozen
 
 from adapters.backend import Backend
 from adapters.cancellation import Cancellation
-from adapters.exchange import Exchange
+from adapters.exchange import Exchange, partial
 from adapters.limits import Limits
 from adapters.sockets import CallEnded, LimitedStream, limited
 from fsm.call import Call, StreamEvent
@@ -41,7 +41,9 @@ class Response(Protocol):
 class HttpClient(Protocol):
     """What is used of an `httpx.Client`."""
 
-    def build_request(self, method: str, url: Any, **options: Any) -> Any:
+    def build_request(
+        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
+    ) -> Any:
         """Build a request."""
         ...
 
@@ -91,9 +93,9 @@ class SyncDriver:
                 exchange = None
                 yield from call.drain()
         except CallEnded:
-            call.cancel(self.clock(), exchange and exchange.partial())
+            call.cancel(self.clock(), partial(exchange))
         except BaseException as error:
-            error.result = call.cancel(self.clock(), exchange and exchange.partial())  # type: ignore[attr-defined]
+            error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         yield from call.drain()
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-_LONGEST = 1e9
+_ABSURD = 1e9
 """Seconds (31 years) from which on a number is no wait, but a point in time since 1970."""
 
 _EPOCH_MILLISECONDS = 1e11
@@ -19,17 +19,21 @@ _EPOCH_MILLISECONDS = 1e11
 
 _LONGEST_TEXT = 10_000  # characters
 
-_UNITS = {"ms": 0.001, "mi": 60.0, "m": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}
+_Source = Callable[[Mapping[str, str], object, str], float | None]  # of headers, body and message
+
+_UNITS = (("ms", 0.001), ("mil", 0.001), ("m", 60.0), ("s", 1.0), ("h", 3600.0), ("d", 86400.0))  # by first letters
 _BODY_FIELDS = {"retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _PART = re.compile(
     r"(\d+(?:\.\d+)?)\s*"
-    r"(ms|milliseconds?|msecs?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s*,|\s+and\b)?\s*",
+    r"(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s*,|\s+and\b)?\s*",
     re.ASCII | re.IGNORECASE,
 )
 _DURATION = re.compile(f"(?:{_PART.pattern})+", _PART.flags)
-_WORDING = re.compile(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}({_DURATION.pattern})", _PART.flags)
+_WORDING = re.compile(
+    rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.pattern})", _PART.flags
+)
 
 
 def plain_headers(headers: object) -> dict[str, str]:
@@ -62,7 +66,7 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
 
 
 def _usable(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and 0 < seconds < _LONGEST else None
+    return seconds if seconds is not None and 0 < seconds < _ABSURD else None
 
 
 def _longest(waits: Iterable[float | None]) -> float | None:
@@ -83,11 +87,11 @@ def _number(value: object, scale: float = 1.0) -> float | None:
 def _duration(text: str) -> float | None:
     if not _DURATION.fullmatch(text):
         return None
-    return sum(float(number) * _unit(unit.lower()) for number, unit in _PART.findall(text))
+    return sum(float(number) * _unit(name.lower()) for number, name in _PART.findall(text))
 
 
 def _unit(name: str) -> float:
-    return 0.001 if name in ("msec", "msecs", "millisecond", "milliseconds") else _UNITS.get(name, _UNITS[name[0]])
+    return next(seconds for letters, seconds in _UNITS if name.startswith(letters))
 
 
 def _moment(text: str) -> datetime | None:
@@ -113,7 +117,7 @@ def _wait(value: object, headers: Mapping[str, str]) -> float | None:
             return None
         duration = _duration(value)
         return _usable(_until(_moment(value), headers) if duration is None else duration)
-    if number < _LONGEST:
+    if number < _ABSURD:
         return _usable(number)
     return _usable(_until(_since_1970(number), headers))
 
@@ -125,7 +129,7 @@ def _since_1970(number: float) -> datetime | None:
         return None
 
 
-def _milliseconds(name: str) -> Callable[[Mapping[str, str], object, str], float | None]:
+def _milliseconds(name: str) -> _Source:
     return lambda headers, body, message: _usable(_number(headers.get(name), 0.001))
 
 
@@ -135,13 +139,12 @@ def _retry_after(headers: Mapping[str, str], body: object, message: str) -> floa
 
 def _objects(body: object) -> Iterator[Mapping[str, object]]:
     """Go through the places of a body that speak of the whole error: itself, `error` and `error.metadata`."""
-    for top in body[:1] if isinstance(body, list) else [body]:
-        value = top
-        for inner in ("error", "metadata", None):
-            if not isinstance(value, Mapping):
-                break
-            yield value
-            value = value.get(inner)
+    value = body[0] if isinstance(body, list) and body else body
+    for inner in ("error", "metadata", ""):
+        if not isinstance(value, Mapping):
+            return
+        yield value
+        value = value.get(inner)
 
 
 def _body_field(headers: Mapping[str, str], body: object, message: str) -> float | None:
@@ -168,7 +171,7 @@ def _wording(headers: Mapping[str, str], body: object, message: str) -> float | 
     return None
 
 
-def _buckets(remaining: str, reset: str) -> Callable[[Mapping[str, str], object, str], float | None]:
+def _buckets(remaining: str, reset: str) -> _Source:
     """Read the resets of the buckets that have nothing left; the longest, for the request needs them all."""
     pattern = re.compile(remaining)
 
@@ -180,7 +183,7 @@ def _buckets(remaining: str, reset: str) -> Callable[[Mapping[str, str], object,
     return read
 
 
-_SOURCES = (
+_SOURCES: tuple[_Source, ...] = (
     _milliseconds("retry-after-ms"),
     _milliseconds("x-ms-retry-after-ms"),
     _retry_after,

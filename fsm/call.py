@@ -277,21 +277,20 @@ class Call:
             reply = Reply(delivered, interrupted=True, failure=reply)
         attempt = self._attempt
         assert attempt is not None
-        thinks_inline = False
         if isinstance(reply, Failure):
             heard = observe_failure(reply, self._transcript.repaired, self.backend)
         else:
-            heard, thinks_inline = observe_reply(reply, attempt, self._transcript, self.request)
+            heard = observe_reply(reply, attempt, self._transcript, self.request, self.backend)
         heard.delivered = delivered
         if heard.part:
             self._transcript.gather(heard.part, heard.new)
         if heard.evidence.event not in self._machine.unguarded:
-            self._find_facts(heard, thinks_inline)
+            self._find_facts(heard)
         if self.contents:
             heard.evidence.content = contents_of(heard, self.turn)
         return heard
 
-    def _find_facts(self, heard: Heard, thinks_inline: bool) -> None:
+    def _find_facts(self, heard: Heard) -> None:
         evidence, previous = heard.evidence, self._last
         if evidence.reason is not None:
             alike = self._alike = self._alike or {}
@@ -301,7 +300,6 @@ class Call:
             self._transcript,
             self.policy,
             self.turn,
-            thinks_inline=thinks_inline,
             wait_fits=self._fits(evidence.asked_wait),
             failures_alike=(self._alike or {}).get(evidence.reason or "", 0),
             same_empty_again=self.policy.skip_identical_empties and _same_empty(heard, previous),

@@ -1,8 +1,8 @@
 """Run guards and effects along every path they can take, as they are, with nothing modelled a second time.
 
-The model class is derived from, so that a fact that is read asks a question ("is it set?"), and the same run is made
-again with the other answer, until all are known. With symbols in place of the counters and the limits a comparison asks
-as well, so one set of runs speaks for all limits at once; with a real model behind it, counters are what they are there.
+A class is derived from the model's: a fact that is read there asks a question ("is it set?"), and the run is made again
+with the other answer, until every answer was given. With symbols for the counters and the limits a comparison asks as
+well, so that one set of runs speaks for all limits at once; with a real model, counters are what they are there.
 
 This is path enumeration by symbolic execution (King 1976) over linear comparisons of whole numbers; anything that it
 does not understand is refused, never guessed.
@@ -11,8 +11,7 @@ does not understand is refused, never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from attrs import fields
 
@@ -53,14 +52,14 @@ class Path:
         if self.asked == len(self.answers):
             self.answers.append(True)
         if self.asked == MOST_QUESTIONS:
-            self.refuse(f"asks more than {MOST_QUESTIONS} questions")
+            raise self.refuse(f"asks more than {MOST_QUESTIONS} questions")
         self.asked += 1
         return self.answers[self.asked - 1]
 
-    def refuse(self, why: str) -> NoReturn:
-        """Stop the run, also if the code under it catches every exception."""
+    def refuse(self, why: str) -> Refusal:
+        """Return what stops the run; it is kept too, for code that catches every exception."""
         self.refused = self.refused or why
-        raise Refusal(why)
+        return Refusal(why)
 
     def read(self, name: str) -> Any:
         """Return a field of the model as this run sees it."""
@@ -112,14 +111,14 @@ class SymbolicPath(Path):
             return Symbol(self, ((name, 1),), 0)
         if name == "limits":
             return _Limits(self)
-        self.refuse(f"reads {name!r}, which is neither a counter nor a fact")
+        raise self.refuse(f"reads {name!r}, which is neither a counter nor a fact")
 
     def write(self, name: str, value: Any) -> None:
         """Refuse every change by a guard, and a change to anything but counters by an effect."""
         if self.in_guard:
-            self.refuse(f"changes {name!r}, and a guard changes nothing")
+            raise self.refuse(f"changes {name!r}, and a guard changes nothing")
         if name not in self.counters and name not in WRITABLE:
-            self.refuse(f"changes {name!r}, which no effect may touch")
+            raise self.refuse(f"changes {name!r}, which no effect may touch")
         super().write(name, value)
 
     def at_most(self, terms: Terms, most: int) -> bool:
@@ -170,7 +169,7 @@ class Symbol:
         if isinstance(other, int):
             return Symbol(self.path, self.terms, self.constant + times * other)
         if not isinstance(other, Symbol):
-            self.path.refuse(f"compares or adds a counter and a {type(other).__name__}")
+            raise self.path.refuse(f"compares or adds a counter and a {type(other).__name__}")
         total = dict(self.terms)
         for name, factor in other.terms:
             total[name] = total.get(name, 0) + times * factor
@@ -214,7 +213,7 @@ class Symbol:
         return self != 0
 
     def __str__(self) -> str:
-        self.path.refuse("turns a counter into text")
+        raise self.path.refuse("turns a counter into text")
 
     __repr__ = __str__
 
@@ -227,16 +226,24 @@ class _Limits:
 
     def __getattr__(self, name: str) -> Symbol:
         if name not in self._path.counters:
-            self._path.refuse(f"reads the limit {name!r}, which no counter has")
+            raise self._path.refuse(f"reads the limit {name!r}, which no counter has")
         return Symbol(self._path, ((f".{name}", 1),), 0)
 
 
 P = TypeVar("P", bound=Path)
 
 
-@lru_cache(maxsize=64)
+_probes: dict[type[Ladder], type[Any]] = {}
+
+
 def probe_of(model: type[Ladder]) -> type[Any]:
-    """Derive a class that runs a model's own code and asks a `Path` for every field."""
+    """Return a class that runs a model's own code and asks a `Path` for every field."""
+    if model not in _probes:
+        _probes[model] = _derive(model)
+    return _probes[model]
+
+
+def _derive(model: type[Ladder]) -> type[Any]:
     own = frozenset(attribute.name for attribute in fields(model))
 
     def read(self: Any, name: str) -> Any:

@@ -46,7 +46,7 @@ _EVENTS: Final[dict[Reason, str]] = {
     "malformed": "malformed",
     "unknown": "failed_transiently",
 }
-_TOLD: Final = {True: "failed_transiently", False: "failed_permanently"}
+_EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permanently"}
 
 
 def event_of_failure(failure: Failure) -> str:
@@ -55,7 +55,9 @@ def event_of_failure(failure: Failure) -> str:
     The service's own word on retrying overrides ours; it does not touch refusals, repairs and overflows.
     """
     event = _EVENTS[failure.reason]
-    return event if failure.should_retry is None or event not in _TOLD.values() else _TOLD[failure.should_retry]
+    if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
+        return event
+    return _EVENT_IF_RETRYABLE[failure.should_retry]
 
 
 # ---- responses: the rules --------------------------------------------------------------------------------------------
@@ -87,10 +89,8 @@ class _Rule:
 
 
 def _rule(reason: Reason, statuses: _Statuses, codes: str = "", prose: str = "") -> _Rule:
-    flags = re.IGNORECASE | re.DOTALL
-    return _Rule(
-        reason, re.compile(codes, flags) if codes else None, re.compile(prose, flags) if prose else None, statuses
-    )
+    in_codes, in_prose = (re.compile(text, re.IGNORECASE | re.DOTALL) if text else None for text in (codes, prose))
+    return _Rule(reason, in_codes, in_prose, statuses)
 
 
 # The numbers among the codes are business codes: 11xx to 13xx Z.AI's, 999 and 1000 MiniMax's.
@@ -134,7 +134,8 @@ _RULES: Final = (
         r"|exceeds the available context size|exceeds the maximum number of (input )?tokens|current length is"
         r"|max_model_len|context (length|window|limit) (is )?exceed|context limit of|input tokens exceed"
         r"|model token limit|max_new_tokens`? must be|exceeds max(imum)? length|too large for model with"
-        r"|too many (input )?tokens",
+        r"|too many (input )?tokens(?! per)|token count of.{0,20}exceeds|maximum allowed input length"
+        r"|must have less than \d+ tokens",
     ),
     _rule("payload_too_large", _BAD_REQUEST, r"(request|payload)_too_large", r"(entity|payload|body) (is )?too large"),
     _rule("payload_too_large", frozenset({413})),
@@ -147,7 +148,7 @@ _RULES: Final = (
         r"insufficient_(quota|balance|credits?|funds|user_quota)|billing_\w+|credit_balance_\w+|\w*spend_limit_\w+"
         r"|exceeded_current_quota_error|arrearage|payment_required|creditserror|.*freetieronly|1113|13(0[89]|1\d|2[01])",
         r"insufficient (account )?(balance|credits?|funds|quota)|credit balance|balance is insufficient"
-        r"|credits? (\w+ ){0,3}(exhausted|depleted)|(out of|requires? more|add more|no usable) credits"
+        r"|credits? (\w+ ){0,3}(exhausted|depleted)|(out of|requires? more|add|add more|no usable) credits"
         r"|billing (hard )?limit|spend(ing)? (limit|cap)|in arrears|payment (is )?(required|past due)|please recharge"
         r"|extra usage is required|key limit exceeded|free allocated quota|(weekly|monthly)\W.{0,20}limit exhausted",
     ),
@@ -197,6 +198,7 @@ _RULES: Final = (
     ),
     _rule("timeout", frozenset(), r"timeout(_error)?|request_timeout|modeltimeout(exception)?|deadline_exceeded"),
     _rule("connection", frozenset(), r"(network|connection)_error"),
+    _rule("auth", frozenset({401})),
     _rule("unknown", _BAD_REQUEST, r"999|1000", r"unknown error"),
 )
 
@@ -239,8 +241,9 @@ _STATUS_OF_CODE: Final = {
 # ---- responses: what a message names ---------------------------------------------------------------------------------
 
 # How many output tokens there is room for: `cap` outright, `below` exclusively, or `limit` less `used` and `more`.
-# What OpenRouter's remaining credit affords is a cap too: one shorter request succeeds now, and where it is too short
-# the next refusal leads on to the fallback.
+# vLLM gives no more than a lower bound of the prompt; there, where what was `asked` for fills most of the `limit`, half
+# of it is tried, and otherwise the prompt is to blame. What OpenRouter's remaining credit affords is a cap too: one
+# shorter request succeeds now, and where it is too short the next refusal leads on to the fallback.
 _AVAILABLE: Final = tuple(
     re.compile(pattern.replace(r"\d+", r"\d[\d,]{0,14}"), re.IGNORECASE | re.DOTALL)
     for pattern in (
@@ -248,12 +251,14 @@ _AVAILABLE: Final = tuple(
         r"context length is (?P<limit>\d+) tokens.{0,40}requested (?:about )?\d+ tokens \((?P<used>\d+) "
         r"(?:in (?:the|your) (?:messages|prompt)|of text input)"
         r"(?:[,;] (?P<more>\d+) (?:in the functions|of tool input))?",
+        r"context length of (?P<limit>\d+) tokens\. you requested a total of \d+ tokens: (?P<used>\d+) tokens from",
+        r"context length is (?P<limit>\d+) tokens.{0,40}requested (?P<asked>\d+) output tokens",
         r"context length is\s+(?P<limit>\d+) tokens and your request has (?P<used>\d+) input tokens",
         r"max_new_tokens`? must be <= (?P<limit>\d+)\. given: (?P<used>\d+)",
         r"max_tokens: \d+ > (?P<cap>\d+), which is the maximum",
         r"supports at most (?P<cap>\d+) (?:completion|output) tokens",
-        r"max\w{0,20}tokens\b.{0,120}?(?:less than or equal to|<=) ?[`'\"]?(?P<cap>\d+)",
-        r"range of max\w{0,20}tokens (?:should be|is) \[\d+, ?(?P<cap>\d+)\]",
+        r"max_?(?:completion_?|output_?|new_?)?tokens\b.{0,120}?(?:less than or equal to|<=) ?[`'\"]?(?P<cap>\d+)",
+        r"range of max_?(?:completion_?|output_?|new_?)?tokens (?:should be|is) \[\d+, ?(?P<cap>\d+)\]",
         r"maxoutputtokens\b.{0,120}? to (?P<below>\d+) \(exclusive\)",
         r"maximum tokens you requested exceeds the model limit of (?P<cap>\d+)",
         r"can only afford (?P<cap>\d+)",
@@ -263,14 +268,14 @@ _AVAILABLE: Final = tuple(
 _NAME: Final = r"(?<![\w.])['\"`]?([A-Za-z_][\w.\[\]]{0,60})['\"`]?"
 _QUOTED: Final = rf"(?=['\"`]){_NAME}"
 _NAMED: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
     for pattern in (
         rf"(?:unsupported|unknown|unrecognized) (?:parameter|argument|field|name|value)(?:s|\(s\))?:? ?{_QUOTED}",
         rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): {_NAME}",
         rf"{_NAME}: extra inputs are not permitted",
         rf"'loc': [(\[]'body', {_NAME}.{{0,60}}extra inputs",
         rf"and {_NAME} cannot both be specified",
-        rf"(?<!model )(?<!role ){_QUOTED} (?:is|are) (?:not supported|unsupported|deprecated)",
+        rf"(?:^|[.:] |\b(?:the|property|option) ){_QUOTED} (?:is|are) (?:not supported|unsupported|deprecated)",
         rf"parameters?:? {_NAME} (?:is|are) (?:not supported|unsupported|deprecated)",
         rf"not support (?:the )?parameter:? {_NAME}",
         rf"not support (?:the )?{_NAME} parameter",
@@ -302,6 +307,7 @@ _PLACES: Final = (
 )
 _WORDS: Final = ("code", "status", "type", "__type", "reason", "blockReason", "error_code", "status_code", "quotaId")
 _CODE: Final = re.compile(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
+_PAGE: Final = re.compile(r"\s*<[!?/a-z]", re.IGNORECASE)
 _HTTP_ERROR: Final = re.compile(r"[45]\d\d", re.ASCII)
 _MOST_TOKENS: Final = 10**9
 
@@ -326,10 +332,10 @@ class _Said:
                 self.read(item, depth + 1)
         elif isinstance(value, str):
             inner = _decoded(value)
-            if inner is value:
-                self.prose.append(value[:_LONGEST_TEXT])
-            else:
+            if inner is not value:
                 self.read(inner, depth + 1)
+            elif value:
+                self.prose.append(value[:_LONGEST_TEXT])
 
     def _read_object(self, value: Mapping[str, object], depth: int) -> None:
         for place in _FIRST_PLACES:
@@ -348,7 +354,7 @@ class _Said:
     @cached_property
     def text(self) -> str:
         """Join what the rules look at; a page in HTML may quote anything, so only its status counts."""
-        pieces = (piece for piece in (*self.parameters, *self.prose) if not piece.lstrip().startswith("<"))
+        pieces = (piece for piece in (*self.parameters, *self.prose) if not _PAGE.match(piece))
         return "\n".join(pieces)[:_LONGEST_TEXT]
 
     @property
@@ -371,8 +377,12 @@ class _Said:
         if found is None:
             return None
         number = {name: int((digits or "0").replace(",", "")) for name, digits in found.groupdict().items()}
-        room = number.get("limit", 0) - number.get("used", 0) - number.get("more", 0)
-        available = number.get("cap") or number.get("below", 1) - 1 or room
+        limit, asked = number.get("limit", 0), number.get("asked")
+        if asked is not None:
+            available = asked // 2 if asked * 2 > limit else 0
+        else:
+            room = limit - number.get("used", 0) - number.get("more", 0)
+            available = number.get("cap") or number.get("below", 1) - 1 or room
         return available if 0 < available < _MOST_TOKENS else None
 
     @cached_property

@@ -101,7 +101,7 @@ class Evidence:
     content: dict[str, Any] | None = None
 
 
-@frozen
+@define(eq=False)
 class Setting:
     """Hold what a call was given, without its messages.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field
+from attrs import define
 
 from fsm.delivery import without_seed
 from fsm.failures import event_of_failure
@@ -16,10 +16,13 @@ from fsm.reply import Failure, Reply
 from fsm.request import Request, TurnContext
 from fsm.stitching import stitch
 from fsm.thinking import split_thinking
-from fsm.transcript import Composed, Learned, Transcript
+from fsm.transcript import NOTHING_LEARNED, Composed, Learned, Transcript
 
 KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
 """The events whose reply is a part of the answer. The text of any other is discarded."""
+
+BROKEN = frozenset({"connection", "timeout"})
+"""The reasons of a failure that cut a stream without being an answer of the provider's."""
 
 CUT = frozenset({"truncated", "paused", "interrupted"})
 """The events after which text may be gone on from."""
@@ -47,15 +50,20 @@ class Heard:
     evidence: Evidence
     part: str = ""  # the visible text that is kept, as it came
     new: str = ""  # what of it had not been said
-    learned: Learned = field(factory=Learned)
+    learned: Learned = NOTHING_LEARNED
     reply: Reply | None = None
     failure: Failure | None = None
     delivered: str = ""  # what this attempt handed to the consumer
 
 
-def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, request: Request) -> tuple[Heard, bool]:
-    """Judge a reply and work out what of its text is new; also tell whether it reasoned inline."""
+def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, request: Request, backend: int) -> Heard:
+    """Judge a reply and work out what of its text is new."""
     visible, inline = split_thinking(reply.text) if "<" in reply.text else (reply.text, "")
+    if reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN and not visible.strip():
+        # An error event before any text is what it says; what had been reasoned is only paid for.
+        heard = observe_failure(reply.failure, transcript.repaired, backend)
+        heard.evidence.usage = reply.usage
+        return heard
     composed = attempt.composed
     if composed.seed:
         visible = without_seed(visible, composed.seed)
@@ -71,15 +79,13 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
         echoes = attempt.echoes and composed.prefill
         heard.new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
     if event not in _PLAIN:
-        thinks_inline = bool(inline.strip())
         heard.learned = Learned(
             reasoning=reasoning,
-            thinks_inline=thinks_inline,
+            thinks_inline=bool(inline.strip()),
             is_paused=event == "paused",
             reasoned_to_the_cap=event == "reasoning_truncated",
         )
-        return heard, thinks_inline
-    return heard, False
+    return heard
 
 
 _PLAIN = frozenset({"answered", "called_tools"})
@@ -115,7 +121,6 @@ def facts_of(
     policy: Policy,
     turn: TurnContext,
     *,
-    thinks_inline: bool,
     wait_fits: bool,
     failures_alike: int,
     same_empty_again: bool,
@@ -133,7 +138,7 @@ def facts_of(
         "has_text": has_text,
         "added_text": bool(heard.new.strip()),
         "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
-        "thinks_inline": thinks_inline,
+        "thinks_inline": heard.learned.thinks_inline,
         "repeats_itself": event in CUT and is_repetitive(gathered),
         "same_empty_again": same_empty_again,
         "wait_fits": wait_fits,

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import attrs
 from attrs import field, frozen
@@ -21,7 +21,6 @@ LARGEST_LIMIT = 1_000
 """No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
 
 Attribute = attrs.Attribute  # the parameter of every validator below
-T = TypeVar("T")
 
 
 def _where(instance: object, attribute: Attribute[Any]) -> str:
@@ -208,9 +207,10 @@ class Policy:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
         """
         try:
-            return from_mapping(cls, tomllib.loads(text))
+            policy: Policy = from_mapping(cls, tomllib.loads(text))
         except (tomllib.TOMLDecodeError, ConfigurationError) as error:
             raise ConfigurationError(f"{source}: {error}") from None
+        return policy
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -240,13 +240,13 @@ def _unknown(what: str, name: str, known: Any) -> str:
 _PARTS = {"limits": Limits, "budget": Budget, "waits": Waits, "timeouts": Timeouts, "hints": Hints}
 
 
-def from_mapping(kind: type[T], values: Mapping[str, Any]) -> T:
+def from_mapping(kind: type[Any], values: Mapping[str, Any]) -> Any:
     """Build a policy or one of its parts from plain values.
 
     Raises:
         ConfigurationError: a key is unknown, or a value is not of its form.
     """
-    known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]  # type: ignore[arg-type]
+    known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
     built: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:

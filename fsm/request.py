@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from attrs import Factory, define, field, frozen, validators
+from attrs import Factory, define, evolve, field, frozen, validators
 
 from fsm.errors import ConfigurationError
 
@@ -51,7 +51,8 @@ class Request:
     Arguments:
         messages: a prompt, or the messages in the form of chat completions; never changed.
         tools: tool definitions, passed on as they are.
-        max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it.
+        max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
+            among the parameters is taken from there.
         parameters: anything else for the request body (`temperature`, ...).
         headers: anything else for the HTTP headers.
         input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
@@ -66,6 +67,19 @@ class Request:
     parameters: Mapping[str, Any] = field(default=None, converter=_read_only, repr=False)
     headers: Mapping[str, str] = field(default=None, converter=_read_only, repr=False)
     input_tokens: int | None = field(default=None, validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        caps = [name for name in CAP_PARAMETERS if name in self.parameters]
+        if caps and self.max_tokens is None:
+            # The rungs raise the cap, so they must know it, and it must not go out twice.
+            rest = {name: value for name, value in self.parameters.items() if name not in caps}
+            changed = evolve(self, max_tokens=self.parameters[caps[0]], parameters=rest)
+            object.__setattr__(self, "max_tokens", changed.max_tokens)
+            object.__setattr__(self, "parameters", changed.parameters)
+
+
+CAP_PARAMETERS = ("max_tokens", "max_completion_tokens")
+"""What the output cap is called among the parameters of chat completions."""
 
 
 @frozen

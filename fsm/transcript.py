@@ -14,7 +14,7 @@ RESERVE_BELOW_AVAILABLE = 64
 """Output tokens kept below the number that a provider names as available."""
 
 
-@frozen
+@define(eq=False)
 class Composed:
     """Hold the messages of one attempt, and how its last assistant turn is to be read.
 
@@ -157,6 +157,8 @@ class Learned:
     reasoned_to_the_cap: bool = False
     repair: str | None = None
 
+
+NOTHING_LEARNED = Learned()
 
 _CHANGES: dict[str, Callable[[Transcript, Learned], None]] = {
     "reask": Transcript._reask,

@@ -1,0 +1,229 @@
+"""`rungwise ask`: one call to any server that speaks chat completions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+from attrs import frozen
+
+from adapters.cli_output import BAD_INPUT, NoAnswer, answer_to_stdout, bad_input, is_terminal, note
+from adapters.cli_run import JournalFile, Run
+from adapters.endpoint import read_url
+from fsm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from adapters.openai_chat import OpenAIChat
+
+OPENAI: Final = "https://api.openai.com/v1"
+
+
+@frozen
+class Target:
+    """Name a backend as the command line does: where, which model, and the variable that holds the key."""
+
+    url: str
+    model: str
+    key_env: str | None = None
+
+
+def _check_url(url: str) -> str:
+    try:
+        problem = read_url(url, "/chat/completions").problem
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from None
+    if problem is not None:
+        raise click.BadParameter(f"{problem}, as in {OPENAI}")
+    return url
+
+
+def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    return _check_url(value)
+
+
+def _targets(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Target, ...]:
+    targets = []
+    for value in values:
+        parts = value.split("#")
+        if len(parts) not in (2, 3) or not parts[0].strip() or not parts[1].strip():
+            shape = "URL#MODEL or URL#MODEL#KEYENV, as in http://localhost:8000/v1#llama"
+            raise click.BadParameter(f"{value!r} is not of the form {shape}")
+        targets.append(Target(_check_url(parts[0]), *parts[1:]))
+    return tuple(targets)
+
+
+@click.command(short_help="Run one call against any server that speaks chat completions.")
+@click.argument("prompt", required=False)
+@click.option("--model", required=True, help="The model id that is sent.")
+@click.option("--base-url", default=OPENAI, show_default=True, callback=_url, help="The URL up to /chat/completions.")
+@click.option(
+    "--api-key-env",
+    default="OPENAI_API_KEY",
+    show_default=True,
+    metavar="NAME",
+    help="The environment variable that holds the key; '' for a server that takes none.",
+)
+@click.option(
+    "--fallback",
+    "fallbacks",
+    multiple=True,
+    metavar="URL#MODEL[#KEYENV]",
+    callback=_targets,
+    help="Whom to ask next where the one before fails; may be repeated. KEYENV names the variable that holds its key; "
+    "without it, the key of --base-url is used on the same host, and none elsewhere.",
+)
+@click.option("--system", metavar="TEXT", help="The system message.")
+@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The output cap of the first request.")
+@click.option(
+    "--policy",
+    "policy_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A TOML file with limits, budget, waits, timeouts and hints.",
+)
+@click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object in place of the text.")
+@click.option(
+    "--journal",
+    "journal_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write every step of the call to this file, as JSON, however the call ends. It holds no texts and no keys.",
+)
+def ask(prompt: str | None, **options: Any) -> int:
+    """Run one call and write its answer to stdout; the path that it took goes to stderr.
+
+    The prompt is PROMPT; or stdin, where PROMPT is "-" or left out and something is piped in.
+
+    Text appears on a terminal as it arrives. Should a reply turn out to be worthless after some of it was shown, a
+    marked line takes that back. Through a pipe, text goes out once nothing can take it back: what arrives is the
+    answer, character for character, and no line end is added.
+
+    With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null: no prices are known here),
+    attempts, backend, model, seconds, cause, failures.
+
+    Keys are read from the environment and shown nowhere.
+
+    \b
+    A policy file may hold, every key optional:
+      base_cap = 4096
+      [limits]
+      retries = 3
+      [budget]
+      attempts = 6
+      seconds = 60
+
+    \b
+    Exit codes:
+      0    done; or salvaged or partial, which stderr tells apart
+      2    bad input: nothing was sent
+      3    refused, by the provider or the model
+      4    exhausted: every way was tried, and no answer came
+      5    failed: the provider failed, or cannot be reached
+      6    over the budget of the policy
+      130  cancelled by Ctrl-C; the text so far is written
+      141  stdout was closed, or could not be written
+
+    \b
+    Examples:
+      rungwise ask "Name three rivers." --model gpt-4o-mini
+      git diff | rungwise ask --model gpt-4o-mini --system "Review this."
+      rungwise ask "Hello" --base-url http://localhost:11434/v1 --model llama3.2
+      rungwise ask "Hello" --model gpt-4o --json --journal steps.json \\
+          --fallback https://api.openai.com/v1#gpt-4o-mini \\
+          --fallback http://localhost:8000/v1#qwen
+    """
+    return _ask(Options(prompt=prompt, **options))
+
+
+@frozen(kw_only=True)
+class Options:
+    """Hold what the command was given."""
+
+    prompt: str | None
+    model: str
+    base_url: str
+    api_key_env: str
+    fallbacks: tuple[Target, ...]
+    system: str | None
+    max_tokens: int | None
+    policy_file: str | None
+    no_stream: bool
+    as_json: bool
+    journal_file: str | None
+
+
+def _ask(options: Options) -> int:
+    from adapters.client import Client
+    from fsm.policy import DEFAULT_POLICY, Policy
+    from fsm.request import Request
+
+    chain = _chain(options)
+    policy = Policy.load(options.policy_file) if options.policy_file else DEFAULT_POLICY
+    answer = NoAnswer() if options.as_json else answer_to_stdout()
+    run = Run(answer)
+    with Client(chain, policy=policy, observer=run.step if options.no_stream else None) as client:
+        for index, backend in enumerate(chain):
+            if index and backend.problem:
+                note(f"  the fallback {backend.name} cannot be used: {backend.problem}", fg="yellow")
+        request = Request(_messages(options), max_tokens=options.max_tokens)
+        with closing(JournalFile(options.journal_file)) as journal:
+            run.call(client, request, is_streaming=not options.no_stream)
+            is_written = run.result is None or journal.write(run.result)
+    code = run.finish(as_json=options.as_json)
+    return code if is_written or code else BAD_INPUT
+
+
+def _messages(options: Options) -> list[dict[str, str]]:
+    prompt = options.prompt
+    if prompt is None or prompt == "-":
+        prompt = _piped(asked=prompt == "-")
+    if not prompt.strip():
+        bad_input("the prompt is empty: write something to be answered")
+    system = [{"role": "system", "content": options.system}] if options.system else []
+    return [*system, {"role": "user", "content": prompt}]
+
+
+def _piped(*, asked: bool) -> str:
+    if sys.stdin is None or (not asked and is_terminal(sys.stdin)):
+        bad_input('there is no prompt: give it as an argument, as in rungwise ask "Hello" --model M, or pipe it in')
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
+
+
+def _chain(options: Options) -> list[OpenAIChat]:
+    primary = Target(options.base_url, options.model, options.api_key_env)
+    host = read_url(options.base_url, "").place
+    chain = [_backend(primary, "--api-key-env")]
+    if chain[0].problem is not None:
+        if not options.api_key_env or os.environ.get(options.api_key_env):
+            bad_input(f"{options.base_url}: {chain[0].problem}")
+        bad_input(f"{options.api_key_env} is not set in the environment: export it, or name another with --api-key-env")
+    for target in options.fallbacks:
+        if target.key_env is None and read_url(target.url, "").place == host:
+            target = attrs.evolve(target, key_env=options.api_key_env)
+        elif target.key_env and not os.environ.get(target.key_env):
+            bad_input(f"{target.key_env}, the key of {target.url}, is not set in the environment: export it")
+        chain.append(_backend(target, "--fallback"))
+    return chain
+
+
+def _backend(target: Target, option: str) -> OpenAIChat:
+    from adapters.openai_chat import OpenAIChat
+
+    key = os.environ.get(target.key_env) if target.key_env else None
+    try:
+        return OpenAIChat(
+            target.model,
+            api_key=key,
+            base_url=target.url,
+            api_key_required=False if target.key_env == "" else None,
+        )
+    except ConfigurationError as error:
+        bad_input(f"{option}: {error}" + (f" (in {target.key_env})" if "api_key" in str(error) else ""))

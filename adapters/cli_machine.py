@@ -1,0 +1,174 @@
+"""`rungwise diagram` and `rungwise verify`: the picture of the machine, and the proof that every call ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adapters.cli_output import bad_input, complain, is_terminal, note, put
+
+if TYPE_CHECKING:
+    from fsm.diagram import Format, View
+    from fsm.policy import Policy
+
+
+@click.command(short_help="Draw the machine that every call runs on.")
+@click.option(
+    "--format",
+    type=click.Choice(["mermaid", "svg", "dot", "rows"]),
+    default="mermaid",
+    show_default=True,
+    help="Mermaid, SVG, Graphviz DOT, or the rows as a Markdown table.",
+)
+@click.option(
+    "--view",
+    type=click.Choice(["hub", "ladder"]),
+    default="hub",
+    show_default=True,
+    help="The states and what leads from one to another; or, for each event, the order in which its guards are tried.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file.")
+@click.option(
+    "--write", "write_to", type=click.Path(file_okay=False), metavar="DIR", help="Write every picture to DIR."
+)
+@click.option(
+    "--check",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Name the pictures in DIR that no longer agree with the machine.",
+)
+def diagram(format: Format, view: View, output: str | None, write_to: str | None, check: str | None) -> int:
+    """Draw the machine of a call, from the very rows that run it.
+
+    The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
+    pictures: the first renews them, the second fails where they are out of date.
+
+    \b
+    Exit codes:
+      0  drawn; or with --check, everything agrees
+      1  with --check: the files named on stdout are out of date
+      2  bad input, or a file that cannot be written
+
+    \b
+    Examples:
+      rungwise diagram > call.mmd
+      rungwise diagram --format svg -o call.svg
+      rungwise diagram --format rows --view ladder
+      rungwise diagram --check diagrams || rungwise diagram --write diagrams
+    """
+    if write_to is not None and check is not None:
+        bad_input("--write and --check exclude each other: give one of them")
+    if (write_to or check) and output:
+        bad_input("-o is for a single picture: leave it out with --write and --check")
+    try:
+        if check is not None:
+            return _check(Path(check))
+        if write_to is not None:
+            return _write(Path(write_to))
+        return _draw(format, view, output)
+    except OSError as error:
+        bad_input(f"{error.filename or output or write_to} cannot be written ({error.strerror}): name a writable place")
+
+
+def _draw(format: Format, view: View, output: str | None) -> int:
+    from fsm.diagram import render
+    from fsm.table import CALL
+
+    picture = render(CALL, format, view=view)
+    if output is None:
+        put(picture)
+    else:
+        Path(output).write_text(picture, encoding="utf-8", newline="\n")
+    return 0
+
+
+def _write(directory: Path) -> int:
+    from fsm.diagram.write import write_all
+
+    changed = write_all(directory)
+    put("".join(f"{directory / name}\n" for name in changed))
+    note(f"{len(changed)} files changed" if changed else "everything was up to date")
+    return 0
+
+
+def _check(directory: Path) -> int:
+    from fsm.diagram.write import drift
+
+    stale = drift(directory)
+    put("".join(f"{directory / name}\n" for name in stale))
+    if stale:
+        complain(f"{len(stale)} files are out of date: rungwise diagram --write {directory}")
+    return 1 if stale else 0
+
+
+@click.command(short_help="Prove that every call under a policy ends, and what it can cost at worst.")
+@click.argument("policy", required=False, type=click.Path(exists=True, dir_okay=False), metavar="[POLICY.toml]")
+@click.option(
+    "--backends",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many backends the chain has.",
+)
+@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The output cap that calls ask for.")
+@click.option("--input-tokens", type=click.IntRange(min=0), metavar="N", help="The input tokens of a request.")
+@click.option("--json", "as_json", is_flag=True, help="Write the certificate as JSON.")
+@click.option("--exhaustive", is_flag=True, help="Also walk over every configuration; may take minutes.")
+def verify(policy: str | None, as_json: bool, **options: Any) -> int:
+    """Prove that every call under a policy ends, and work out its worst case, before any call is made.
+
+    The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
+    of waiting and how many output tokens. Without POLICY.toml it is about the default policy.
+
+    \b
+    Exit codes:
+      0  every property holds
+      1  a property does not hold; the certificate shows a path that breaks it
+      2  bad input
+
+    \b
+    Examples:
+      rungwise verify
+      rungwise verify policy.toml --backends 3
+      rungwise verify policy.toml --json > certificate.json
+    """
+    from fsm.policy import DEFAULT_POLICY, Policy
+
+    return _verify(Policy.load(policy) if policy else DEFAULT_POLICY, as_json=as_json, **options)
+
+
+def _verify(
+    policy: Policy,
+    *,
+    as_json: bool,
+    backends: int,
+    max_tokens: int | None,
+    input_tokens: int | None,
+    exhaustive: bool,
+) -> int:
+    from fsm.verify import verify as certify
+
+    with _progress(shown=exhaustive) as progress:
+        certificate = certify(
+            policy, backends, max_tokens=max_tokens, input_tokens=input_tokens, exhaustive=exhaustive, progress=progress
+        )
+    content = certificate.to_json() if as_json else certificate.to_text()
+    text = content if isinstance(content, str) else json.dumps(content, indent=2)
+    put(text if text.endswith("\n") else f"{text}\n")
+    return 0 if certificate.ok else 1
+
+
+@contextmanager
+def _progress(*, shown: bool) -> Iterator[Callable[..., None] | None]:
+    """Show on stderr how far the walk is, for a person who waits."""
+    if not shown or not is_terminal(sys.stderr):
+        yield None
+        return
+    yield None

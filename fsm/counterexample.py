@@ -1,0 +1,90 @@
+"""The way to a fault: a short numbered path that shows only what changes at each step."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+WIDTH = 80
+
+
+@frozen
+class PathStep:
+    """Hold one step of a path through the configurations.
+
+    Arguments:
+        event: what is fired.
+        source: the state before.
+        target: the state after; None if the step is the fault and leads nowhere.
+        guard: the guard that decided.
+        facts: the facts that hold, by name; all others do not.
+        changed: each counter that changed, with its values before and after.
+    """
+
+    event: str
+    source: str
+    target: str | None
+    guard: str | None
+    facts: tuple[str, ...]
+    changed: Mapping[str, tuple[Any, Any]]
+
+    def __str__(self) -> str:
+        guard = f" [{self.guard}]" if self.guard else ""
+        facts = f" with {', '.join(self.facts)}" if self.facts else ""
+        changes = "".join(f"; {name} {before} -> {after}" for name, (before, after) in self.changed.items())
+        return f"{self.source} --{self.event}{guard}--> {self.target or '?'}{facts}{changes}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step as plain values."""
+        return {
+            "event": self.event,
+            "source": self.source,
+            "target": self.target,
+            "guard": self.guard,
+            "facts": list(self.facts),
+            "changed": {name: list(values) for name, values in self.changed.items()},
+        }
+
+
+def path_text(steps: Iterable[PathStep]) -> str:
+    """Write a path as numbered lines of at most 80 columns."""
+    return "\n".join(
+        textwrap.fill(
+            str(step), WIDTH, initial_indent=f"{number:3}. ", subsequent_indent="     ", break_on_hyphens=False
+        )
+        for number, step in enumerate(steps, 1)
+    )
+
+
+@frozen
+class Property:
+    """Hold one property with its verdict.
+
+    Arguments:
+        name: what must hold, in words.
+        holds: whether it does; None if it could not be decided because another one fails.
+        detail: what was looked at, or what is wrong.
+        path: the shortest way to a configuration in which it fails.
+    """
+
+    name: str
+    holds: bool | None
+    detail: str
+    path: tuple[PathStep, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Say `holds`, `fails` or `undecided`."""
+        return "undecided" if self.holds is None else "holds" if self.holds else "fails"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the property as plain values."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "detail": self.detail,
+            "path": [step.to_json() for step in self.path],
+        }

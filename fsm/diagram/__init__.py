@@ -1,0 +1,50 @@
+"""Pictures of a machine, drawn from the machine that runs: as Mermaid, SVG, DOT and Markdown, in two views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from fsm.diagram import dot, markdown, mermaid
+from fsm.diagram.model import Marks, Picture
+from fsm.diagram.read import picture_of
+from fsm.diagram.svg_hub import draw_hub_view
+from fsm.diagram.svg_ladder import draw_ladder_view
+from fsm.errors import ConfigurationError
+from fsm.table import Table
+
+__all__ = ["FORMATS", "VIEWS", "Format", "Marks", "View", "render"]
+
+Format = Literal["mermaid", "svg", "dot", "rows"]
+View = Literal["hub", "ladder"]
+
+_RENDERERS: dict[tuple[str, str], Callable[[Picture], str]] = {
+    ("mermaid", "hub"): mermaid.hub_view,
+    ("mermaid", "ladder"): mermaid.ladder_view,
+    ("svg", "hub"): draw_hub_view,
+    ("svg", "ladder"): draw_ladder_view,
+    ("dot", "hub"): dot.hub_view,
+    ("dot", "ladder"): dot.ladder_view,
+    ("rows", "hub"): markdown.hub_view,
+    ("rows", "ladder"): markdown.ladder_view,
+}
+FORMATS: tuple[Format, ...] = ("mermaid", "svg", "dot", "rows")
+VIEWS: tuple[View, ...] = ("hub", "ladder")
+
+
+def render(table: Table, format: Format, view: View = "hub", marks: Marks | None = None) -> str:
+    """Draw a table as text in one of the formats; the same table always gives the same text.
+
+    Arguments:
+        format: `mermaid`, `svg`, `dot`, or `rows` for Markdown.
+        view: `hub` for the states and what leads from one to another, `ladder` for the order in which guards are tried.
+        marks: the path of a call, to be painted on the picture.
+
+    Raises:
+        ConfigurationError: there is no such format or view.
+    """
+    renderer = _RENDERERS.get((format, view))
+    if renderer is None:
+        known = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
+        raise ConfigurationError(f"there is no picture of format {format!r} and view {view!r}; {known}")
+    return renderer(picture_of(table, marks))

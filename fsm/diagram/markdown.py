@@ -1,0 +1,118 @@
+"""Both views as Markdown: the rows as a table, the decision lists as lists; and what a policy counts and allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsm.diagram.model import Decision, Line, Picture
+from fsm.ladder import COUNTER, FACT, names_of
+from fsm.policy import Policy
+from fsm.table import Table
+
+
+def hub_view(picture: Picture) -> str:
+    """Write a line for each row, by event; rows that are alike in all but their source share one."""
+    head = ["event", "from", "guard", "to", "effect", *(["steps"] if picture.marked else [])]
+    lines = [_cells(decision, line, picture.marked) for decision in picture.decisions for line in decision.lines]
+    return _table(head, lines)
+
+
+def ladder_view(picture: Picture) -> str:
+    """Write a numbered list for each event, in the order in which its guards are tried."""
+    return "\n".join(_list(decision) for decision in picture.decisions)
+
+
+def counters(table: Table, limits: object) -> str:
+    """Write what each counter allows, which rungs take from it, and what refills it, seen by running every effect.
+
+    Arguments:
+        limits: what has the ceiling of each counter as an attribute of its name.
+    """
+    effects = _effects(table, limits)
+    lines = []
+    for name in names_of(table.model, COUNTER):
+        ceiling = getattr(limits, name)
+        changes = {rung: change[name] for rung, change in effects.items() if name in change}
+        taken = ", ".join(rung for rung, change in changes.items() if change == TAKEN)
+        refilled = ", ".join(rung + change for rung, change in changes.items() if change != TAKEN)
+        allowed = "one for each further backend" if ceiling is None else str(ceiling)
+        lines.append([f"`{name}`", allowed, taken, refilled or "nothing"])
+    return _table(["counter", "limit", "taken by", "refilled by"], lines)
+
+
+def _cells(decision: Decision, line: Line, marked: bool) -> list[str]:
+    row = line.row
+    guard = f"`{row.guard}`" if row.guard else ""
+    cells = [f"`{row.event}`", ", ".join(decision.sources), guard, row.target, f"`{row.effect}`" if row.effect else ""]
+    return [*cells, ", ".join(map(str, line.steps))] if marked else cells
+
+
+def _list(decision: Decision) -> str:
+    lines = [f"**`{decision.event}`** {decision.where}".rstrip(), ""]
+    for rank, line in enumerate(decision.lines, start=1):
+        guard = f"`{line.row.guard}`" if line.row.guard else decision.guard(line)
+        effect = f", `{line.row.effect}`" if line.row.effect else ""
+        steps = f" (taken at {', '.join(map(str, line.steps))})" if line.steps else ""
+        tried = f" (false at {', '.join(map(str, line.tried))})" if line.tried else ""
+        lines.append(f"{rank}. {guard} → **{line.row.target}**{effect}{steps}{tried}")
+    return "\n".join([*lines, ""])
+
+
+def _table(head: list[str], lines: list[list[str]]) -> str:
+    written = [head, ["---"] * len(head), *lines]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in written)
+
+
+TAKEN = "taken"
+
+
+def _effects(table: Table, limits: object) -> dict[str, dict[str, str]]:
+    """Return for each state what its effects do to each counter: take from it, or refill it under some fact."""
+    found: dict[str, dict[str, str]] = {}
+    for row in table.rows:
+        for fact in ("", *names_of(table.model, FACT)) if row.effect else ():
+            for name, change in _changes(table, limits, str(row.effect), fact).items():
+                found.setdefault(row.target, {}).setdefault(name, change)
+    return found
+
+
+def _changes(table: Table, limits: object, effect: str, fact: str) -> dict[str, str]:
+    """Run an effect with one unit of everything spent and at most one fact set; say what it changed."""
+    names = names_of(table.model, COUNTER)
+    values: dict[str, Any] = {"limits": limits, **dict.fromkeys(names, 1), **({fact: True} if fact else {})}
+    model = table.model(**values)
+    getattr(model, effect)()
+    after = {name: getattr(model, name) for name in names}
+    when = f" (with `{fact}`)" if fact else ""
+    return {name: TAKEN if value > 1 else when for name, value in after.items() if value != 1}
+
+
+def numbers(policy: Policy) -> str:
+    """Write the numbers of a policy that stand in no row: the budget, the waits, the output caps."""
+    budget, waits = policy.budget, policy.waits
+    caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items())
+    lines = [
+        ["attempts of the whole call", f"{budget.attempts}"],
+        ["seconds of the whole call", _limit(budget.seconds)],
+        ["output tokens of the whole call", _limit(budget.output_tokens)],
+        ["money of the whole call", _limit(budget.money)],
+        ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
+        ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
+        ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
+        ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
+        ["longest wait that a provider may ask for", f"{waits.longest_asked:g} s"],
+        ["wait before every other rung", "none"],
+        ["output caps where you gave none", f"none, then {caps} tokens"],
+        ["messages searched for a tool result", f"the last {policy.nudge_window}"],
+        ["failures of a kind after which a backend is left", reasons or "no such kind"],
+    ]
+    return _table(["what", "how much"], lines)
+
+
+def _limit(limit: float | None) -> str:
+    return "no limit" if limit is None else f"{limit:g}"
+
+
+def _series(base: float, cap: float) -> str:
+    return f"{base:g} s, doubled each time, at most {cap:g} s"

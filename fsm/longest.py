@@ -1,0 +1,283 @@
+"""The heaviest path through a table, exactly, over few of its counters.
+
+Each attempt has a weight that depends on its rung and on some counters. Counters that change the weight of other
+attempts, or whose moves refill something, are *tracked*: a state is what they hold. All others are *leaves*. A leaf can
+be spent at any time, so nothing is lost by spending it as late as possible: just before a move that refills it, or at
+the end. Where a move would make a leaf lighter without refilling it, the leaf is tracked as well, but if its units are
+alike, only whether it was spent: all that is ever spent of it is best spent in one place.
+
+What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first; the value of a state
+is a list by number of attempts (`fsm/maxplus.py`).
+
+That a leaf can be spent at any time is not taken for granted: a path through a move that is not free (`fsm/moves.py`)
+is an upper bound and is marked as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, product
+from typing import Any
+
+from attrs import frozen
+
+from fsm.maxplus import Chain, Number, Values, after_send, after_spending, better, merged
+from fsm.moves import Move
+
+State = tuple[int, ...]
+Weight = Callable[[Any], Number]
+"""Weighs an attempt, given an object with the attributes of a model: its rung and its counters."""
+
+MOST_WORK = 4_000_000
+"""List entries, and a hundred for each state; more than this takes longer than a person waits."""
+
+
+@frozen
+class Longest:
+    """Hold the heaviest path.
+
+    Arguments:
+        value: its weight, the first attempt included.
+        path: its moves in order; empty where the attempts were not limited.
+        is_exact: whether the path exists for certain, so that the weight is no mere bound.
+    """
+
+    value: Number
+    path: tuple[Move, ...]
+    is_exact: bool
+
+
+class TooLarge(Exception):
+    """Say that the counters have too many states."""
+
+
+@frozen
+class _Option:
+    """Hold one way on from a state: spend these chains, make the move if there is one, and go on in `after`."""
+
+    values: Values
+    chains: list[Chain]
+    move: Move | None
+    after: State | None
+
+
+class _Spy:
+    """Be a model whose fields are looked at, and remember which."""
+
+    def __init__(self, rung: str, spent: Mapping[str, int]) -> None:
+        self._fields = {"rung": rung, **spent}
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._fields:
+            raise AttributeError(name)
+        self.read.add(name)
+        return self._fields[name]
+
+
+def longest(
+    moves: Sequence[Move],
+    start: str,
+    limits: Mapping[str, int],
+    ranks: Iterable[Iterable[str]],
+    weight: Weight,
+    attempts: int | None,
+) -> Longest:
+    """Find the heaviest path of at most `attempts` attempts; None sets no limit, and the path is not told then.
+
+    Arguments:
+        moves: the ways to the rungs.
+        start: the first rung.
+        limits: the limit of each counter.
+        ranks: the counters in groups, those that refill before those that are refilled.
+        weight: weighs an attempt; it may read the rung and the counters.
+
+    Raises:
+        TooLarge: there are too many states to be exact.
+    """
+    search = _Search(moves, start, limits, ranks, weight, attempts)
+    search.solve()
+    path = search.path() if attempts is not None else ()
+    is_exact = all(move.is_free for move in (path if attempts is not None else moves))
+    return Longest(search.best[search.zero][-1] + search.weigh(start, search.spent(search.zero)), path, is_exact)
+
+
+class _Search:
+    def __init__(
+        self,
+        moves: Sequence[Move],
+        start: str,
+        limits: Mapping[str, int],
+        ranks: Iterable[Iterable[str]],
+        weight: Weight,
+        attempts: int | None,
+    ) -> None:
+        self.weight = weight
+        self.nothing: Values = [0] * (attempts or 1)
+        # No counter can be taken from more often than there are attempts after the first.
+        self.limits = {name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()}
+        self.moves = [move for move in moves if self.limits[move.takes] > 0]
+        self.order = [[name for name in group if self.limits[name] > 0] for group in ranks]
+        self.takers = {name: [move for move in self.moves if move.takes == name] for name in self.limits}
+        self.reads = {rung: self.read_by(rung) for rung in {start, *(move.row.target for move in self.moves)}}
+        self.read_for = {
+            name: set().union(*(self.reads[move.row.target] for move in moves)) for name, moves in self.takers.items()
+        }
+        branching = self.reads[start] | {name for move in self.moves for name in self.structural(move)}
+        self.track(branching, set())
+        perishable = {leaf for leaf in self.leaves if self.is_perishable(leaf)}
+        self.track(branching | perishable, {leaf for leaf in perishable if leaf not in self.read_for[leaf]})
+        self.best: dict[State, Values] = {}
+
+    # what is tracked
+
+    def read_by(self, rung: str) -> set[str]:
+        none, all_spent = _Spy(rung, dict.fromkeys(self.limits, 0)), _Spy(rung, self.limits)
+        self.weight(none)
+        self.weight(all_spent)
+        return (none.read | all_spent.read) - {"rung"}
+
+    def structural(self, move: Move) -> set[str]:
+        """Name the counters that a move makes worth tracking."""
+        return self.reads[move.row.target] - {move.takes} | ({move.takes} if move.refills else set())
+
+    def track(self, names: set[str], lumps: set[str]) -> None:
+        """Track some counters; of the lumps among them, only whether anything was spent."""
+        self.tracked = [name for group in self.order for name in group if name in names]
+        self.leaves = [name for group in self.order for name in group if name not in names]
+        self.lumps = [name for name in self.tracked if name in lumps]
+        self.zero: State = (0,) * len(self.tracked)
+        self.place = {name: index for index, name in enumerate(self.tracked)}
+        self.sizes = {name: 1 if name in lumps else self.limits[name] for name in self.tracked}
+        branching = [move for move in self.moves if move.takes in names - lumps]
+        self.branching = [move for move in branching if not any(self.outdoes(other, move) for other in branching)]
+        self.found: dict[tuple[str, State], Chain] = {}
+        states = 1
+        for size in self.sizes.values():
+            states *= size + 1
+        if states * (len(self.nothing) + 100) > MOST_WORK:
+            raise TooLarge(f"{states} states of {', '.join(self.tracked)}")
+
+    def outdoes(self, one: Move, other: Move) -> bool:
+        """Tell whether a move is like another but refills more leaves, which is never a loss."""
+        same = one.takes == other.takes and one.row.target == other.row.target
+        tracked = set(self.tracked)
+        return same and one.refills & tracked == other.refills & tracked and one.refills > other.refills
+
+    def states(self) -> list[State]:
+        """List the states so that every move leads to an earlier one."""
+        groups = [len([name for name in group if name in self.place]) for group in self.order]
+        ends = list(accumulate(groups))
+
+        def spent(state: State) -> list[int]:
+            return [sum(state[end - size : end]) for size, end in zip(groups, ends, strict=True)]
+
+        return sorted(product(*(range(size + 1) for size in self.sizes.values())), key=spent, reverse=True)
+
+    def is_perishable(self, leaf: str) -> bool:
+        """Tell whether some move makes a leaf's units lighter without refilling it."""
+        moves = [move for move in self.branching if leaf not in move.refills]
+        if not self.read_for[leaf] & set(self.tracked):
+            return False
+        for state, move in product(self.states(), moves):
+            after = self.after(state, move.takes, move.refills)
+            if after is not None:
+                soon, late = self.chain(leaf, state), self.chain(leaf, after)
+                if any(late.unit(index) < soon.unit(index) for index in range(len(soon.prefix + late.prefix) + 1)):
+                    return True
+        return False
+
+    # the values
+
+    def solve(self) -> None:
+        for state in self.states():
+            best: Values | None = None
+            for option in self.options(state):
+                values = after_spending(option.values, option.chains)
+                best = values if best is None else better(best, values)
+            assert best is not None
+            self.best[state] = best
+
+    def options(self, state: State) -> Iterator[_Option]:
+        """List the ways on from a state; to end there is the first."""
+        yield _Option(self.nothing, merged(self.chain(leaf, state) for leaf in self.leaves), None, None)
+        for lump in self.lumps:
+            after = self.after(state, lump, frozenset())
+            if after is not None:
+                yield _Option(self.best[after], merged([self.chain(lump, state)]), None, after)
+        for move in self.branching:
+            after = self.after(state, move.takes, move.refills)
+            if after is not None:
+                values = after_send(self.best[after], self.weigh(move.row.target, self.spent(after)))
+                chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
+                yield _Option(values, chains, move, after)
+
+    def chain(self, leaf: str, state: State) -> Chain:
+        """Return what the units of a leaf bring, the first one first, each in the heaviest rung that takes it."""
+        reads = self.read_for[leaf]
+        key = leaf, tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads)
+        if key not in self.found:
+            limit, spent = self.limits[leaf], self.spent(state)
+            units = range(1, limit + 1) if leaf in reads else range(1)
+            weights = [
+                max((self.weigh(rung, {**spent, leaf: unit}) for rung in self.rungs(leaf)), default=0) for unit in units
+            ]
+            while len(weights) > 1 and weights[-2] == weights[-1]:
+                weights.pop()
+            prefix = tuple(weights[:-1])
+            self.found[key] = Chain(((leaf, limit),), prefix, limit - len(prefix), weights[-1])
+        return self.found[key]
+
+    # the path
+
+    def path(self) -> tuple[Move, ...]:
+        """Follow the best choices from the start."""
+        path: list[Move] = []
+        state: State | None = self.zero
+        attempts = len(self.nothing) - 1
+        while state is not None:
+            best = max(self.options(state), key=lambda option: after_spending(option.values, option.chains)[attempts])
+            for name, unit in _units(best, attempts):
+                path.append(self.heaviest(name, state, unit))
+            path += [best.move] if best.move else []
+            attempts = len(self.nothing) - 1 - len(path)
+            state = best.after
+        return tuple(path)
+
+    def heaviest(self, leaf: str, state: State, unit: int) -> Move:
+        """Return the move that a unit of a leaf is best spent with."""
+        spent = {**self.spent(state), leaf: unit}
+        return max(self.takers[leaf], key=lambda move: (self.weigh(move.row.target, spent), move.is_free))
+
+    # small things
+
+    def rungs(self, leaf: str) -> set[str]:
+        return {move.row.target for move in self.takers[leaf]}
+
+    def after(self, state: State, takes: str, refills: frozenset[str]) -> State | None:
+        index = self.place[takes]
+        if state[index] == self.sizes[takes]:
+            return None
+        after = [0 if name in refills else count for name, count in zip(self.tracked, state, strict=True)]
+        after[index] = state[index] + 1
+        return tuple(after)
+
+    def spent(self, state: State) -> dict[str, int]:
+        return {**dict.fromkeys(self.limits, 0), **dict(zip(self.tracked, state, strict=True))}
+
+    def weigh(self, rung: str, spent: Mapping[str, int]) -> Number:
+        return self.weight(_Spy(rung, spent))
+
+
+def _units(option: _Option, attempts: int) -> list[tuple[str, int]]:
+    """List the units that an option spends: the leaf of each, and which of its units it is."""
+    stages = [option.values]
+    for chain in option.chains:
+        stages.append(after_spending(stages[-1], [chain]))
+    units: list[tuple[str, int]] = []
+    for chain, before in zip(reversed(option.chains), reversed(stages[:-1]), strict=True):
+        most = range(min(attempts, chain.size) + 1)
+        spent = max(most, key=lambda count: before[attempts - count] + chain.gain(count))
+        units += [(name, unit) for name, size in chain.leaves for unit in range(1, size + 1)][:spent]
+        attempts -= spent
+    return units

@@ -1,0 +1,59 @@
+"""The moves of a table: what each step to a rung takes and refills, and whether nothing else stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from fsm.branches import Branch, branches, ladders
+from fsm.table import Row, Table
+
+
+@frozen
+class Move:
+    """Hold one way to a rung.
+
+    Arguments:
+        row: the row that is taken.
+        facts: the facts that lead there.
+        takes: the counter of which one unit is taken.
+        refills: the counters that are set to 0, apart from those with a limit of 0.
+        is_free: whether the row is taken from the hub whenever a unit is left, whatever the other counters hold.
+    """
+
+    row: Row
+    facts: Mapping[str, bool]
+    takes: str
+    refills: frozenset[str]
+    is_free: bool
+
+
+def moves_of(table: Table, limits: Mapping[str, int]) -> tuple[Move, ...]:
+    """List the moves that differ in target, taken or refilled counters, each in its freest form.
+
+    Raises:
+        Refusal: a guard or an effect cannot be followed.
+    """
+    found: dict[tuple[str, str, frozenset[str]], Move] = {}
+    for event, source in ladders(table):
+        for branch in branches(table, event, source):
+            if (
+                branch.row is None
+                or branch.row.target not in table.rungs
+                or any(limits[name] == 0 for name in branch.left)
+            ):
+                continue
+            for counter in branch.takes:
+                refills = frozenset(name for name in branch.refills if limits[name] > 0)
+                move = Move(branch.row, branch.facts, counter, refills, _is_free(branch, counter, table.hub, limits))
+                key = branch.row.target, counter, refills
+                if key not in found or (move.is_free and not found[key].is_free):
+                    found[key] = move
+    return tuple(found.values())
+
+
+def _is_free(branch: Branch, counter: str, hub: str, limits: Mapping[str, int]) -> bool:
+    assert branch.row is not None
+    others_spent = all(limits[name] == 0 for name in branch.spent)
+    return branch.row.source == hub and branch.is_plain and branch.left <= {counter} and others_spent

@@ -1,0 +1,133 @@
+"""Who continues a trailing assistant turn, and who taught this process that it does not."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from adapters.capabilities import Learned, echoes, prefill_of
+
+ANTHROPIC = "https://api.anthropic.com/v1"
+OPENROUTER = "https://openrouter.ai/api/v1"
+GOOGLE = "https://generativelanguage.googleapis.com/v1beta/openai"
+DASHSCOPE = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1"
+GROQ = "https://api.groq.com/openai/v1"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-haiku-4-5",
+        "claude-sonnet-4-5-20250929",
+        "claude-opus-4-5",
+        "claude-opus-4-1-20250805",
+        "claude-sonnet-4-20250514",
+        "claude-opus-4-0",
+        "claude-3-7-sonnet-latest",
+        "claude-3-5-sonnet-v2@20241022",
+        "claude-3-opus-20240229",
+        "claude-2.1",
+        "anthropic/claude-sonnet-4.5",
+        "anthropic/claude-3.5-haiku",
+        "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    ],
+)
+def test_older_claude_models_prefill(model: str) -> None:
+    assert prefill_of(ANTHROPIC, model) == "trailing"
+    assert prefill_of(OPENROUTER, model) == "trailing"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-opus-4-6",
+        "claude-opus-4-7",
+        "claude-opus-4-8-20260101",
+        "claude-sonnet-4-6",
+        "claude-sonnet-4.6",
+        "claude-opus-5",
+        "claude-opus-5-5",
+        "claude-sonnet-5",
+        "claude-haiku-5-5",
+        "claude-fable-5-1",
+        "claude-mythos-preview",
+        "anthropic/claude-3.7-sonnet:thinking",
+    ],
+)
+def test_newer_claude_models_and_thinking_ones_do_not(model: str) -> None:
+    assert prefill_of(ANTHROPIC, model) == "no"
+
+
+@pytest.mark.parametrize(
+    ("model", "mode"),
+    [
+        ("gemini-2.0-flash", "trailing"),
+        ("gemini-2.5-pro", "trailing"),
+        ("google/gemini-3-pro-preview", "trailing"),
+        ("gemini-3.1-pro", "trailing"),
+        ("gemini-3.5-flash", "no"),
+        ("gemini-3.5-flash-lite", "no"),
+        ("gemini-3.6-flash", "no"),
+        ("gemini-3.8-flash", "no"),
+    ],
+)
+def test_gemini_prefills_up_to_the_generation_that_rejects_it(model: str, mode: str) -> None:
+    assert prefill_of(GOOGLE, model) == mode
+    assert prefill_of(OPENROUTER, model) == mode
+    assert prefill_of("https://api.example.com/v1", model) == "no"
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "mode"),
+    [
+        ("https://api.mistral.ai/v1", "mistral-large-latest", "prefix"),
+        ("https://codestral.mistral.ai/v1", "codestral-latest", "prefix"),
+        ("https://api.deepseek.com/beta", "deepseek-chat", "prefix"),
+        ("https://api.deepseek.com/beta/", "deepseek-reasoner", "no"),
+        ("https://api.deepseek.com/v1", "deepseek-chat", "no"),
+        ("https://api.moonshot.ai/v1", "kimi-k2", "partial"),
+        ("https://api.moonshot.cn/v1", "kimi-k2", "partial"),
+        (DASHSCOPE, "qwen-plus", "partial"),
+        (DASHSCOPE, "qwen3-coder-plus", "partial"),
+        (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", "no"),
+        (DASHSCOPE, "qwq-plus", "no"),
+        (GROQ, "llama-3.3-70b-versatile", "trailing"),
+        (GROQ, "openai/gpt-oss-120b", "no"),
+        (GROQ, "qwen/qwen3-32b", "no"),
+        ("https://api.openai.com/v1", "gpt-4o", "no"),
+        ("https://api.x.ai/v1", "grok-4", "no"),
+        ("http://localhost:11434/v1", "llama3.2", "no"),
+        ("https://mistral.ai.example.com/v1", "mistral-large", "no"),
+        ("http://[broken", "gpt-4o", "no"),
+    ],
+)
+def test_hosts(url: str, model: str, mode: str) -> None:
+    assert prefill_of(url, model) == mode
+
+
+def test_only_mistral_echoes() -> None:
+    assert echoes("https://api.mistral.ai/v1", "mistral-large-latest")
+    assert not echoes("https://api.moonshot.ai/v1", "kimi-k2")
+    assert not echoes("https://api.openai.com/v1", "gpt-4o")
+
+
+def test_a_rejection_is_learned_for_its_backend_only() -> None:
+    learned = Learned()
+    mine = frozenset({("api.example.com", "m"), ("https://api.example.com/v1", "m")})
+    assert not learned.refuses_prefill(mine)
+    learned.learn_no_prefill(("https://api.example.com/v1", "m"))
+    assert learned.refuses_prefill(mine)
+    assert not learned.refuses_prefill({("api.example.com", "n"), ("https://api.example.com/v1", "n")})
+    learned.forget()
+    assert not learned.refuses_prefill(mine)
+
+
+def test_learning_from_several_threads_loses_nothing() -> None:
+    learned = Learned()
+    threads = [threading.Thread(target=learned.learn_no_prefill, args=(("host", str(n)),)) for n in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(learned.refuses_prefill({("host", str(n))}) for n in range(50))
