@@ -64,7 +64,9 @@ class Exchange:
 
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
-        self._failure = classify_exception(error)
+        failure = classify_exception(error)
+        # A socket that was shut down because the time was up reports a broken connection.
+        self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
 
     @property
     def is_finished(self) -> bool:

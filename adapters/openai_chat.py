@@ -19,7 +19,7 @@ from adapters.endpoint import KEY_HEADERS, Endpoint, check_headers, check_key, k
 from fsm.errors import ConfigurationError
 from fsm.failures import classify_response
 from fsm.reply import Failure, Reply
-from fsm.request import Prices, Send
+from fsm.request import CAP_PARAMETERS, Prices, Send
 
 PATH: Final = "/chat/completions"
 OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
@@ -140,6 +140,12 @@ class OpenAIChat:
     def echoes(self) -> bool:
         """Tell whether a continued assistant turn is repeated at the start of the answer."""
         return capabilities.echoes(self.base_url, self.model)
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Return the output cap among the backend's own parameters, in tokens."""
+        caps = [self.parameters[name] for name in CAP_PARAMETERS if name in self.parameters]
+        return caps[0] if caps and isinstance(caps[0], int) else None
 
     @property
     def _prefill(self) -> PrefillMode:

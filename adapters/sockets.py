@@ -7,15 +7,17 @@ its public names, and where that fails a client works as it came.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ssl import SSLContext
 from typing import Any
 
 import httpcore
 
+from adapters.cancellation import Cancellation
 from adapters.limits import Limits
 
 SLICE = 0.05
@@ -113,3 +115,65 @@ def limit(*transports: object) -> None:
         inner = getattr(pool, "_network_backend", None)
         if inner is not None:
             pool._network_backend = LimitedBackend(inner)
+
+
+class Breaker:
+    """End a blocked read on a client of the caller's own, whose sockets know no limits, by shutting its socket down.
+
+    Arguments:
+        response: the response that is being read; its network stream is httpx's public way to the socket.
+        limits: the limits of the attempt.
+        cancellation: ends the call from outside, or None.
+    """
+
+    def __init__(self, response: Any, limits: Limits, cancellation: Cancellation | None) -> None:
+        stream = response.extensions.get("network_stream")
+        self._socket = None if stream is None else stream.get_extra_info("socket")
+        self._limits = limits
+        self._timer: threading.Timer | None = None
+        self._forget = cancellation.on_cancel(self._shut) if cancellation is not None else None
+
+    def tick(self) -> None:
+        """Start a timer as soon as the attempt may end before httpx's own timeout for a read."""
+        left = self._limits.left
+        if self._timer is None and left is not None and left < self._limits.idle:
+            self._timer = threading.Timer(left, self._shut)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def hurry(self) -> None:
+        """Take the limits anew, because they have become shorter."""
+        self._stop()
+        self.tick()
+
+    def close(self) -> None:
+        """Let the socket alone from now on."""
+        self._stop()
+        if self._forget is not None:
+            self._forget()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _shut(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class NoBreaker:
+    """Stand in for a `Breaker` where the sockets themselves know the limits."""
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+    hurry = close = tick
+
+
+def breaker_of(response: Any, limits: Limits, cancellation: Cancellation | None) -> Breaker | NoBreaker:
+    """Return what ends a blocked read of this response."""
+    if isinstance(response.extensions.get("network_stream"), LimitedStream):
+        return NoBreaker()
+    return Breaker(response, limits, cancellation)

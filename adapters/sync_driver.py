@@ -13,7 +13,7 @@ from adapters.backend import Backend
 from adapters.cancellation import Cancellation
 from adapters.exchange import Exchange, partial
 from adapters.limits import Limits
-from adapters.sockets import CallEnded, LimitedStream, limited
+from adapters.sockets import CallEnded, breaker_of, limited
 from fsm.call import Call, StreamEvent
 from fsm.policy import Timeouts
 from fsm.request import Message, Send
@@ -101,27 +101,34 @@ class SyncDriver:
 
     def _exchange(self, exchange: Exchange, send: Send, call: Call) -> Iterator[StreamEvent]:
         """Send one request and hand out the reply as it comes."""
-        response = None
+        response, breaker = None, None
         try:
             response = self._open(exchange, send)
+            breaker = breaker_of(response, exchange.limits, self.cancellation)
             exchange.begin(response.status_code, response.headers)
             chunks = response.iter_bytes()
+            breaker.tick()
             for data in chunks:
                 for delta in exchange.feed(data):
                     yield from call.hear(delta)
                 self._check()
                 if not exchange.goes_on:
                     break
-            if exchange.is_finished and _has_limits(response):
+                breaker.tick()
+            if exchange.is_finished:
                 # The end of the body is on its way; once it is read, the connection can serve the next request.
                 exchange.limits.linger()
+                breaker.hurry()
                 with suppress(Exception):
                     next(chunks, None)
         except Exception as error:
             exchange.fail(error)
         finally:
+            if breaker is not None:
+                breaker.close()
             if response is not None:
                 response.close()
+        self._check()
 
     def _ready(self, call: Call, send: Send) -> bool:
         """Wait and compact as the rung asks; tell whether the request may still go out."""
@@ -161,8 +168,3 @@ class SyncDriver:
         # The body is read under the same mapping, so this is the limit between bytes from now on.
         timeout["read"] = limits.within(limits.idle)
         return response
-
-
-def _has_limits(response: Response) -> bool:
-    """Tell whether a read that brings nothing will end soon; on a client of the caller's own it might not."""
-    return isinstance(response.extensions.get("network_stream"), LimitedStream)

@@ -150,7 +150,7 @@ class Call:
             raise IllegalEvent("the call has begun already")
         self._origin = now
         while self.link.problem is not None:
-            self._skip(self.backend, self.link.problem)
+            self._skip(self.link, self.link.problem, self.ladder.rung)
             self.backend += 1
         return self._propose(0.0)
 
@@ -233,7 +233,9 @@ class Call:
                 self._origin = now or 0.0
             self._pass_time(now)
             self._send = None
-            delivered = self._delivered or (split_thinking(partial.text)[0] if partial is not None else "")
+            delivered = self._delivered
+            if partial is not None and not self.is_streaming:
+                delivered = split_thinking(partial.text)[0]
             if delivered:
                 self._transcript.gather(delivered, delivered)
                 self._shown, self._delivery = self._shown + self._delivered, None
@@ -278,7 +280,9 @@ class Call:
         attempt = self._attempt
         assert attempt is not None
         if isinstance(reply, Failure):
-            heard = observe_failure(reply, self._transcript.repaired, self.backend)
+            budget = self.policy.budget
+            needs_cap = budget.output_tokens is not None or budget.money is not None
+            heard = observe_failure(reply, self._transcript, self.backend, needs_cap=needs_cap)
         else:
             heard = observe_reply(reply, attempt, self._transcript, self.request, self.backend)
         heard.delivered = delivered
@@ -322,6 +326,8 @@ class Call:
         row = fire(self._machine, ladder, evidence.event)
         self._attempt = None
         if row.target in self.policy.table.outcomes:
+            if row.target in _LAST_RESORTS and self._next_usable() is None:
+                self._skip_until(len(self.chain), row.source)
             self._record(row, evidence)
             self._settle(row, _cause(row, evidence))
             return None
@@ -352,9 +358,7 @@ class Call:
         """Take the next usable backend of the chain; what is passed over goes into the journal."""
         following = self._next_usable()
         assert following is not None
-        for index in range(self.backend + 1, following):
-            link = self.chain[index]
-            self._skip(index, link.problem or f"same as {self.link.name}")
+        self._skip_until(following, self.ladder.rung)
         self.backend = following
         self._alike = None
 
@@ -366,9 +370,12 @@ class Call:
                 return index
         return None
 
-    def _skip(self, index: int, why: str) -> None:
-        state = self.ladder.rung
-        self._record(Row("skipped", state, None, state), None, backend=self.chain[index].name, note=why)
+    def _skip_until(self, following: int, state: str) -> None:
+        for link in self.chain[self.backend + 1 : following]:
+            self._skip(link, link.problem or f"same as {self.link.name}", state)
+
+    def _skip(self, link: Link, why: str, state: str) -> None:
+        self._record(Row("skipped", state, None, state), None, backend=link.name, note=why)
 
     # what goes out
 
@@ -379,7 +386,7 @@ class Call:
             composed = transcript.compose(prefills)
         else:
             composed = Composed(transcript.messages)
-        cap = self.ledger.cap(self.policy, self.ladder, self.request, composed.messages, link.prices)
+        cap = self.ledger.cap(self.policy, self.ladder, self.request, composed.messages, link)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
@@ -435,7 +442,7 @@ class Call:
             text,
             _final_text(text, reply, parts) if row.target == "done" else text,
             reply.tool_calls if reply is not None and handed_out else (),
-            _all_reasoning(reply) if reply is not None else "",
+            heard.reasoning if heard is not None else "",
             parts,
             self.ledger.usage,
             self.ledger.cost if self.link.prices is not None else None,
@@ -483,6 +490,10 @@ class Call:
             logger.info("%s", journal.last)
 
 
+_LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
+"""The outcomes that a usable backend further down the chain might have prevented."""
+
+
 @lru_cache(maxsize=256)
 def _limits(limits: Limits, length: int) -> Limits:
     """Bound the fallbacks by the chain."""
@@ -500,10 +511,6 @@ def _same_empty(heard: Heard, previous: Heard | None) -> bool:
         return False
     one, other = heard.evidence, previous.evidence
     return one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
-
-
-def _all_reasoning(reply: Reply) -> str:
-    return reply.reasoning + split_thinking(reply.text)[1] if "<" in reply.text else reply.reasoning
 
 
 def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:

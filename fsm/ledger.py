@@ -8,7 +8,7 @@ from fsm.ladder import Ladder
 from fsm.plan import cap_of
 from fsm.policy import Budget, Policy
 from fsm.reply import NO_USAGE, Usage
-from fsm.request import Message, Prices, Request
+from fsm.request import Link, Message, Prices, Request
 from fsm.transcript import estimate_tokens
 
 TOKENS_PRICED = 1_000_000
@@ -49,11 +49,11 @@ class Ledger:
         return self.budget.seconds is None or self.elapsed + seconds < self.budget.seconds
 
     def cap(
-        self, policy: Policy, ladder: Ladder, request: Request, messages: tuple[Message, ...], prices: Prices | None
+        self, policy: Policy, ladder: Ladder, request: Request, messages: tuple[Message, ...], link: Link
     ) -> int | None:
         """Return the output cap of the next attempt in tokens: below 1 if nothing is left, None for no cap at all."""
-        cap = cap_of(policy, ladder, request.max_tokens)
-        budget = self.budget
+        cap = cap_of(policy, ladder, request.max_tokens or link.max_tokens)
+        budget, prices = self.budget, link.prices
         if budget.output_tokens is not None:
             left = budget.output_tokens - self.usage.output_tokens
             cap = left if cap is None else min(cap, left)

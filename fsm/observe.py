@@ -13,7 +13,7 @@ from fsm.judge import judge
 from fsm.policy import Policy
 from fsm.repetition import is_repetitive
 from fsm.reply import Failure, Reply
-from fsm.request import Request, TurnContext
+from fsm.request import CAP_PARAMETERS, Request, TurnContext
 from fsm.stitching import stitch
 from fsm.thinking import split_thinking
 from fsm.transcript import NOTHING_LEARNED, Composed, Learned, Transcript
@@ -50,6 +50,7 @@ class Heard:
     evidence: Evidence
     part: str = ""  # the visible text that is kept, as it came
     new: str = ""  # what of it had not been said
+    reasoning: str = ""
     learned: Learned = NOTHING_LEARNED
     reply: Reply | None = None
     failure: Failure | None = None
@@ -61,7 +62,7 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     visible, inline = split_thinking(reply.text) if "<" in reply.text else (reply.text, "")
     if reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN and not visible.strip():
         # An error event before any text is what it says; what had been reasoned is only paid for.
-        heard = observe_failure(reply.failure, transcript.repaired, backend)
+        heard = observe_failure(reply.failure, transcript, backend)
         heard.evidence.usage = reply.usage
         return heard
     composed = attempt.composed
@@ -69,10 +70,11 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
         visible = without_seed(visible, composed.seed)
     reasoning = reply.reasoning + inline if inline else reply.reasoning
     event = judge(reply, visible, reasoning, attempt.cap, request.tools)
-    heard = Heard(Evidence(event, usage=reply.usage, stop_raw=reply.stop_raw), reply=reply)
+    evidence = Evidence(event, usage=reply.usage, stop_raw=reply.stop_raw)
+    heard = Heard(evidence, reasoning=reasoning, reply=reply)
     if reply.failure is not None:
         heard.failure = reply.failure
-        _note_failure(heard.evidence, reply.failure)
+        _note_failure(evidence, reply.failure)
     if visible and event in KEEPS_TEXT:
         heard.part = visible
         gathered = transcript.gathered
@@ -91,10 +93,18 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
 _PLAIN = frozenset({"answered", "called_tools"})
 
 
-def observe_failure(failure: Failure, repaired: frozenset[str], backend: int) -> Heard:
-    """Classify a failure and name the repair that it allows, if any."""
+def observe_failure(failure: Failure, transcript: Transcript, backend: int, *, needs_cap: bool = False) -> Heard:
+    """Classify a failure and name the repair that it allows, if any.
+
+    Arguments:
+        needs_cap: whether a budget forbids to send a request without an output cap.
+    """
     repair = repair_of(failure)
-    evidence = Evidence(event_of_failure(failure), repair=repair if repair and repair not in repaired else None)
+    if repair in transcript.repaired:
+        repair = None
+    if needs_cap and transcript.dropped | {failure.parameter} >= {*CAP_PARAMETERS}:
+        repair = None
+    evidence = Evidence(event_of_failure(failure), repair=repair)
     _note_failure(evidence, failure)
     return Heard(evidence, failure=failure, learned=Learned(backend=backend, repair=evidence.repair))
 
@@ -154,11 +164,9 @@ def contents_of(heard: Heard, turn: TurnContext) -> dict[str, Any]:
     reply = heard.reply
     content: dict[str, Any] = {"part": heard.part, "new": heard.new, "delivered": heard.delivered}
     if reply is not None:
-        content["reasoning"] = heard.learned.reasoning or reply.reasoning
+        content["reasoning"] = heard.reasoning
         content["final_text"] = reply.final_text
         content["tool_calls"] = [[call.id, call.name, call.arguments] for call in reply.tool_calls]
     if "has_prior_answer" in heard.evidence.facts:
         content["prior_answer"] = turn.prior_answer
-    if heard.failure is not None:
-        content["message"] = heard.failure.message
     return content

@@ -9,7 +9,6 @@ Dershowitz and Manna 1979.)
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Literal
 
 from attrs import fields, frozen
@@ -55,7 +54,6 @@ class Change:
     refills: frozenset[str] = frozenset()
 
 
-@lru_cache(maxsize=64)
 def prove(table: Table) -> tuple[RowProof, ...]:
     """Prove each row of a table, in its order."""
     return tuple(prove_row(table, row) for row in table.rows)
@@ -146,8 +144,8 @@ def _prove_spent(table: Table, row: Row, changes: list[tuple[SymbolicPath, Chang
         raise Refusal(f"takes one of {' or of '.join(map(repr, sorted(taken)))}, depending on facts")
     (counter,) = taken
     refills = tuple(name for group in table.ranks for name in group if name in refilled)
-    below = "; what it refills ranks below" if refills else ""
-    return RowProof(row, counter, refills, "proved", f"found {counter} < limit and takes one{below}")
+    below = f" and refills {', '.join(refills)}, which rank below" if refills else ""
+    return RowProof(row, counter, refills, "proved", f"finds {counter} < limit, takes one{below}")
 
 
 def _list(names: list[str]) -> str:

@@ -148,6 +148,11 @@ class Link(Protocol):
         ...
 
     @property
+    def max_tokens(self) -> int | None:
+        """Return the output cap that the backend sends where the caller gives none."""
+        ...
+
+    @property
     def prices(self) -> Prices | None:
         """Return the backend's prices, where known."""
         ...
@@ -168,6 +173,7 @@ class PlainLink:
     prefills: bool = False
     echoes: bool = False
     problem: str | None = None
+    max_tokens: int | None = None
     prices: Prices | None = None
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
 

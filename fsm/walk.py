@@ -1,12 +1,13 @@
 """The exhaustive walk: the shipped machine is put into every configuration, every event is fired, and we look.
 
-A configuration is a state with the values of all counters. The walk goes breadth first from the start, so the first path
-to a fault is a shortest one. Each event is fired with every combination of facts that makes a difference.
+A configuration is a state with the values of all counters; an outcome is one configuration. The walk goes breadth first
+from the start, so the first path to a fault is a shortest one. Each event is fired with every combination of facts that
+makes a difference.
 """
 
 from __future__ import annotations
 
-from collections import deque, namedtuple
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -82,6 +83,7 @@ def walk(
     walker.check_rows()
     walker.check_end()
     goal_name = walker.check_goal(goal or table.outcomes[0])
+    walker.describe(goal_name)
     edges = tuple(tuple(sorted(each)) for each in walker.edges)
     found = tuple(walker.property(name) for name in (*PROPERTIES, goal_name))
     return Walk(walker.limits, tuple(walker.order), edges, found)
@@ -120,7 +122,8 @@ class _Walker:
         self.details: dict[str, str] = {}
 
     def fresh(self) -> Any:
-        return self.table.model(namedtuple("Limits", self.limits)(**self.limits))  # type: ignore[call-arg, misc]
+        limits: Any = namedtuple("Limits", self.limits)(**self.limits)  # an effect cannot raise its own limit
+        return self.table.model(limits)
 
     # the walk
 
@@ -314,9 +317,25 @@ class _Walker:
             detail = f"it goes round for ever: {' -> '.join(states)}"
             self.faults[ENDS] = Property(ENDS, False, detail, self.path(round_trip[-1]))
 
+    def describe(self, goal_name: str) -> None:
+        """Say of each property what was looked at."""
+        events, outcomes = len(self.table.events) + 1, sum(state in self.outcomes for state, _ in self.order)
+        steps = sum(map(len, self.edges))
+        self.details |= {
+            TOTAL: f"a row fired each time, in {self.fired} firings",
+            ORDERED: "the machine took the first row whose guard holds",
+            ABSORB: f"{outcomes} outcomes refused each of {events} events",
+            ILLEGAL: f"each state refused all others of {events} events",
+            PURE: "looked at before and after every firing",
+            COUNTS: "no effect touched anything else; each send counted one attempt",
+            BOUNDED: f"in each of {len(self.order)} configurations",
+            FALLS: f"on each of {steps} steps from one configuration to another",
+            ENDS: f"{steps} steps, and no cycle",
+            goal_name: f"from each of {len(self.order) - outcomes} configurations that do not end the call",
+        }
+
     def property(self, name: str) -> Property:
-        detail = self.details.get(name) or f"{self.fired} firings in {len(self.order)} configurations"
-        return self.faults.get(name) or Property(name, True, detail)
+        return self.faults.get(name) or Property(name, True, self.details[name])
 
     def fault(self, name: str, detail: str, firing: _Firing, after: Configuration | None = None) -> None:
         if name not in self.faults:

@@ -27,7 +27,7 @@ class WorstCase:
     Arguments:
         name: what is spent.
         value: the most that can be spent; None if nothing bounds it or too little is known.
-        ladder: the most that the ladder would spend without any budget; None if unbounded, unknown or too large to find.
+        ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
         ended_by: what ends the worst path: `ladder`, or the field of the budget.
         start: the first rung of the path.
         moves: the path that attains it; without its last send where a budget cuts that one short.
@@ -161,9 +161,9 @@ def _money(
         return search.unknown("money", "money", f"needs {missing}")
     cost = _Cost(search, known, max_tokens, input_tokens)
     note = (
-        f"every cap used up, {input_tokens} input tokens at the dearest input price; the input grows by the text of each "
-        "continuation, compaction and fallback and by each seed of reasoning, all counted as long as the caps allow; "
-        "the hints, a few tokens each, are not counted"
+        f"every cap used up; {input_tokens} input tokens at the dearest input price, growing by the text of each "
+        "continuation and fallback and by the seeds of reasoning, all as long as the caps allow; hints, a few tokens "
+        "each, are not counted, and a compaction is taken to shorten what it is given"
     )
     return search.worst("money", cost, cost.ceiling(), "money", note)
 
@@ -193,14 +193,14 @@ class _Cost:
     def __call__(self, ladder: Any) -> float:
         backend = min(ladder.fallbacks, len(self.prices) - 1)
         seed = self.limits["prefills"] * self.cap(ladder) if ladder.rung in self.seeded else 0
-        others = (ladder.fallbacks + ladder.compactions) * self.widest[ladder.continuations]
+        others = ladder.fallbacks * self.widest[ladder.continuations]
         tokens = self.input_tokens + self.parts[ladder.continuations] + others + seed
         cost: Number = (tokens * self.inputs[backend] + self.cap(ladder) * self.prices[backend].output) / TOKENS_PRICED
         return cost
 
     def ceiling(self) -> float:
         """Return more than any attempt costs."""
-        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions", "prefills"))
+        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "prefills"))
         tokens = self.input_tokens + parts * self.widest[-1]
         dearest = max(each.output for each in self.prices)
         return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED

@@ -1,0 +1,172 @@
+"""Check a policy and its table, and write the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from attrs import evolve
+
+from fsm.branches import dead_rows, overlaps
+from fsm.certificate import Certificate
+from fsm.counterexample import Property, path_text
+from fsm.errors import ConfigurationError, TableError
+from fsm.ladder import COUNTER, names_of
+from fsm.policy import DEFAULT_POLICY, Policy
+from fsm.proof import prove
+from fsm.request import Link, Prices
+from fsm.structure import problems
+from fsm.table import CALL, Row, Table
+from fsm.walk import ALIVE, ORDERED, walk
+from fsm.worst import worst_cases
+
+WELL_FORMED = "well-formed table"
+TERMINATES = "terminates for all limits"
+
+SHIPPED = (CALL,)
+"""Tables that the test suite walks over with every limit vector of 0s and 1s, so that importing them need not."""
+
+
+def verify(
+    policy: Policy = DEFAULT_POLICY,
+    chain: int | Sequence[Link] = 1,
+    *,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+    exhaustive: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Certificate:
+    """Check a policy with its table, and find its worst cases.
+
+    Arguments:
+        policy: what to check.
+        chain: the backends, or how many there are; unusable ones and duplicates are left out, as a call does.
+        max_tokens: the output cap that the caller will give, in tokens; without it the output is unbounded.
+        input_tokens: the tokens of the prompt, which the worst case in money needs.
+        exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest.
+        progress: is given the number of configurations looked at, every thousand of them.
+
+    Raises:
+        ConfigurationError: no backend is usable, or a counter of the table's model has no limit.
+    """
+    backends = _backends(chain)
+    table, limits = policy.table, _limits(policy, len(backends))
+    walked = limits if exhaustive else {name: min(limit, 1) for name, limit in limits.items()}
+    blank = Certificate(
+        table=table.name,
+        limits=limits,
+        budget=policy.budget,
+        chain=tuple(name for name, _ in backends),
+        max_tokens=max_tokens,
+        input_tokens=input_tokens,
+        walked=walked,
+        configurations=0,
+        properties=(),
+        rows=(),
+        overlaps=(),
+        worst=(),
+    )
+    found = problems(table)
+    if found:
+        return evolve(blank, properties=(Property(WELL_FORMED, False, "; ".join(found)),))
+    certificate = _checked(blank, table, progress)
+    if not certificate.ok:
+        return certificate
+    prices = [each for _, each in backends]
+    return evolve(certificate, worst=worst_cases(policy, limits, prices, max_tokens, input_tokens))
+
+
+def check_table(table: Table) -> None:
+    """Refuse a table that cannot be proved; a table that was found good is not looked at again.
+
+    Raises:
+        TableError: what is wrong, with the row, or the shortest path that shows it.
+    """
+    names = dict.fromkeys(name for row in table.rows for name in (row.guard, row.effect) if name)
+    _check(table, tuple(getattr(table.model, name, None) for name in names))
+
+
+@lru_cache(maxsize=256)
+def _check(table: Table, code: tuple[object, ...]) -> None:
+    found = problems(table)
+    if found:
+        raise TableError("\n".join((f"the table {table.name!r} is refused:", *(f"- {each}" for each in found))))
+    refused = [f"- {proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
+    refused += (
+        [] if refused else [f"- {row}: is never taken: the rows before it always win" for row in dead_rows(table)]
+    )
+    if table in SHIPPED and not refused:
+        return
+    failed = [
+        each for each in walk(table, dict.fromkeys(names_of(table.model, COUNTER), 1)).properties if not each.holds
+    ]
+    if refused or failed:
+        shown = [f"- {each.name}: {each.detail}" for each in failed]
+        paths = [
+            f"the shortest path to it, with every limit 1:\n{path_text(each.path)}" for each in failed if each.path
+        ]
+        raise TableError("\n".join((f"the table {table.name!r} is refused:", *refused, *shown, *paths[:1])))
+
+
+def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] | None) -> Certificate:
+    """Fill in the proof and the walk."""
+    rows = prove(table)
+    refused = [proof for proof in rows if proof.verdict == "refused"]
+    seen = walk(table, blank.walked, progress=progress)
+    properties = {each.name: each for each in seen.properties}
+    together: tuple[tuple[Row, Row], ...] = ()
+    if not refused:
+        together = overlaps(table)
+        if properties[ORDERED].holds:
+            detail = (
+                f"{len(together)} pairs of guards can hold at once; the first row wins, in the table and in the machine"
+            )
+            properties[ORDERED] = Property(ORDERED, True, detail)
+        dead = dead_rows(table)
+        if dead:
+            properties[ALIVE] = Property(ALIVE, False, f"the rows before it always win: {'; '.join(map(str, dead))}")
+    shape = f"{len(table.rows)} rows, {len(table.events)} events, {len(table.states)} states"
+    first = (
+        Property(WELL_FORMED, True, shape),
+        _terminates(len(rows), [f"{each.row}: {each.why}" for each in refused]),
+    )
+    return evolve(
+        blank,
+        configurations=len(seen.configurations),
+        properties=(*first, *properties.values()),
+        rows=rows,
+        overlaps=together,
+    )
+
+
+def _terminates(count: int, refused: list[str]) -> Property:
+    if refused:
+        return Property(TERMINATES, False, "; ".join(refused))
+    return Property(TERMINATES, True, f"proved for each of {count} rows; the argument is below")
+
+
+def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
+    """List the backends that a call can come to, by the rule that a call follows."""
+    if isinstance(chain, int):
+        if isinstance(chain, bool) or chain < 1:
+            raise ConfigurationError(f"the chain must have at least one backend, not {chain!r}")
+        return [(f"backend {number}", None) for number in range(1, chain + 1)]
+    taken: list[Link] = []
+    for link in chain:
+        if link.problem is None and not (taken and link.identities & taken[-1].identities):
+            taken.append(link)
+    if not taken:
+        raise ConfigurationError("no backend of the chain can be used")
+    return [(link.name, link.prices) for link in taken]
+
+
+def _limits(policy: Policy, backends: int) -> Mapping[str, int]:
+    limits: dict[str, int] = {}
+    for name in names_of(policy.table.model, COUNTER):
+        if not hasattr(policy.limits, name):
+            raise ConfigurationError(f"{type(policy.limits).__name__} has no limit {name!r}, which the table counts")
+        limits[name] = getattr(policy.limits, name)
+    if "fallbacks" in limits:
+        most, given = backends - 1, limits["fallbacks"]
+        limits["fallbacks"] = most if given is None else min(given, most)
+    return limits
