@@ -7,6 +7,7 @@ from typing import Any
 from attrs import field, frozen
 
 from fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
+from fsm.failures import KEY_HINT_REASONS
 from fsm.journal import Journal
 from fsm.reply import Failure, Reply, ToolCall, Usage
 
@@ -111,5 +112,5 @@ def describe(failure: Failure) -> str:
         told.append(type(failure.exception).__name__)
     if failure.asked_wait is not None:
         told.append(f"asked to wait {failure.asked_wait:g} s")
-    hint = ": check this backend's API key" if failure.reason == "auth" else ""
+    hint = ": check this backend's API key" if failure.reason in KEY_HINT_REASONS else ""
     return ", ".join(told) + hint
