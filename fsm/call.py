@@ -21,8 +21,10 @@ from typing import Any
 import attrs
 from attrs import define, field
 
+from fsm.causes import cause_of
+from fsm.chain import Chain
 from fsm.delivery import Delivery, correction
-from fsm.errors import ConfigurationError, IllegalEvent
+from fsm.errors import IllegalEvent
 from fsm.events import Discard, Reasoning, Rung, Text
 from fsm.journal import Evidence, Journal, Setting, Step
 from fsm.ladder import COUNTER, FACT, Ladder, names_of
@@ -77,12 +79,12 @@ class Call:
     has_compactor: bool = False
     is_streaming: bool = False
 
-    backend: int = field(default=0, init=False)
     ladder: Ladder = field(init=False)
     journal: Journal = field(init=False)
     ledger: Ledger = field(init=False)
     _result: Result | None = field(default=None, init=False)
     _machine: RowMachine = field(init=False)
+    _chain: Chain = field(init=False)
     _transcript: Transcript = field(init=False)
     _attempt: Attempt | None = field(default=None, init=False)
     _delivery: Delivery | None = field(default=None, init=False)
@@ -96,18 +98,10 @@ class Call:
     _draw: float | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        if not self.chain:
-            raise ConfigurationError("the chain is empty; give at least one backend")
-        if all(link.problem is not None for link in self.chain):
-            problems = "; ".join(f"{link.name}: {link.problem}" for link in self.chain)
-            raise ConfigurationError(f"no backend of the chain can be used ({problems})")
         policy, table = self.policy, self.policy.table
-        if policy.budget.money is not None:
-            for link in self.chain:
-                if link.prices is None:
-                    raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
+        self._chain = Chain.of(tuple(self.chain), needs_prices=policy.budget.money is not None)
         self._machine = machine_of(table)
-        request, chain = self.request, tuple(self.chain)
+        request, chain = self.request, tuple(self._chain.links)
         self.ladder = table.model(_limits(policy.limits, len(chain)), table.start)
         self.ledger = Ledger(policy.budget)
         self._transcript = Transcript(request.messages, policy.hints)
@@ -119,7 +113,12 @@ class Call:
     @property
     def link(self) -> Link:
         """Return the current backend."""
-        return self.chain[self.backend]
+        return self._chain.link
+
+    @property
+    def backend(self) -> int:
+        """Return the index of the current backend in the chain."""
+        return self._chain.index
 
     @property
     def result(self) -> Result:
@@ -149,9 +148,9 @@ class Call:
         if self._origin is not None:
             raise IllegalEvent("the call has begun already")
         self._origin = now
-        while self.link.problem is not None:
-            self._skip(self.link, self.link.problem, self.ladder.rung)
-            self.backend += 1
+        while (problem := self.link.problem) is not None:
+            self._record(Row("skipped", self.ladder.rung, None, self.ladder.rung), None, note=problem)
+            self._chain.index += 1
         return self._propose(0.0)
 
     def sending(self, now: float | None = None) -> bool:
@@ -244,7 +243,7 @@ class Call:
             self.ledger.pay(evidence.usage, self.link.prices)
             row = fire(self._machine, self.ladder, "cancelled")
             self._record(row, evidence)
-            self._settle(row, "the caller ended the call")
+            self._settle(row, cause_of(row, evidence))
         return self.result
 
     def drain(self) -> list[StreamEvent]:
@@ -308,7 +307,7 @@ class Call:
             failures_alike=(self._alike or {}).get(evidence.reason or "", 0),
             same_empty_again=self.policy.skip_identical_empties and _same_empty(heard, previous),
             has_compactor=self.has_compactor,
-            has_next_backend=self._next_usable() is not None,
+            has_next_backend=self._chain.next_usable() is not None,
         )
         evidence.facts = tuple(name for name, held in facts.items() if held)
 
@@ -326,10 +325,10 @@ class Call:
         row = fire(self._machine, ladder, evidence.event)
         self._attempt = None
         if row.target in self.policy.table.outcomes:
-            if row.target in _LAST_RESORTS and self._next_usable() is None:
-                self._skip_until(len(self.chain), row.source)
+            if row.target in _LAST_RESORTS and self._chain.next_usable() is None:
+                self._skip(None, row.source)
             self._record(row, evidence)
-            self._settle(row, _cause(row, evidence))
+            self._settle(row, cause_of(row, evidence))
             return None
         wait = self._wait(heard)
         self._record(row, evidence, wait=wait, draw=self._draw)
@@ -345,37 +344,22 @@ class Call:
         return asked is None or (asked <= self.policy.waits.longest_asked and self.ledger.allows_wait(asked))
 
     def _wait(self, heard: Heard) -> float:
-        asked = heard.evidence.asked_wait
         self._draw = None
-        failure = heard.failure
-        if failure is None and heard.evidence.reason is not None:
-            failure = Failure("unknown", asked_wait=asked)
-        if self.ladder.rung in ("retry", "reask") and asked is None:
+        if self.ladder.rung in ("retry", "reask") and heard.evidence.asked_wait is None:
             self._draw = min(1.0, max(0.0, self.jitter()))
-        return wait_of(self.policy.waits, self.ladder, heard.evidence.event, failure, self._draw or 0.0)
+        return wait_of(self.policy.waits, self.ladder, heard.evidence.event, heard.failure, self._draw or 0.0)
 
     def _move_on(self) -> None:
         """Take the next usable backend of the chain; what is passed over goes into the journal."""
-        following = self._next_usable()
+        following = self._chain.next_usable()
         assert following is not None
-        self._skip_until(following, self.ladder.rung)
-        self.backend = following
+        self._skip(following, self.ladder.rung)
+        self._chain.index = following
         self._alike = None
 
-    def _next_usable(self) -> int | None:
-        here = self.link.identities
-        for index in range(self.backend + 1, len(self.chain)):
-            link = self.chain[index]
-            if link.problem is None and not (link.identities & here):
-                return index
-        return None
-
-    def _skip_until(self, following: int, state: str) -> None:
-        for link in self.chain[self.backend + 1 : following]:
-            self._skip(link, link.problem or f"same as {self.link.name}", state)
-
-    def _skip(self, link: Link, why: str, state: str) -> None:
-        self._record(Row("skipped", state, None, state), None, backend=link.name, note=why)
+    def _skip(self, following: int | None, state: str) -> None:
+        for link, why in self._chain.passed_over(following):
+            self._record(Row("skipped", state, None, state), None, backend=link.name, note=why)
 
     # what goes out
 
@@ -518,32 +502,3 @@ def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:
     if reply is None or reply.final_text is None or (len(parts) > 1 and reply.final_text == reply.text):
         return text
     return split_thinking(reply.final_text)[0]
-
-
-def _cause(row: Row, evidence: Evidence) -> str | None:
-    """Say in a sentence why a call ended other than well."""
-    if row.target == "done":
-        return None
-    cause = _CAUSES.get(evidence.event, evidence.event)
-    if evidence.asked_wait is not None and "wait_fits" not in evidence.facts:
-        cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
-    if "repeats_itself" in evidence.facts:
-        cause += "; the text ran in circles"
-    return cause
-
-
-_CAUSES = {
-    "came_empty": "the reply was empty",
-    "only_reasoned": "the reply held reasoning but no answer",
-    "truncated": "the reply was cut at the output cap and no continuation is left",
-    "paused": "the provider paused the turn and no continuation is left",
-    "tools_truncated": "the tool calls were cut or could not be parsed",
-    "reasoning_truncated": "the output cap was used up by reasoning",
-    "interrupted": "the stream ended before its terminal event",
-    "malformed": "the reply had no usable shape or an unknown finish reason",
-    "refused": "the provider or the model refused",
-    "failed_transiently": "the provider failed",
-    "failed_permanently": "the provider rejected the request for good",
-    "rejected_fixably": "the provider rejected the request, and no repair is left",
-    "overflowed": "the conversation does not fit the model's context",
-}

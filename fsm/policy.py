@@ -146,7 +146,7 @@ class Hints:
         default="That reply had no content. Read the tool results above and carry on from them.", validator=_text
     )
     continuation: str = field(
-        default="The length limit cut you off. Pick up at the very next character, with no preamble and no repeats.",
+        default="Your reply broke off there. Pick up at the very next character, with no preamble and no repeats.",
         validator=_text,
     )
     seed: str = field(
