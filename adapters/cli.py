@@ -13,6 +13,7 @@ from adapters.cli_machine import diagram, verify
 from adapters.cli_output import (
     BAD_INPUT,
     CANCELLED,
+    PROGRAM,
     STDOUT_GONE,
     StdoutGone,
     complain,
@@ -40,7 +41,7 @@ class OneLineErrors(click.Group):
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
-            command = error.ctx.command_path if error.ctx is not None else self.name
+            command = error.ctx.command_path if error.ctx is not None else PROGRAM
             complain(error.format_message(), hint=f" ({command} --help tells more)")
             code = BAD_INPUT
         except (click.ClickException, ConfigurationError) as error:

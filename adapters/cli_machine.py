@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adapters.cli_output import bad_input, complain, is_terminal, note, put
+from adapters.cli_output import bad_input, complain, counted, is_terminal, note, put
 
 if TYPE_CHECKING:
     from fsm.diagram import Format, View
@@ -93,7 +93,7 @@ def _write(directory: Path) -> int:
 
     changed = write_all(directory)
     put("".join(f"{directory / name}\n" for name in changed))
-    note(f"{len(changed)} files changed" if changed else "everything was up to date")
+    note(f"{counted(len(changed), 'file')} changed" if changed else "everything was up to date")
     return 0
 
 
@@ -103,7 +103,7 @@ def _check(directory: Path) -> int:
     stale = drift(directory)
     put("".join(f"{directory / name}\n" for name in stale))
     if stale:
-        complain(f"{len(stale)} files are out of date: rungwise diagram --write {directory}")
+        complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}")
     return 1 if stale else 0
 
 
@@ -120,12 +120,20 @@ def _check(directory: Path) -> int:
 @click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The output cap that calls ask for.")
 @click.option("--input-tokens", type=click.IntRange(min=0), metavar="N", help="The input tokens of a request.")
 @click.option("--json", "as_json", is_flag=True, help="Write the certificate as JSON.")
-@click.option("--exhaustive", is_flag=True, help="Also walk over every configuration; may take minutes.")
+@click.option(
+    "--exhaustive",
+    is_flag=True,
+    help="Walk with the policy's own limits; takes a minute, or many minutes with several backends.",
+)
 def verify(policy: str | None, as_json: bool, **options: Any) -> int:
     """Prove that every call under a policy ends, and work out its worst case, before any call is made.
 
     The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
-    of waiting and how many output tokens. Without POLICY.toml it is about the default policy.
+    of waiting and, with --max-tokens, how many output tokens, with the path that leads there. Without POLICY.toml it
+    is about the default policy. Money is not in it: a policy file knows no prices.
+
+    The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
+    from another side.
 
     \b
     Exit codes:
@@ -159,16 +167,20 @@ def _verify(
         certificate = certify(
             policy, backends, max_tokens=max_tokens, input_tokens=input_tokens, exhaustive=exhaustive, progress=progress
         )
-    content = certificate.to_json() if as_json else certificate.to_text()
-    text = content if isinstance(content, str) else json.dumps(content, indent=2)
-    put(text if text.endswith("\n") else f"{text}\n")
+    put(json.dumps(certificate.to_json(), indent=2) + "\n" if as_json else certificate.to_text())
     return 0 if certificate.ok else 1
 
 
 @contextmanager
-def _progress(*, shown: bool) -> Iterator[Callable[..., None] | None]:
-    """Show on stderr how far the walk is, for a person who waits."""
+def _progress(*, shown: bool) -> Iterator[Callable[[int], None] | None]:
+    """Show on stderr how far the walk is, for a person who waits; nobody knows beforehand how far it goes."""
     if not shown or not is_terminal(sys.stderr):
         yield None
         return
-    yield None
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.completed:>9,} configurations"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("walk", total=None)
+        yield lambda count: bar.update(task, completed=count)

@@ -44,6 +44,8 @@ FOLLOWS: Final[Mapping[str, str]] = {
     "fallback": "turning to the next backend",
     "salvaged": "the text that was shown stands",
     "partial": "what there is stands as a part",
+    "refused": "nobody is left to ask",
+    "failed": "giving up",
     "exhausted": "nothing is left to try",
     "over_budget": "over the budget",
 }
@@ -80,7 +82,7 @@ def sentence(step: Step) -> str:
 def tokens(usage: Usage) -> str:
     """Return the tokens of a call in words."""
     about = "about " if usage.estimated else ""
-    return f"{about}{usage.input_tokens} tokens in, {usage.output_tokens} out"
+    return f"{about}{counted(usage.input_tokens, 'token')} in, {usage.output_tokens} out"
 
 
 def ending(result: Result) -> str:

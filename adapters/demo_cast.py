@@ -43,7 +43,7 @@ class Pace:
         return min(seconds * self.shorten, self.longest)
 
 
-WATCHED: Final = Pace(shorten=0.05, longest=0.3, chunk=0.025, step=0.05, scene=0.35)
+WATCHED: Final = Pace(shorten=0.05, longest=0.3, chunk=0.02, step=0.05, scene=0.25)
 PIPED: Final = Pace(shorten=0.01, longest=0.05, chunk=0.0, step=0.0, scene=0.0)
 
 

@@ -21,6 +21,7 @@ from adapters.scenes import Scene
 from fsm.errors import CallError
 from fsm.policy import Budget, Policy
 from fsm.result import Result
+from fsm.verify import verify
 
 POLICY: Final = Policy(budget=Budget(seconds=120.0, output_tokens=4000, money=0.25))
 SEED: Final = 7
@@ -140,8 +141,28 @@ def _close(stage: Stage, played: Sequence[Played]) -> None:
     answered = sum(one.result.is_success for one in played)
     sent, arrived = sum(one.result.attempts for one in played), sum(one.arrived for one in played)
     followed = sum(one.was_followed for one in played)
+    failed = ", and every other one with an error that says why" if answered < len(played) else ""
     stage.paragraph(
-        f"{answered} of {counted(len(played), 'call')} ended with an answer, and every other one with an error that "
-        f"says why. Of {counted(sent, 'request')}, {arrived} arrived. In {followed} of {len(played)}, whoever followed "
+        f"{answered} of {counted(len(played), 'call')} ended with an answer{failed}. Of "
+        f"{counted(sent, 'request')}, {arrived} arrived. In {followed} of {len(played)}, whoever followed "
         f"the stream, and what it took back, held exactly the text of the result."
+    )
+    _compare(stage, played)
+    stage.print()
+    stage.print("Next: rungwise ask --help, rungwise diagram, rungwise verify")
+
+
+def _compare(stage: Stage, played: Sequence[Played]) -> None:
+    """Set the worst that the calls took beside the worst that is proved."""
+    certificate = verify(POLICY, 2)
+    stage.print()
+    if not certificate.ok:
+        stage.paragraph("rungwise verify finds a property of this policy that does not hold: run it to see which.")
+        return
+    worst = {case.name: case.value for case in certificate.worst}
+    attempts, seconds = max(one.result.attempts for one in played), max(one.result.seconds for one in played)
+    stage.paragraph(
+        "rungwise verify, run just now on this policy with two backends: everything holds. At worst, it says, a call "
+        f"takes {worst['attempts']} attempts and waits {worst['waiting seconds']:g} s; the most seen here: "
+        f"{counted(attempts, 'attempt')} and {seconds:.1f} s, all in all."
     )

@@ -227,6 +227,10 @@ class Call:
         Arguments:
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
         """
+        row = self.ladder.row
+        if self._result is None and row is not None and row.target in self.policy.table.outcomes:
+            # An observer was interrupted on the very last step: the call had ended by then.
+            self._settle(row, cause_of(row, self._last.evidence if self._last else Evidence(row.event)))
         if self._result is None:
             if self._origin is None:
                 self._origin = now or 0.0

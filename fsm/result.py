@@ -99,7 +99,8 @@ def error_of(result: Result) -> CallError:
     if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned"):
         kind = EmptyResponse
     told = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
-    message = f"{result.outcome} after {result.attempts} attempts: {result.cause}"
+    attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
+    message = f"{result.outcome} after {attempts}: {result.cause}"
     return kind(f"{message} ({told})" if told and result.outcome != "cancelled" else message, result)
 
 

@@ -447,3 +447,15 @@ def test_interleaved_calls_on_the_shared_machine_do_not_touch_each_other(scripts
         queue = left[index]
         calls[index].receive(queue.pop(0) if len(queue) > 1 else queue[0])
     assert [[str(step) for step in call.journal.steps] for call in calls] == alone
+
+
+def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
+    def observer(step):
+        if step.event == "answered":
+            raise KeyboardInterrupt
+
+    call = fsm.Call(fsm.Request("hi"), observer=observer)
+    call.begin()
+    with pytest.raises(KeyboardInterrupt):
+        call.receive(ANSWER)
+    assert (call.cancel().outcome, call.result.text) == ("done", "An answer.")
