@@ -20,6 +20,7 @@ from adapters.cli_output import (
     forgive_encodings,
     silence_stdout,
 )
+from adapters.cli_review import diff, explain
 from adapters.cli_serve import serve
 from adapters.demo import demo
 from fsm.errors import ConfigurationError
@@ -98,5 +99,5 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (demo, ask, serve, diagram, verify):
+for command in (demo, ask, serve, diagram, verify, explain, diff):
     main.add_command(command)

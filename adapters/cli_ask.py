@@ -12,12 +12,14 @@ import click
 from attrs import frozen
 
 from adapters.cli_output import BAD_INPUT, NoAnswer, answer_to_stdout, bad_input, is_terminal, note
+from adapters.cli_prices import prices_option
 from adapters.cli_run import JournalFile, Run
 from adapters.endpoint import read_url
 from fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from adapters.openai_chat import OpenAIChat
+    from fsm.request import Prices
 
 OPENAI: Final = "https://api.openai.com/v1"
 
@@ -85,6 +87,7 @@ def _targets(context: click.Context, parameter: click.Parameter, values: tuple[s
     metavar="FILE",
     help="A TOML file with limits, budget, waits, timeouts and hints.",
 )
+@prices_option("from every backend")
 @click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object in place of the text.")
 @click.option(
@@ -103,7 +106,7 @@ def ask(prompt: str | None, **options: Any) -> int:
     marked line takes that back. Through a pipe, text goes out once nothing can take it back: what arrives is the
     answer, character for character, and no line end is added.
 
-    With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null: no prices are known here),
+    With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null without --prices),
     attempts, backend, model, seconds, cause, failures.
 
     Keys are read from the environment and shown nowhere.
@@ -152,6 +155,7 @@ class Options:
     system: str | None
     max_tokens: int | None
     policy_file: str | None
+    prices: Prices | None
     no_stream: bool
     as_json: bool
     journal_file: str | None
@@ -200,7 +204,7 @@ def _piped(*, asked: bool) -> str:
 def _chain(options: Options) -> list[OpenAIChat]:
     primary = Target(options.base_url, options.model, options.api_key_env)
     host = read_url(options.base_url, "").place
-    chain = [_backend(primary, "--api-key-env")]
+    chain = [_backend(primary, "--api-key-env", options.prices)]
     if chain[0].problem is not None:
         if not options.api_key_env or os.environ.get(options.api_key_env):
             bad_input(f"{options.base_url}: {chain[0].problem}")
@@ -210,11 +214,11 @@ def _chain(options: Options) -> list[OpenAIChat]:
             target = attrs.evolve(target, key_env=options.api_key_env)
         elif target.key_env and not os.environ.get(target.key_env):
             bad_input(f"{target.key_env}, the key of {target.url}, is not set in the environment: export it")
-        chain.append(_backend(target, "--fallback"))
+        chain.append(_backend(target, "--fallback", options.prices))
     return chain
 
 
-def _backend(target: Target, option: str) -> OpenAIChat:
+def _backend(target: Target, option: str, prices: Prices | None) -> OpenAIChat:
     from adapters.openai_chat import OpenAIChat
 
     key = os.environ.get(target.key_env) if target.key_env else None
@@ -223,6 +227,7 @@ def _backend(target: Target, option: str) -> OpenAIChat:
             target.model,
             api_key=key,
             base_url=target.url,
+            prices=prices,
             api_key_required=False if target.key_env == "" else None,
         )
     except ConfigurationError as error:

@@ -7,24 +7,26 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from adapters.cli_output import bad_input, complain, counted, is_terminal, note, put
+from adapters.cli_prices import prices_option
 
 if TYPE_CHECKING:
     from fsm.diagram import Format, View
     from fsm.policy import Policy
+    from fsm.request import Prices
 
 
 @click.command(short_help="Draw the machine that every call runs on.")
 @click.option(
     "--format",
-    type=click.Choice(["mermaid", "svg", "dot", "rows"]),
+    type=click.Choice(["mermaid", "svg", "dot", "rows", "html"]),
     default="mermaid",
     show_default=True,
-    help="Mermaid, SVG, Graphviz DOT, or the rows as a Markdown table.",
+    help="Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine.",
 )
 @click.option(
     "--view",
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Name the pictures in DIR that no longer agree with the machine.",
 )
-def diagram(format: Format, view: View, output: str | None, write_to: str | None, check: str | None) -> int:
+def diagram(
+    format: Format | Literal["html"], view: View, output: str | None, write_to: str | None, check: str | None
+) -> int:
     """Draw the machine of a call, from the very rows that run it.
 
     The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
@@ -59,6 +63,7 @@ def diagram(format: Format, view: View, output: str | None, write_to: str | None
     Examples:
       rungwise diagram > call.mmd
       rungwise diagram --format svg -o call.svg
+      rungwise diagram --format html -o play.html
       rungwise diagram --format rows --view ladder
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
@@ -76,11 +81,14 @@ def diagram(format: Format, view: View, output: str | None, write_to: str | None
         bad_input(f"{error.filename or output or write_to} cannot be written ({error.strerror}): name a writable place")
 
 
-def _draw(format: Format, view: View, output: str | None) -> int:
+def _draw(format: Format | Literal["html"], view: View, output: str | None) -> int:
     from fsm.diagram import render
+    from fsm.diagram.page import play_page
     from fsm.table import CALL
 
-    picture = render(CALL, format, view=view)
+    if format == "html" and view == "ladder":
+        bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
+    picture = play_page() if format == "html" else render(CALL, format, view=view)
     if output is None:
         put(picture)
     else:
@@ -119,6 +127,7 @@ def _check(directory: Path) -> int:
 )
 @click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The output cap that calls ask for.")
 @click.option("--input-tokens", type=click.IntRange(min=0), metavar="N", help="The input tokens of a request.")
+@prices_option("from every backend")
 @click.option("--json", "as_json", is_flag=True, help="Write the certificate as JSON.")
 @click.option(
     "--exhaustive",
@@ -129,8 +138,8 @@ def verify(policy: str | None, as_json: bool, **options: Any) -> int:
     """Prove that every call under a policy ends, and work out its worst case, before any call is made.
 
     The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
-    of waiting and, with --max-tokens, how many output tokens, with the path that leads there. Without POLICY.toml it
-    is about the default policy. Money is not in it: a policy file knows no prices.
+    of waiting and, with --max-tokens, how many output tokens, and with --input-tokens and --prices, how much money,
+    each with the path that leads there. Without POLICY.toml it is about the default policy.
 
     The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
     from another side.
@@ -146,6 +155,7 @@ def verify(policy: str | None, as_json: bool, **options: Any) -> int:
       rungwise verify
       rungwise verify policy.toml --backends 3
       rungwise verify policy.toml --json > certificate.json
+      rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
     """
     from fsm.policy import DEFAULT_POLICY, Policy
 
@@ -159,13 +169,16 @@ def _verify(
     backends: int,
     max_tokens: int | None,
     input_tokens: int | None,
+    prices: Prices | None,
     exhaustive: bool,
 ) -> int:
+    from fsm.request import PlainLink
     from fsm.verify import verify as certify
 
+    chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
     with _progress(shown=exhaustive) as progress:
         certificate = certify(
-            policy, backends, max_tokens=max_tokens, input_tokens=input_tokens, exhaustive=exhaustive, progress=progress
+            policy, chain, max_tokens=max_tokens, input_tokens=input_tokens, exhaustive=exhaustive, progress=progress
         )
     put(json.dumps(certificate.to_json(), indent=2) + "\n" if as_json else certificate.to_text())
     return 0 if certificate.ok else 1

@@ -98,6 +98,8 @@ def _text(certificate: Certificate) -> Iterator[str]:
         yield from _wrapped(f"  {worst.name}: {_figure(worst)}", 4)
         yield from _wrapped(f"    {worst.path}", 6) if worst.moves else ()
         yield from _wrapped(f"    ({worst.note})", 5)
+    if not certificate.rows:
+        return
     yield ""
     yield "Why every call ends: each step to a rung takes one unit that its guard found"
     for title, proof, events in _arguments(certificate.rows):
@@ -119,6 +121,8 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
     for each in certificate.properties:
         if each.path:
             yield from (f"`{each.name}` fails here:", "", "```", path_text(each.path), "```", "")
+    if not certificate.rows:
+        return
     yield "## Worst cases"
     yield ""
     figures = (
@@ -144,7 +148,7 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
 
 
 def _verdict(certificate: Certificate) -> str:
-    failed = [each.name for each in certificate.properties if each.holds is False]
+    failed = [each.name for each in certificate.properties if not each.holds]
     return "everything holds" if certificate.ok else f"fails: {'; '.join(failed)}"
 
 
@@ -158,7 +162,8 @@ def _settings(certificate: Certificate) -> Iterator[tuple[str, str]]:
         "request",
         _pairs({name: value for name, value in asked.items() if value is not None}) or "nothing is known of it",
     )
-    yield "walked", f"{certificate.configurations} configurations with {_pairs(certificate.walked)}"
+    if certificate.configurations:
+        yield "walked", f"{certificate.configurations} configurations with {_pairs(certificate.walked)}"
 
 
 def _figure(worst: WorstCase) -> str:

@@ -65,20 +65,20 @@ class Property:
 
     Arguments:
         name: what must hold, in words.
-        holds: whether it does; None if it could not be decided because another one fails.
+        holds: whether it does.
         detail: what was looked at, or what is wrong.
         path: the shortest way to a configuration in which it fails.
     """
 
     name: str
-    holds: bool | None
+    holds: bool
     detail: str
     path: tuple[PathStep, ...] = ()
 
     @property
     def verdict(self) -> str:
-        """Say `holds`, `fails` or `undecided`."""
-        return "undecided" if self.holds is None else "holds" if self.holds else "fails"
+        """Say `holds` or `fails`."""
+        return "holds" if self.holds else "fails"
 
     def to_json(self) -> dict[str, Any]:
         """Return the property as plain values."""

@@ -116,6 +116,7 @@ class Setting:
     max_tokens: int | None = None
     input_tokens: int | None = None
     has_compactor: bool = False
+    table: str | None = None  # the name of the recorded table, known after reading
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the setting as plain values."""
@@ -138,7 +139,9 @@ class Setting:
             identities = frozenset((kind, name) for kind, name in link["identities"])
             chain.append(PlainLink(**{**link, "prices": prices, "identities": identities}))
         policy = from_mapping(Policy, values["policy"])
-        return cls(policy, tuple(chain), values["max_tokens"], values["input_tokens"], values["has_compactor"])
+        return cls(
+            policy, tuple(chain), values["max_tokens"], values["input_tokens"], values["has_compactor"], values["table"]
+        )
 
 
 @define(eq=False)
@@ -235,7 +238,7 @@ class Journal:
             journal._rows.extend(_steps(document["steps"]))
         except KeyError as error:
             raise ConfigurationError(f"journal: {error} is missing") from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, AttributeError) as error:
             raise ConfigurationError(f"journal: {error}") from None
         return journal
 
@@ -248,9 +251,13 @@ def _steps(documents: Iterable[Mapping[str, Any]]) -> Iterable[Step]:
         if values.get("number") != number:
             raise ConfigurationError(f"journal: step {number} is numbered {values.get('number')!r}")
         try:
-            yield Step(**values)
+            step = Step(**values)
         except TypeError as error:
             raise ConfigurationError(f"journal: step {number}: {error}") from None
+        for name in ("at", "wait"):
+            if isinstance(getattr(step, name), bool) or not isinstance(getattr(step, name), (int, float)):
+                raise ConfigurationError(f"journal: step {number}: {name} must be a number of seconds")
+        yield step
 
 
 def _plain(value: object) -> Any:

@@ -28,7 +28,7 @@ State = tuple[int, ...]
 Weight = Callable[[Any], Number]
 """Weighs an attempt, given an object with the attributes of a model: its rung and its counters."""
 
-MOST_WORK = 8_000_000
+MOST_WORK = 2_000_000
 """List entries, and a hundred for each state; more than this takes longer than a person waits."""
 
 

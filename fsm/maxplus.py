@@ -99,4 +99,5 @@ def _sliding_max(values: Values, size: int) -> Values:
         block = values[start : start + size]
         forward += accumulate(block, max)
         backward += reversed([*accumulate(reversed(block), max)])
-    return forward[:size] + better(backward[1 : len(values) - size + 1], forward[size:])
+    later = forward[size:]
+    return forward[:size] + better(backward[1 : len(later) + 1], later)

@@ -28,12 +28,14 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     Raises:
         JournalMismatch: a step differs; the message names the first one and what differs in it.
     """
-    recorded = journal.steps
-    setting = journal.setting
+    recorded, setting = journal.steps, journal.setting
+    policy = policy or setting.policy
+    if setting.table not in (None, policy.table.name):
+        raise JournalMismatch(f"the journal is of the table {setting.table!r}, the policy holds {policy.table.name!r}")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = Call(
         Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
-        policy or setting.policy,
+        policy,
         setting.chain,
         turn=_turn(recorded),
         jitter=lambda: next(draws, 0.0),

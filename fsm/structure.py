@@ -19,6 +19,9 @@ def problems(table: Table) -> tuple[str, ...]:
 
 
 def _variant_problems(table: Table) -> Iterator[str]:
+    for name, value in vars(table.model).items():
+        if type(value).__name__ == "_CountingAttr":
+            yield f"{table.model.__name__}.{name} is no field yet: decorate the class with attrs.define(eq=False)"
     counters = names_of(table.model, COUNTER)
     ranked = Counter(name for group in table.ranks for name in group)
     for name in ranked:

@@ -87,25 +87,20 @@ def check_table(table: Table) -> None:
 
 
 @lru_cache(maxsize=256)
-def _check(table: Table, code: tuple[object, ...]) -> None:
-    found = problems(table)
-    if found:
-        raise TableError("\n".join((f"the table {table.name!r} is refused:", *(f"- {each}" for each in found))))
-    refused = [f"- {proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
-    refused += (
-        [] if refused else [f"- {row}: is never taken: the rows before it always win" for row in dead_rows(table)]
-    )
-    if table in SHIPPED and not refused:
-        return
-    failed = [
-        each for each in walk(table, dict.fromkeys(names_of(table.model, COUNTER), 1)).properties if not each.holds
-    ]
-    if refused or failed:
-        shown = [f"- {each.name}: {each.detail}" for each in failed]
-        paths = [
-            f"the shortest path to it, with every limit 1:\n{path_text(each.path)}" for each in failed if each.path
-        ]
-        raise TableError("\n".join((f"the table {table.name!r} is refused:", *refused, *shown, *paths[:1])))
+def _check(table: Table, code: tuple[object, ...]) -> None:  # the code is here for the cache alone
+    wrong = list(problems(table))
+    path = ""
+    if not wrong:
+        wrong = [f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
+        wrong = wrong or [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]
+        if wrong or table not in SHIPPED:
+            seen = walk(table, dict.fromkeys(names_of(table.model, COUNTER), 1)).properties
+            failed = [each for each in seen if not each.holds]
+            wrong += [f"{each.name}: {each.detail}" for each in failed]
+            shown = next((each.path for each in failed if each.path), ())
+            path = f"\nthe shortest path to it, with every limit 1:\n{path_text(shown)}" if shown else ""
+    if wrong:
+        raise TableError(f"the table {table.name!r} is refused:\n{chr(10).join(f'- {each}' for each in wrong)}{path}")
 
 
 def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] | None) -> Certificate:
@@ -119,7 +114,7 @@ def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] |
         together = overlaps(table)
         if properties[ORDERED].holds:
             detail = (
-                f"{len(together)} pairs of guards can hold at once; the first row wins, in the table and in the machine"
+                f"{len(together)} pairs of guards can hold at once; the machine takes the first row, as the table does"
             )
             properties[ORDERED] = Property(ORDERED, True, detail)
         dead = dead_rows(table)

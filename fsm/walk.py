@@ -18,7 +18,8 @@ from fsm.combinations import Combinations
 from fsm.counterexample import PathStep, Property
 from fsm.errors import IllegalEvent
 from fsm.explore import ATTEMPTS, WRITABLE, Refusal
-from fsm.ladder import COUNTER, names_of
+from fsm.graph import able_to_reach, first_cycle
+from fsm.ladder import COUNTER, FACT, names_of
 from fsm.machine import fire, machine_of
 from fsm.proof import prove
 from fsm.table import Row, Table
@@ -80,6 +81,7 @@ def walk(
     """
     walker = _Walker(table, {name: limits[name] for name in names_of(table.model, COUNTER)})
     walker.run(progress)
+    walker.check_machine()
     walker.check_rows()
     walker.check_end()
     goal_name = walker.check_goal(goal or table.outcomes[0])
@@ -123,7 +125,10 @@ class _Walker:
 
     def fresh(self) -> Any:
         limits: Any = namedtuple("Limits", self.limits)(**self.limits)  # an effect cannot raise its own limit
-        return self.table.model(limits)
+        real: Any = self.table.model(limits)
+        for name in names_of(self.table.model, FACT):
+            setattr(real, name, False)
+        return real
 
     # the walk
 
@@ -277,45 +282,31 @@ class _Walker:
     def check_goal(self, goal: str) -> str:
         """Find the nearest configuration from which the goal is out of reach; return the property's name."""
         name = f"every configuration can still reach {goal}"
-        sources: list[list[int]] = [[] for _ in self.order]
-        for source, targets in enumerate(self.edges):
-            for target in targets:
-                sources[target].append(source)
-        todo = [index for index, (state, _) in enumerate(self.order) if state == goal]
-        able = set(todo)
-        for index in _growing(todo):
-            new = [source for source in sources[todo[index]] if source not in able]
-            able.update(new)
-            todo += new
-        for index, (state, _) in enumerate(self.order):
-            if index not in able and state not in self.table.outcomes:
-                self.faults[name] = Property(
-                    name, False, f"not from {state!r} at the end of the path", self.path(index)
-                )
-                break
+        able = able_to_reach(self.edges, [index for index, (state, _) in enumerate(self.order) if state == goal])
+        lost = (
+            index for index, (state, _) in enumerate(self.order) if index not in able and state not in self.outcomes
+        )
+        for index in lost:
+            detail = f"not from {self.order[index][0]!r} at the end of the path"
+            self.faults[name] = Property(name, False, detail, self.path(index))
+            break
         return name
 
     def check_end(self) -> None:
-        """Take away whatever ends until nothing or a cycle is left."""
-        waiting = [len(targets) for targets in self.edges]
-        sources: list[list[int]] = [[] for _ in self.order]
-        for source, targets in enumerate(self.edges):
-            for target in targets:
-                sources[target].append(source)
-        todo = [index for index, count in enumerate(waiting) if count == 0]
-        for index in _growing(todo):
-            for source in sources[todo[index]]:
-                waiting[source] -= 1
-                if waiting[source] == 0:
-                    todo.append(source)
-        left = [index for index, count in enumerate(waiting) if count > 0]
-        if left:
-            round_trip = [left[0]]
-            while len(set(round_trip)) == len(round_trip):
-                round_trip.append(min(target for target in self.edges[round_trip[-1]] if waiting[target] > 0))
-            states = [self.order[index][0] for index in round_trip[round_trip.index(round_trip[-1]) :]]
-            detail = f"it goes round for ever: {' -> '.join(states)}"
-            self.faults[ENDS] = Property(ENDS, False, detail, self.path(round_trip[-1]))
+        """Find the nearest configuration that leads back to itself."""
+        cycle = first_cycle(self.edges)
+        if cycle:
+            states = " -> ".join(self.order[index][0] for index in cycle)
+            detail = f"from the end of the path it goes round for ever: {states}"
+            self.faults[ENDS] = Property(ENDS, False, detail, self.path(cycle[0]))
+
+    def check_machine(self) -> None:
+        """Compare the transitions of the machine with the rows, one by one."""
+        for (state, event), rows in self.ladders.items():
+            tried = [getattr(each, "row", None) for each in self.machine.events[event].transitions[state]]
+            if tried != list(rows):
+                detail = f"for {event!r} in {state!r} the machine tries {'; '.join(map(str, tried))}"
+                self.faults[ORDERED] = Property(ORDERED, False, detail)
 
     def describe(self, goal_name: str) -> None:
         """Say of each property what was looked at."""

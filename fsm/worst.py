@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from types import SimpleNamespace
 from typing import Any
@@ -99,7 +99,7 @@ class _Search:
     def __init__(self, policy: Policy, limits: Mapping[str, int]) -> None:
         self.policy, self.limits, self.table = policy, limits, policy.table
         self.moves = moves_of(policy.table, limits)
-        self.most = self.longest(lambda ladder: 1, None).value
+        self.most = 1 + sum(_uses(self.moves, limits, policy.table.ranks).values())
 
     def longest(self, weight: Weight, attempts: int | None) -> Longest:
         return longest(self.moves, self.table.start, self.limits, self.table.ranks, weight, attempts)
@@ -130,24 +130,22 @@ def _waits(search: _Search) -> WorstCase:
     waits = search.policy.waits
     last: list[Any] = [SimpleNamespace(rung=rung, **search.limits) for rung in search.table.rungs]
     ceiling = max(longest_wait(waits, ladder) for ladder in last)
-    note = (
-        "waits between attempts, jitter and waits that a service asks for at their longest; not the attempts themselves"
-    )
+    note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
     return search.worst("waiting seconds", lambda ladder: longest_wait(waits, ladder), ceiling, "seconds", note)
 
 
 def _tokens(search: _Search, max_tokens: int | None) -> WorstCase:
     if max_tokens is None:
-        note = (
-            "without max_tokens the first request has no cap but what is left of budget.output_tokens, if that is set"
-        )
+        note = "without max_tokens nothing caps the first request but budget.output_tokens, where that is set"
         return search.unknown("output tokens", "output_tokens", note)
     policy = search.policy
     ceiling = max(policy.largest_cap, max_tokens)
     note = f"the cap of every request, with max_tokens of {max_tokens}"
-    return search.worst(
-        "output tokens", lambda ladder: cap_of(policy, ladder, max_tokens) or 0, ceiling, "output_tokens", note
-    )
+
+    def cap(ladder: Any) -> int:
+        return cap_of(policy, ladder, max_tokens) or 0
+
+    return search.worst("output tokens", cap, ceiling, "output_tokens", note)
 
 
 def _money(
@@ -166,6 +164,16 @@ def _money(
         "each, are not counted, and a compaction is taken to shorten what it is given"
     )
     return search.worst("money", cost, cost.ceiling(), "money", note)
+
+
+def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iterable[str]]) -> dict[str, int]:
+    """Return how often each counter can be taken from, at most: its limit once, and again with each refill."""
+    uses: dict[str, int] = {}
+    for name in (name for group in ranks for name in group):
+        refills = {move.takes for move in moves if name in move.refills}
+        taken = any(move.takes == name for move in moves)
+        uses[name] = limits[name] * (1 + sum(uses[refiller] for refiller in refills)) if taken else 0
+    return uses
 
 
 class _Cost:

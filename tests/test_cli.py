@@ -25,6 +25,7 @@ from adapters.script import Script, ScriptedReply
 from fsm.journal import Journal
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
 from fsm.reply import ToolCall
+from fsm.request import PlainLink, Prices
 from fsm.verify import verify
 
 ROOT = Path(adapters.__file__).parent.parent
@@ -625,3 +626,30 @@ def test_the_version_is_told() -> None:
     result = CliRunner().invoke(main, ["--version"])
     assert result.exit_code == 0
     assert result.stdout.startswith("rungwise")
+
+
+# prices
+
+
+def test_prices_put_money_into_the_certificate() -> None:
+    given = ["verify", "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8", "--json"]
+    certificate = json.loads(CliRunner().invoke(main, given).stdout)
+    chain = [PlainLink("backend 1", prices=Prices(2, 8))]
+    assert certificate == json.loads(json.dumps(verify(chain=chain, max_tokens=100, input_tokens=10).to_json()))
+
+
+def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(serve: Serve, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[budget]\nmoney = 0.01\n", encoding="utf-8")
+    provider = serve(ScriptedReply(text="x", usage={"prompt_tokens": 10, "completion_tokens": 100}))
+    given = ["ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--policy", str(policy), "--json"]
+    result = CliRunner().invoke(main, [*given, "--prices", "10/20"])
+    assert json.loads(result.stdout)["cost"] == pytest.approx(10 * 10e-6 + 100 * 20e-6)
+    assert 0 < provider.requests[0].body["max_tokens"] <= 500
+
+
+@pytest.mark.parametrize("text", ["", "5", "1/2/3", "a/b", "-1/2", "nan/1"])
+def test_prices_that_are_none_are_bad_input(text: str) -> None:
+    result = CliRunner().invoke(main, ["verify", "--prices", text])
+    assert result.exit_code == 2
+    assert "IN/OUT" in result.stderr

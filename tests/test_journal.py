@@ -109,6 +109,13 @@ def test_another_policy_is_a_mismatch():
         fsm.replay(journal, fsm.Policy(limits=fsm.Limits(reasks=0)))
 
 
+def test_another_table_is_a_mismatch():
+    document = orjson.loads(record(TOOL).journal.to_json())
+    document["table"] = "turn"
+    with pytest.raises(fsm.JournalMismatch, match="'turn'"):
+        fsm.replay(fsm.Journal.from_json(orjson.dumps(document)))
+
+
 def test_another_outcome_is_a_mismatch():
     document = orjson.loads(record(TOOL).journal.to_json())
     document["outcome"] = "failed"
@@ -129,6 +136,8 @@ def test_another_outcome_is_a_mismatch():
         (lambda d: d.update(steps=5), "journal"),
         (lambda d: d.update(chain=[{"name": "x"}]), "journal"),
         (lambda d: d["steps"][0].update(usage="many"), "journal"),
+        (lambda d: d["steps"][0].update(at="noon"), "step 1: at must be a number"),
+        (lambda d: d.update(policy=[]), "journal"),
     ],
 )
 def test_what_is_no_journal_is_refused_with_the_place(text, says):

@@ -1,0 +1,159 @@
+"""`rungwise fuzz`: look for a script of replies that makes a call dishonest."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from adapters.cli_output import bad_input, complain, counted, is_terminal, note, one_line, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adapters.testing.fuzzing import Finding, Fuzzer
+    from fsm.policy import Policy
+
+DISHONEST: Final = 1
+DEFAULT_EXAMPLES: Final = 1_000
+REPORT_SECONDS: Final = 5.0
+REFRESH_SECONDS: Final = 0.1
+
+
+@click.command(short_help="Look for a provider's behaviour that makes a call dishonest.")
+@click.argument("policy", required=False, type=click.Path(exists=True, dir_okay=False), metavar="[POLICY.toml]")
+@click.option(
+    "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 unless --seconds."
+)
+@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="N", help="Make calls for so long.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Begin with this seed; the same calls follow.")
+@click.option("--backends", type=click.IntRange(1, 20), default=2, show_default=True, help="How long the chain is.")
+@click.option("--over-http", is_flag=True, help="Use a real server on loopback and not one in memory.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
+)
+def fuzz(
+    policy: str | None,
+    examples: int | None,
+    seconds: float | None,
+    seed: int | None,
+    backends: int,
+    over_http: bool,
+    output: str | None,
+) -> int:
+    """Make calls under a policy, over providers that do anything, and check that every one is honest.
+
+    Each call goes through the real adapters and drivers, in all four ways, over a script of replies that nobody thought
+    of. What it spends is held against the certificate of the policy. Waits are virtual. The smallest script that fails
+    goes to stdout as TOML, which `rungwise serve` takes; without POLICY.toml it is about the default policy.
+
+    \b
+    Exit codes:
+      0  every call was honest
+      1  one was not; stdout has the script
+      2  bad input, or Hypothesis is not installed
+
+    \b
+    Examples:
+      rungwise fuzz
+      rungwise fuzz policy.toml --backends 3 --seconds 60
+      rungwise fuzz --examples 20000
+      rungwise fuzz --over-http --examples 500
+      rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
+    """
+    from fsm.policy import DEFAULT_POLICY, Policy
+
+    chosen = Policy.load(policy) if policy else DEFAULT_POLICY
+    if examples is None and seconds is None:
+        examples = DEFAULT_EXAMPLES
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    with _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http) as fuzzer:
+        _check_certificate(fuzzer)
+        with _progress(examples, seconds) as fuzzer.progress:
+            found = fuzzer.run(examples=examples, seconds=seconds)
+    note(f"seed {seed}: {counted(fuzzer.examples, 'call')}; {fuzzer.coverage.summary()}")
+    if found is None:
+        put(f"every one of {counted(fuzzer.examples, 'call')} was honest\n")
+        return 0
+    return _report(found, output)
+
+
+def _fuzzer(policy: Policy, *, backends: int, seed: int, over_http: bool) -> Fuzzer:
+    try:
+        from adapters.testing.fuzzing import Fuzzer
+    except ImportError as error:
+        bad_input(str(error))
+    return Fuzzer(policy, backends=backends, seed=seed, over_http=over_http)
+
+
+def _check_certificate(fuzzer: Fuzzer) -> None:
+    failed = [each.name for each in fuzzer.certificate.properties if each.holds is False]
+    if failed:
+        bad_input(f"the policy has no certificate: {'; '.join(failed)}; rungwise verify tells more")
+
+
+@contextmanager
+def _progress(examples: int | None, seconds: float | None) -> Iterator[Callable[[Fuzzer], None]]:
+    """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
+    if not is_terminal(sys.stderr):
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("0 calls", total=examples if examples is not None else seconds)
+        started = last = time.monotonic()
+
+        def show(fuzzer: Fuzzer) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= REFRESH_SECONDS:
+                last = now
+                done = fuzzer.examples if examples is not None else now - started
+                bar.update(task, completed=done, description=_standing(fuzzer))
+
+        yield show
+
+
+class _Lines:
+    """Write a line every few seconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, fuzzer: Fuzzer) -> None:
+        now = time.monotonic()
+        if now - self._last >= REPORT_SECONDS:
+            self._last = now
+            note(f"  {_standing(fuzzer)}")
+
+
+def _standing(fuzzer: Fuzzer) -> str:
+    coverage = fuzzer.coverage
+    rows = len(coverage.known)
+    return f"{counted(fuzzer.examples, 'call')}, {rows - len(coverage.missing)} of {rows} rows"
+
+
+def _report(found: Finding, output: str | None) -> int:
+    """Write the failing script."""
+    complain(found.what)
+    for line in found.case.describe():
+        note(f"  {one_line(line)}")
+    text = found.to_toml()
+    if output is None:
+        put(text)
+        return DISHONEST
+    try:
+        Path(output).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
+    note(f"  the script is in {output}: rungwise serve {output}")
+    return DISHONEST

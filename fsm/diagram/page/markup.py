@@ -1,0 +1,102 @@
+"""The HTML of the page around its picture: one file that loads nothing and runs offline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import orjson
+
+from fsm.diagram.colours import DARK, LIGHT, Colours
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
+"""What the page may load and where it may send: nothing and nowhere. Only what stands in it is run."""
+
+SCRIPTS = ("machine.js", "view.js", "explain.js", "play.js", "start.js")
+
+
+def document(title: str, body: str, data: Mapping[str, Any]) -> str:
+    """Write the whole page.
+
+    Arguments:
+        title: plain text.
+        body: HTML in which everything from outside is escaped.
+        data: what the scripts read.
+    """
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{escape(title)}</title>",
+            f"<style>\n{_colours()}{_file('page.css')}</style>",
+            "</head>",
+            "<body>",
+            body,
+            "<noscript><p>Without scripts there is the picture, but nothing can be selected or played.</p></noscript>",
+            f'<script type="application/json" id="data">{_embedded(data)}</script>',
+            f'<script>\n"use strict";\n{_scripts()}</script>',
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def section(title: str, body: str, *, name: str = "", classes: str = "") -> str:
+    """Write a part of the page under a heading."""
+    attributes = (f' id="{name}"' if name else "") + (f' class="{classes}"' if classes else "")
+    return f"<section{attributes}><h2>{escape(title)}</h2>\n{body}\n</section>"
+
+
+def picture(svg: str) -> str:
+    """Put the picture into a frame that scrolls by itself where the page is narrower."""
+    label = "The diagram of the machine, with the present step"
+    return f'<div id="picture" tabindex="0" role="region" aria-label="{label}">{svg}</div>'
+
+
+def columns(side: str, main: str) -> str:
+    """Put two parts beside each other where there is room."""
+    return f'<main class="columns"><div class="side">{side}</div><div class="side">{main}</div></main>'
+
+
+def _embedded(data: Mapping[str, Any]) -> str:
+    """Write JSON that cannot end the element that it stands in."""
+    return (
+        orjson.dumps(data, default=dict)
+        .decode()
+        .replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+    )
+
+
+@lru_cache(maxsize=16)
+def _file(name: str) -> str:
+    return files(__name__.rpartition(".")[0]).joinpath(name).read_text(encoding="utf-8")
+
+
+def _scripts() -> str:
+    return "\n".join(_file(name) for name in SCRIPTS)
+
+
+def _colours() -> str:
+    """Write the colours of the pictures as variables, so that page and picture always agree."""
+    return f":root{{{_variables(LIGHT)}}}\n@media (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}\n"
+
+
+def _variables(colours: Colours) -> str:
+    plain = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
+    names = {name.replace("_", "-"): getattr(colours, name) for name in plain}
+    for kind in colours.fill:
+        names |= {kind: colours.fill[kind], f"{kind}-edge": colours.border[kind]}
+    return "".join(f"--{name}:{value};" for name, value in names.items())

@@ -1,0 +1,44 @@
+"""A recorded call as plain data for the page: its steps, and what was left of the budget after each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import asdict
+
+from fsm.journal import Step
+from fsm.ledger import Ledger
+from fsm.request import Prices
+from fsm.trail import Trail
+
+Plain = dict[str, Any]
+
+
+def call_data(trail: Trail) -> Plain:
+    """Return what a script needs to show each step of a call."""
+    journal = trail.journal
+    prices = {link.name: link.prices for link in reversed(journal.setting.chain)}
+    ledger = Ledger(journal.setting.policy.budget)
+    return {
+        "outcome": journal.outcome,
+        "rows": [None if row is None else trail.table.rows.index(row) for row in trail.rows],
+        "steps": [_step(step, ledger, prices) for step in trail.steps],
+    }
+
+
+def _step(step: Step, ledger: Ledger, prices: Mapping[str, Prices | None]) -> Plain:
+    ledger.pay(step.usage, prices.get(step.backend))
+    return {
+        **{name: getattr(step, name) for name in ("event", "source", "target", "at", "attempts", "facts", "backend")},
+        **{name: getattr(step, name) for name in ("wait", "cap", "stop_raw", "status", "reason", "code", "note")},
+        **{name: getattr(step, name) for name in ("asked_wait", "draw", "content")},
+        "spent": dict(step.spent),
+        "usage": {name: count for name, count in asdict(step.usage).items() if count},
+        "used": {
+            "attempts": step.attempts,
+            "seconds": step.at,
+            "output_tokens": ledger.usage.output_tokens,
+            "money": None if prices.get(step.backend) is None else ledger.cost,
+        },
+    }

@@ -1,0 +1,108 @@
+"""The timeline of a call: what each backend was asked when, and the waits between, to scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+from itertools import pairwise
+
+from attrs import frozen
+
+from fsm.trail import SKIPPED, Trail
+
+MOST_TICKS = 6
+
+
+@frozen
+class Bar:
+    """Hold one stretch of time.
+
+    Arguments:
+        kind: `attempt`, `end` for the attempt that ended the call, or `wait`.
+        step: the step that a click on it selects.
+        start, seconds: when it began, and how long it lasted.
+        says: what it was, in words.
+    """
+
+    kind: str
+    step: int
+    start: float
+    seconds: float
+    says: str
+
+
+@frozen
+class Lane:
+    """Hold the bars of one backend."""
+
+    backend: str
+    bars: tuple[Bar, ...]
+
+
+def lanes_of(trail: Trail) -> tuple[Lane, ...]:
+    """Sort the attempts and the waits of a call by backend, in the order of the chain."""
+    bars: dict[str, list[Bar]] = {link.name: [] for link in trail.journal.setting.chain}
+    for backend, bar in _bars(trail):
+        bars.setdefault(backend, []).append(bar)
+    return tuple(Lane(backend, tuple(own)) for backend, own in bars.items())
+
+
+def _bars(trail: Trail) -> Iterator[tuple[str, Bar]]:
+    steps = [step for step in trail.steps if step.event != SKIPPED]
+    for step, after in pairwise(steps):
+        seconds = after.at - step.at
+        if step.target == trail.table.hub:
+            kind = "end" if after.target in trail.table.outcomes else "attempt"
+            says = f"attempt {step.attempts}, {seconds:.3g} s: {after.event}"
+            yield step.backend, Bar(kind, after.number, step.at, seconds, says)
+        elif step.wait and seconds > 0:
+            yield after.backend, Bar("wait", step.number, step.at, seconds, f"wait of {seconds:.3g} s")
+    if steps and steps[-1].target == trail.table.hub:
+        last = steps[-1]
+        yield last.backend, Bar("attempt", last.number, last.at, 0.0, f"attempt {last.attempts}, not ended")
+
+
+def ticks(seconds: float) -> list[float]:
+    """Return round times from 0 to the end, a handful of them."""
+    if seconds <= 0:
+        return [0.0]
+    rough = seconds / (MOST_TICKS - 1)
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next((factor * power for factor in (1, 2, 5) if factor * power >= rough), 10 * power)
+    return [place * step for place in range(int(seconds / step + 1e-9) + 1)]
+
+
+def timeline(trail: Trail) -> str:
+    """Draw the timeline as HTML; its bars are placed in percent, so that it is as wide as the page."""
+    total = trail.steps[-1].at
+    if total <= 0:
+        return '<p class="faint">No time passed in this call, or none was recorded.</p>'
+    lanes = "".join(_lane(lane, total) for lane in lanes_of(trail))
+    marks = "".join(f'<i style="left:{_percent(at, total)}"><b>{at:g} s</b></i>' for at in ticks(total))
+    return (
+        f'<div class="lanes" role="img" aria-label="{escape(_summary(trail))}">{lanes}'
+        f'<div class="lane axis"><span></span><div class="track">{marks}</div></div></div>'
+        '<p class="legend faint"><i class="bar attempt"></i> attempt <i class="bar end"></i> the attempt that ended it '
+        '<i class="bar wait"></i> wait</p>'
+    )
+
+
+def _lane(lane: Lane, total: float) -> str:
+    bars = "".join(
+        f'<i class="bar {bar.kind}" data-step="{bar.step}" title="{escape(bar.says)}" '
+        f'style="left:{_percent(bar.start, total)};width:{_percent(bar.seconds, total)}"></i>'
+        for bar in lane.bars
+    )
+    name = escape(lane.backend)
+    return f'<div class="lane"><span title="{name}">{name}</span><div class="track">{bars}</div></div>'
+
+
+def _percent(part: float, total: float) -> str:
+    return f"{100 * part / total:.3f}".rstrip("0").rstrip(".") + "%"
+
+
+def _summary(trail: Trail) -> str:
+    waited = sum(bar.seconds for lane in lanes_of(trail) for bar in lane.bars if bar.kind == "wait")
+    total = trail.steps[-1].at
+    return f"{trail.steps[-1].attempts} attempts in {total:.3g} s, of which {waited:.3g} s were waits"

@@ -1,0 +1,69 @@
+"""The facts that usually hold with an event, as the core itself finds them when it is given such a reply.
+
+Whoever plays the machine may set every fact as they like; this is only what is set at first.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from fsm.call import Call
+from fsm.errors import IllegalEvent
+from fsm.policy import Budget, Limits, Policy
+from fsm.reply import Failure, Reply, ToolCall
+from fsm.request import PlainLink, Request
+
+EXAMPLES: tuple[Reply | Failure, ...] = (
+    Reply("", stop_reason="stop"),
+    Reply("", reasoning="thoughts", stop_reason="stop"),
+    Reply("text", stop_reason="length"),
+    Reply("text", stop_reason="paused"),
+    Reply(tool_calls=(ToolCall("1", "read", "{"),), stop_reason="length"),
+    Reply("", reasoning="thoughts", stop_reason="length"),
+    Reply("text", interrupted=True),
+    Reply("text", stop_reason="unknown"),
+    Reply(stop_reason="content_filter"),
+    Failure("server_error", status=503),
+    Failure("auth", status=401),
+    Failure("parameter_unsupported", status=400, parameter="seed"),
+    Failure("context_overflow", status=400),
+)
+
+
+@frozen
+class Usual:
+    """Hold what holds with an event, and which of it still holds at the next reply."""
+
+    now: tuple[str, ...]
+    later: tuple[str, ...]
+
+    def to_mapping(self) -> dict[str, list[str]]:
+        """Return it as plain values."""
+        return {"now": list(self.now), "later": list(self.later)}
+
+
+def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Return the usual facts of each event that an example brings about, by event.
+
+    Arguments:
+        policy: how the call recovers; its limits and its budget make no difference.
+        backends: how many backends the chain has.
+    """
+    ample = evolve(policy, limits=Limits(), budget=Budget())
+    found: dict[str, Usual] = {}
+    for example in EXAMPLES:
+        call = Call(Request("a prompt"), ample, [PlainLink(f"backend {place}") for place in range(1, backends + 1)])
+        try:
+            call.begin()
+            now = _facts_after(call, example)
+            later = () if call.is_over else _facts_after(call, EXAMPLES[0])
+        except IllegalEvent:  # a table of one's own need not take this event
+            continue
+        event = next(step.event for step in call.journal.steps if step.event not in ("sent", "skipped"))
+        found[event] = Usual(now, later)
+    return found
+
+
+def _facts_after(call: Call, reply: Reply | Failure) -> tuple[str, ...]:
+    call.receive(reply)
+    return next(step.facts for step in reversed(call.journal.steps) if step.event not in ("sent", "skipped"))

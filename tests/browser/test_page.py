@@ -1,0 +1,509 @@
+"""The page in a real browser: what is selected is shown, what is played is what the machine does, and it is quiet."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+import fsm
+from fsm.diagram.colours import DARK, LIGHT, Colours
+from fsm.diagram.page import explain_page, play_page
+from fsm.diagram.page.machine import machine_data
+from fsm.ladder import COUNTER, FACT, Ladder, names_of
+from fsm.machine import fire, machine_of
+from fsm.table import CALL, Row, Table
+from fsm.trail import Trail, trail_of
+from fsm.verify import verify
+from fsm.walk import walk
+
+Open = Callable[..., Any]  # opens a file in a new tab
+WIDTHS = (360, 1200)
+NASTY = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
+
+
+def usage(output: int) -> fsm.Usage:
+    return fsm.Usage(800, output)
+
+
+STORY: tuple[tuple[fsm.Reply | fsm.Failure, float], ...] = (
+    (fsm.Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
+    (fsm.Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
+    (fsm.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
+    (fsm.Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
+    (fsm.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
+    (fsm.Failure("overloaded", status=529), 0.4),
+    (fsm.Failure("overloaded", status=529), 0.5),
+    (fsm.Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
+)
+
+
+@cache
+def trail(name: str = "first") -> Trail:
+    chain = [fsm.PlainLink(name, prices=fsm.Prices(1, 10)), fsm.PlainLink("second", prices=fsm.Prices(3, 15))]
+    policy = fsm.Policy(budget=fsm.Budget(seconds=90, output_tokens=20_000, money=0.5))
+    asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
+    call = fsm.Call(fsm.Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
+    now, send = 0.0, call.begin(0.0)
+    for reply, seconds in STORY:
+        assert send is not None
+        now += send.wait
+        call.sending(now)
+        now += seconds
+        send = call.receive(reply, now)
+    return trail_of(call.journal)
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    texts = {
+        "explain": explain_page(trail()),
+        "play": play_page(fsm.Policy(), 3),
+        "short": play_page(fsm.Policy(budget=fsm.Budget(attempts=1))),
+        "nasty": explain_page(trail(NASTY)),
+    }
+    directory = tmp_path_factory.mktemp("pages")
+    for name, text in texts.items():
+        (directory / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: directory / f"{name}.html" for name in texts}
+
+
+def selected(tab: Any) -> int:
+    """Return the number of the selected step, as every part of the page tells it."""
+    (option,) = tab.run("[...document.querySelectorAll('[aria-selected=true]')].map(each => each.id)")
+    assert tab.run("document.getElementById('steps').getAttribute('aria-activedescendant')") == option
+    number = int(option.removeprefix("step-"))
+    assert tab.run("byId('says').textContent").startswith(f"Step {number} of {len(trail().steps)}: ")
+    return number
+
+
+def shown(tab: Any) -> dict[str, Any]:
+    """Return what the picture shows of the present step."""
+    return dict(
+        tab.run("""({
+            arc: [...document.querySelectorAll('.now[data-arc]')].map(each => each.dataset.arc),
+            line: [...document.querySelectorAll('.now[data-event]')].map(each => ({...each.dataset})),
+            tried: [...document.querySelectorAll('.tried')].map(each => each.dataset.guard),
+            here: [...document.querySelectorAll('.here')].map(each => each.dataset.state),
+            decided: [...document.querySelectorAll('#guards .decides code')].map(each => each.textContent),
+            failed: [...document.querySelectorAll('#guards .false code')].map(each => each.textContent),
+        })""")
+    )
+
+
+# The page of a call
+
+
+def test_the_last_step_is_selected_and_the_list_has_the_focus(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    assert selected(tab) == len(trail().steps)
+    assert tab.run("document.activeElement.id") == "steps"
+    assert tab.run("[byId('steps').getAttribute('role'), byId('says').getAttribute('role')]") == ["listbox", "status"]
+
+
+def test_every_step_shows_its_row_on_the_picture(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    for step, row in zip(trail().steps, trail().rows, strict=True):
+        assert row is not None
+        tab.click(f"#step-{step.number}")
+        assert selected(tab) == step.number
+        seen = shown(tab)
+        ladder = CALL.ladder(row.event, row.source)
+        tried = [each.guard for each in ladder[: ladder.index(row)]]
+        assert seen["arc"] == [f"{row.source} {row.target}"]
+        assert [line["event"] for line in seen["line"]] == [row.event]
+        assert [line["guard"] or None for line in seen["line"]] == [row.guard]
+        assert sorted(seen["tried"]) == sorted(tried)
+        assert seen["here"] == [row.target]
+        assert seen["failed"] == tried
+        assert seen["decided"] == [row.guard or ("otherwise" if len(ladder) > 1 else "always")]
+        assert not tab.run("document.querySelector('.warning')")
+        left = tab.run(
+            "[...document.querySelectorAll('#counters li')].map(each => each.querySelector('.number').textContent)"
+        )
+        limits = dict.fromkeys(step.spent, 3) | {"nudges": 1, "prefills": 2, "fallbacks": 1}
+        assert left == [f"{limits[name] - spent}/{limits[name]}" for name, spent in step.spent.items()]
+
+
+def test_the_keyboard_moves_between_the_steps(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    last = len(trail().steps)
+    moves = [("Home", 1), ("ArrowUp", 1), ("ArrowDown", 2), ("ArrowDown", 3), ("ArrowUp", 2), ("End", last)]
+    for key, number in [*moves, ("ArrowDown", last)]:
+        tab.press(key)
+        assert selected(tab) == number, key
+        assert tab.run("""(() => { const [list, step] = ['#steps', '[aria-selected=true]']
+            .map(each => document.querySelector(each).getBoundingClientRect());
+            return step.top >= list.top - 1 && step.bottom <= list.bottom + 1; })()"""), key
+
+
+def test_a_step_says_what_it_was(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    tab.click("#step-10")
+    assert tab.run("byId('says').textContent") == (
+        "Step 10 of 16: failed_transiently [may_retry] leads to retry, after a wait of 12 s"
+    )
+    told = tab.run("""Object.fromEntries([...document.querySelectorAll('#details dt')]
+        .map(each => [each.textContent, each.nextElementSibling.textContent]))""")
+    assert told["status"] == "HTTP 429"
+    assert (told["reason"], told["code"], told["effect"]) == ("rate_limit", "slow_down", "spend_retry")
+    assert told["wait"] == "12 s, as the provider asked"
+    assert told["backend"] == "first"
+    assert "wait_fits" in told["facts"]
+    assert "switch_asked: no · wait_fits: yes" in tab.run("document.querySelector('#guards').textContent")
+    changed = tab.run("[...document.querySelectorAll('#counters .taken, #counters .refilled')].map(e => e.textContent)")
+    assert changed == ["retries2/3\N{MINUS SIGN}1"]
+    budget = tab.run("[...document.querySelectorAll('#budget li')].map(each => each.textContent)")
+    assert budget[:3] == ["attempts19 of 24", "time71.2 of 90 s", "output tokens19060 of 20000"]
+
+
+def test_bars_of_the_timeline_and_arcs_of_the_picture_select_too(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    tab.click(".bar.wait[data-step='10']")
+    assert selected(tab) == 10
+    assert tab.run("[...document.querySelectorAll('.bar.now')].map(each => each.dataset.step)") == ["10", "10"]
+    tab.click("[data-arc='await reask'] text")
+    assert selected(tab) == 4
+
+
+def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["nasty"])
+    for step in trail().steps:
+        tab.click(f"#step-{step.number}")
+    tab.click("#step-2")
+    assert NASTY in tab.run("byId('details').textContent")
+    assert tab.run("typeof window.hacked") == "undefined"
+    assert tab.run("document.querySelectorAll('img').length") == 0
+    assert tab.problems() == []
+    assert len(tab.requests()) == 1
+
+
+# The machine of the page
+
+
+class Odd(Ladder):
+    """Ask for more than one counter against its limit."""
+
+    @property
+    def may_odd(self) -> bool:
+        return self.retries + self.reasks + self.reasks < self.limits.retries and (self.has_text or self.nudges == 0)
+
+
+ODD = evolve(CALL, model=Odd, rows=(Row("malformed", "await", "may_odd", "retry", "spend_retry"), *CALL.rows))
+WALKS = {"call": (CALL, fsm.Limits(fallbacks=2)), "odd": (ODD, fsm.Limits(retries=6, fallbacks=1, nudges=0))}
+
+
+def limits_of(table: Table, limits: fsm.Limits) -> dict[str, int]:
+    return {name: getattr(limits, name) for name in names_of(table.model, COUNTER)}
+
+
+def random_walk(table: Table, limits: fsm.Limits, steps: int) -> tuple[list[Any], list[Any]]:
+    """Fire events at random; return what was fired, and what came of it: the row, the state, the counters."""
+    chance, machine = random.Random(20_231), machine_of(table)
+    counters = (*names_of(table.model, COUNTER), "attempts")
+    facts, fired, seen = names_of(table.model, FACT), [], []
+    ladder = table.model(limits)
+    for _ in range(steps):
+        begins = ladder.rung in table.outcomes
+        ladder = table.model(limits) if begins else ladder
+        known = [row.event for row in table.rows if row.source == ladder.rung]
+        event = chance.choice(
+            [*known, *[each for each in known if each not in ("cancelled", "ran_out")] * 4, "answered"]
+        )
+        held = [name for name in facts if chance.random() < 0.5]
+        for name in facts:
+            setattr(ladder, name, name in held)
+        try:
+            row = table.rows.index(fire(machine, ladder, event))
+        except fsm.IllegalEvent:
+            row = -1
+        fired.append([begins, event, held])
+        seen.append([row, ladder.rung, {name: getattr(ladder, name) for name in counters}])
+    return fired, seen
+
+
+RUN = """(data, fired) => {
+    const own = machineOf(data);
+    let at = own.start();
+    return fired.map(([begins, event, facts]) => {
+        if (begins) at = own.start();
+        const done = own.fire(at, event, new Set(facts));
+        if (done) at = done.at;
+        return [done ? data.rows.indexOf(done.row) : -1, at.state, at.spent];
+    });
+}"""
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_the_script_takes_every_step_that_the_machine_takes(
+    open_tab: Open, pages: Mapping[str, Path], name: str
+) -> None:
+    table, limits = WALKS[name]
+    fired, seen = random_walk(table, limits, 2000)
+    data = machine_data(table, limits_of(table, limits))
+    took = open_tab(pages["play"]).run(f"({RUN})({json.dumps(data)}, {json.dumps(fired)})")
+    for number, (one, other) in enumerate(zip(took, seen, strict=True)):
+        assert one == other, (number, fired[number])
+    assert len({row for row, _, _ in seen}) > 60
+
+
+def most_attempts(table: Table, limits: Mapping[str, int]) -> tuple[list[Any], list[int]]:
+    """Return every configuration that can be reached, and the most attempts that can follow it, by looking at all."""
+    found = walk(table, limits)
+    counters = names_of(table.model, COUNTER)
+
+    @cache
+    def most(index: int) -> int:
+        def attempts(target: int) -> int:
+            return int(found.configurations[target][0] == table.hub) + most(target)
+
+        return max(map(attempts, found.edges[index]), default=0)
+
+    configurations = [
+        {"state": state, "spent": dict(zip(counters, counts, strict=True))} for state, counts in found.configurations
+    ]
+    return configurations, [most(index) for index in range(len(configurations))]
+
+
+VECTORS: Sequence[Mapping[str, int]] = (
+    {},
+    {"nudges": 0, "prefills": 0},
+    {"continuations": 0},
+    {"reasks": 2, "continuations": 2, "enlargements": 0, "repairs": 0, "compactions": 0},
+)
+
+
+@pytest.mark.parametrize("changes", VECTORS, ids=str)
+def test_the_worst_case_from_anywhere_is_that_of_the_walk(
+    open_tab: Open, pages: Mapping[str, Path], changes: Mapping[str, int]
+) -> None:
+    limits = {**dict.fromkeys(names_of(CALL.model, COUNTER), 1), **changes}
+    configurations, most = most_attempts(CALL, limits)
+    run = f"machineOf({json.dumps(machine_data(CALL, limits))}).attemptsLeft"
+    assert open_tab(pages["play"]).run(f"{json.dumps(configurations)}.map({run})") == most
+
+
+@pytest.mark.parametrize("backends", [1, 3])
+def test_the_worst_case_from_the_start_is_that_of_the_certificate(
+    open_tab: Open, pages: Mapping[str, Path], backends: int
+) -> None:
+    certificate = verify(fsm.Policy(), backends)
+    data = json.dumps(machine_data(CALL, certificate.limits))
+    own = f"machineOf({data})"
+    assert open_tab(pages["play"]).run(f"{own}.attemptsLeft({own}.start())") == certificate.worst[0].ladder
+
+
+# Playing
+
+
+def choose(tab: Any, event: str, *facts: str) -> None:
+    tab.click(f"#events input[value={event}]")
+    for fact in facts:
+        tab.click(f"#facts input[value={fact}]")
+
+
+def take(tab: Any, event: str, *facts: str) -> None:
+    choose(tab, event, *facts)
+    tab.click("#take")
+
+
+def test_a_reviewer_sees_which_guard_decides(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["play"])
+    assert tab.run("byId('worst').textContent") == "At most 24 more attempts can follow, where the budget ends it."
+    take(tab, "sent")
+    choose(tab, "came_empty")
+    assert shown(tab)["decided"] == ["may_reask"]
+    assert shown(tab)["failed"] == ["has_delivered", "has_prior_answer", "may_nudge"]
+    tab.click("#facts input[value=follows_tool_result]")
+    assert shown(tab)["decided"] == ["may_nudge"]
+    assert shown(tab)["arc"] == ["await nudge"]
+    assert tab.run("byId('take').textContent") == "Take this step, to nudge"
+    tab.click("#take")
+    assert tab.run("byId('says').textContent") == "came_empty [may_nudge] led to nudge. "
+    assert tab.run("document.querySelector('#counters .taken').textContent") == "nudges0/1\N{MINUS SIGN}1"
+
+
+def test_facts_that_make_no_difference_are_told_apart(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["play"])
+    take(tab, "sent")
+    idle = "[...document.querySelectorAll('#facts .idle')].map(each => each.dataset.fact)"
+    choose(tab, "came_empty")
+    assert tab.run(idle) == []
+    choose(tab, "only_reasoned")  # a prefill is left, so what stands below it cannot be reached
+    assert tab.run(idle) == ["same_empty_again", "has_next_backend", "has_text"]
+
+
+def test_the_example_of_the_diagrams_can_be_played(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["play"])
+    for event in ("sent", "came_empty", "sent", "only_reasoned", "sent", "truncated", "sent"):
+        take(tab, event)
+    refilled = tab.run("page.at().spent")
+    assert (refilled["reasks"], refilled["prefills"], refilled["continuations"], refilled["attempts"]) == (0, 0, 1, 4)
+    choose(tab, "failed_permanently")
+    assert tab.run("document.querySelector('#facts input[value=has_text]').checked")
+    take(tab, "answered")
+    assert tab.run("byId('says').textContent") == "answered led to done. The call is over after 4 attempts."
+    assert tab.run("byId('choice').hidden")
+    assert shown(tab)["here"] == ["done"]
+    tab.click("#copy")
+    text = tab.run("byId('text').value")
+    assert text.splitlines()[1] == ("  2. await --came_empty [may_reask]--> reask with has_next_backend")
+    assert len(text.splitlines()) == 8
+    tab.click("#undo")
+    assert tab.run("[page.at().state, page.at().spent.attempts]") == ["await", 4]
+    tab.click("#restart")
+    assert tab.run("[page.at().state, page.at().spent.attempts, page.pathText()]") == ["ask", 0, ""]
+    assert tab.problems() == []
+
+
+def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["play"])
+    tab.press("Tab")
+    assert tab.run("document.activeElement.value") == "sent"
+    tab.press("Enter")
+    tab.press("Tab")
+    assert tab.run("document.activeElement.name") == "event"
+    for _ in range(2):
+        tab.press("ArrowDown")
+    assert tab.run("document.activeElement.value") == "came_empty"
+    tab.press("Tab")
+    assert tab.run("document.activeElement.value") == "has_delivered"
+    tab.press(" ")
+    assert shown(tab)["decided"] == ["has_delivered"]
+    while tab.run("document.activeElement.id") != "take":
+        tab.press("Tab")
+    tab.press("Enter")
+    assert tab.run("page.at().state") == "salvaged"
+    assert tab.run("document.activeElement.id") == "undo"
+
+
+def test_what_the_budget_does_not_allow_cannot_be_sent(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["short"])
+    assert tab.run("byId('worst').textContent") == "At most 1 more attempt can follow, where the budget ends it."
+    take(tab, "sent")
+    assert tab.run("byId('worst').textContent") == "At most 0 more attempts can follow, where the budget ends it."
+    take(tab, "came_empty")
+    assert tab.run("document.querySelector('input[value=sent]').disabled")
+    take(tab, "ran_out")
+    assert tab.run("page.at().state") == "over_budget"
+
+
+# Both pages
+
+
+@pytest.mark.parametrize("name", ["explain", "play"])
+def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Mapping[str, Path], name: str) -> None:
+    tab = open_tab(pages[name])
+    if name == "play":
+        take(tab, "sent")
+        choose(tab, "came_empty")
+    reached: list[str] = []
+    for _ in range(40):
+        tab.press("Tab")
+        seen = tab.run("""(() => { const at = document.activeElement, outline = getComputedStyle(
+            at.name === 'event' ? at.nextElementSibling : at); return at === document.body ? null
+            : [at.id || at.value || at.tagName, outline.outlineStyle, parseFloat(outline.outlineWidth)]; })()""")
+        if seen is None:  # past the end, and about to begin again
+            continue
+        assert seen[1:] == ["solid", 3], seen
+        if seen[0] in reached:
+            break
+        reached.append(seen[0])
+    facts = ["has_delivered", "has_prior_answer", "follows_tool_result", "thinks_inline", "same_empty_again"]
+    buttons = ["take", "path", "undo", "restart", "copy", "picture"]
+    wanted = {
+        "explain": ["steps", "SUMMARY", "picture"],
+        "play": ["came_empty", *facts, "has_next_backend", "has_text", *buttons],
+    }
+    first = reached.index(wanted[name][0])
+    assert reached[first:] + reached[:first] == wanted[name]
+
+
+@pytest.mark.parametrize("name", ["explain", "play"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_is_as_wide_as_the_window_and_quiet(
+    open_tab: Open, pages: Mapping[str, Path], name: str, width: int
+) -> None:
+    tab = open_tab(pages[name], width=width, height=800)
+    visits = [f"page.select({place})" for place in range(len(trail().steps))]
+    for visit in visits if name == "explain" else ["byId('take').click()", "byId('take').click()"]:
+        tab.run(visit)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+    assert tab.problems() == []
+    assert tab.requests() == [pages[name].as_uri()]
+
+
+# Every text of the page outside of the picture, with its colour and the ground that it stands on.
+TEXTS = """(() => {
+    const ground = (at) => {
+        for (; at; at = at.parentElement) {
+            const colour = getComputedStyle(at).backgroundColor;
+            if (colour !== 'rgba(0, 0, 0, 0)') return colour;
+        }
+    };
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+        const at = walker.currentNode.parentElement;
+        const text = walker.currentNode.data.trim();
+        if (!text || at.closest('svg, script, noscript') || !at.getClientRects().length) continue;
+        found.push([text, getComputedStyle(at).color, ground(at)]);
+    }
+    return found;
+})()"""
+
+
+def luminance(channels: Sequence[float]) -> float:
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (each / 255 for each in channels)]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: Sequence[float], other: Sequence[float]) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def channels_of(colour: str) -> list[float]:
+    if colour.startswith("#"):
+        return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    channels = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")]
+    assert len(channels) == 3, colour
+    return channels
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["explain", "play"])
+def test_every_text_can_be_read_by_day_and_by_night(
+    open_tab: Open, pages: Mapping[str, Path], name: str, dark: bool
+) -> None:
+    tab = open_tab(pages[name], dark=dark)
+    if name == "play":
+        take(tab, "sent")
+        take(tab, "came_empty")
+    texts = tab.run(TEXTS)
+    assert len(texts) > 40
+    for says, ink, ground in texts:
+        assert contrast(channels_of(ink), channels_of(ground)) >= 4.5, says
+    page = tab.run("getComputedStyle(document.documentElement).backgroundColor")
+    assert channels_of(page) == channels_of((DARK if dark else LIGHT).page)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_the_present_line_can_be_read_on_its_band(colours: Colours) -> None:
+    panel, mark = channels_of(colours.panel), channels_of(colours.mark)
+    band = [0.82 * one + 0.18 * other for one, other in zip(panel, mark, strict=True)]
+    assert contrast(mark, band) >= 4.5
+
+
+def test_nothing_moves_for_those_who_want_it_still(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    duration = "getComputedStyle(document.querySelector('.meter i')).transitionDuration"
+    assert tab.run(duration) == "0.2s"
+    tab.prefer(still=True)
+    assert tab.run(duration) == "0s"
