@@ -172,8 +172,8 @@ def _verify(
     prices: Prices | None,
     exhaustive: bool,
 ) -> int:
+    from fsm.checker.verify import verify as certify
     from fsm.request import PlainLink
-    from fsm.verify import verify as certify
 
     chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
     with _progress(shown=exhaustive) as progress:

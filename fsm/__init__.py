@@ -1,6 +1,8 @@
 """Rungwise's core: each model call as an explicit, provably bounded state machine. It does no I/O."""
 
 from fsm.call import Call, Observer, StreamEvent
+from fsm.checker.certificate import Certificate
+from fsm.checker.verify import verify
 from fsm.errors import (
     CallError,
     Cancelled,
@@ -31,6 +33,7 @@ __all__ = [
     "Call",
     "CallError",
     "Cancelled",
+    "Certificate",
     "ConfigurationError",
     "Discard",
     "EmptyResponse",
@@ -70,4 +73,5 @@ __all__ = [
     "Usage",
     "Waits",
     "replay",
+    "verify",
 ]

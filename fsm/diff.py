@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from fsm.certificate import Certificate
+from fsm.checker.certificate import Certificate
+from fsm.checker.verify import verify
+from fsm.checker.worst import WorstCase
 from fsm.policy import Policy
 from fsm.request import Link
 from fsm.table import Row, Table
-from fsm.verify import verify
-from fsm.worst import WorstCase
 
 
 @frozen

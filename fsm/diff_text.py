@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from fsm.checker.worst import WorstCase
 from fsm.diff import FieldChange, PolicyDiff, WorstChange
 from fsm.table import Row
-from fsm.worst import WorstCase
 
 NOTHING = "Nothing changes: the two policies are the same."
 UNLIMITED = {"limits.fallbacks": "as many as the chain has"}

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fsm.checker.counterexample import PathStep
     from fsm.result import Result
 
 
@@ -33,7 +34,17 @@ class ConfigurationError(RungwiseError, ValueError):
 
 
 class TableError(ConfigurationError):
-    """Say that a table cannot be proved, with the row at fault or the path that shows it."""
+    """Say that a table cannot be proved: the row at fault, or the path that shows the fault.
+
+    `path` holds the steps of that path, each with `to_json`; it is empty where a row alone is at fault.
+    """
+
+    def __init__(self, message: str, path: tuple[PathStep, ...] = ()) -> None:
+        super().__init__(message)
+        self.path = path
+
+    def __reduce__(self) -> tuple[type[TableError], tuple[str, tuple[PathStep, ...]]]:
+        return type(self), (str(self), self.path)
 
 
 class JournalMismatch(RungwiseError):

@@ -199,6 +199,12 @@ class Policy:
     skip_identical_empties: bool = field(default=False, validator=_flag)
     table: Table = field(default=CALL, validator=_instance(Table), repr=False)
 
+    def __attrs_post_init__(self) -> None:
+        if self.table is not CALL:  # which the test suite proves, so that no import need
+            from fsm.checker.verify import check_call_table  # the checker reads policies, so it is imported late
+
+            check_call_table(self.table)
+
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy") -> Policy:
         """Read a policy from TOML; every key is optional and named as the field.

@@ -9,7 +9,7 @@ Rules of this file:
 * `await` is the hub: one request is in flight, and only there do replies arrive. Every other state that is not an
   outcome is a rung: something is about to be sent. `sent` takes it back to the hub, `ran_out` ends it unsent.
 * Every row that leads to a rung takes one unit from a counter that its own guard has checked, and refills only
-  counters that rank below it. This is why every call ends; `fsm/verify.py` refuses a table of which it is not true.
+  counters that rank below it. This is why every call ends; `fsm/checker/` refuses a table of which it is not true.
 * Before every last resort that leads to `exhausted` or `failed` stands `has_text -> partial`: text that was gathered is
   never turned into an error.
 
@@ -56,6 +56,10 @@ class Row:
         return f"{self.source} --{self.event}{guard}{effect}--> {self.target}"
 
 
+def _rows(rows: Iterable[Row]) -> tuple[Row, ...]:
+    return tuple(rows)
+
+
 @frozen
 class Table:
     """Hold the rows of a machine with what the checker and the pictures must know of it.
@@ -74,7 +78,7 @@ class Table:
     """
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...] = field(converter=_rows)
     start: str
     hub: str
     outcomes: tuple[str, ...]
@@ -147,7 +151,7 @@ class Table:
         return self._derive([next(new) if row.event == event else row for row in self.rows])
 
     def _derive(self, rows: Iterable[Row]) -> Table:
-        from fsm.verify import check_table  # the checker reads tables, so it is imported late
+        from fsm.checker.verify import check_table  # the checker reads tables, so it is imported late
 
         table = evolve(self, rows=tuple(rows))
         check_table(table)

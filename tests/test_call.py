@@ -277,7 +277,9 @@ def test_unusable_and_equal_backends_are_skipped_with_a_step():
 
 
 def test_an_unusable_fallback_never_hides_the_real_error():
-    call, _ = drive(failed("server_error", status=500), chain=[fsm.PlainLink("one"), fsm.PlainLink("two", problem="no key")])
+    call, _ = drive(
+        failed("server_error", status=500), chain=[fsm.PlainLink("one"), fsm.PlainLink("two", problem="no key")]
+    )
     assert (call.result.outcome, call.result.failures[0][1].status) == ("failed", 500)
 
 
@@ -407,7 +409,9 @@ LIMITS = st.builds(
     **{name: st.integers(0, 3) for name in ("repairs", "compactions", "continuations")},
 )  # fmt: skip
 POLICIES = st.builds(
-    fsm.Policy, limits=LIMITS, budget=st.builds(fsm.Budget, attempts=st.integers(1, 40), seconds=st.none() | st.floats(1, 300))
+    fsm.Policy,
+    limits=LIMITS,
+    budget=st.builds(fsm.Budget, attempts=st.integers(1, 40), seconds=st.none() | st.floats(1, 300)),
 )
 
 
@@ -421,7 +425,13 @@ POLICIES = st.builds(
 def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, messages, contents):
     chain = [fsm.PlainLink(str(number), prefills=number == 1) for number in range(length)]
     call, sends = drive(
-        *replies, messages=messages, policy=policy, chain=chain, contents=contents, has_compactor=True, jitter=lambda: 0.5
+        *replies,
+        messages=messages,
+        policy=policy,
+        chain=chain,
+        contents=contents,
+        has_compactor=True,
+        jitter=lambda: 0.5,
     )
     result = call.result
     assert len(sends) == result.attempts <= policy.budget.attempts

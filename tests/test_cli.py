@@ -22,11 +22,11 @@ from adapters.cli import main
 from adapters.provider import EmbeddedProvider, ReceivedRequest
 from adapters.scenes import SCENES
 from adapters.script import Script, ScriptedReply
+from fsm.checker.verify import verify
 from fsm.journal import Journal
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
 from fsm.reply import ToolCall
 from fsm.request import PlainLink, Prices
-from fsm.verify import verify
 
 ROOT = Path(adapters.__file__).parent.parent
 KEY = "sk-this-must-be-shown-nowhere"
@@ -562,7 +562,9 @@ def test_a_diagram_goes_to_stdout_or_to_a_file(format: str, view: str, tmp_path:
 
 def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = verify()
-    monkeypatch.setattr("fsm.verify.verify", lambda *arguments, **options: certificate)  # once is enough, and quicker
+    monkeypatch.setattr(
+        "fsm.checker.verify.verify", lambda *arguments, **options: certificate
+    )  # once is enough, and quicker
     folder = tmp_path / "pictures"
     written = CliRunner().invoke(main, ["diagram", "--write", str(folder)])
     assert written.exit_code == 0
@@ -606,7 +608,7 @@ def test_a_property_that_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -
     certificate = verify()
     broken = attrs.evolve(certificate.properties[0], holds=False)
     failed = attrs.evolve(certificate, properties=(broken, *certificate.properties[1:]))
-    monkeypatch.setattr("fsm.verify.verify", lambda *arguments, **options: failed)
+    monkeypatch.setattr("fsm.checker.verify.verify", lambda *arguments, **options: failed)
     result = CliRunner().invoke(main, ["verify"])
     assert (result.exit_code, result.stdout) == (1, failed.to_text())
 

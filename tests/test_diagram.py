@@ -305,7 +305,7 @@ def test_graphviz_takes_the_dot_text(name: str, view: View, path: str) -> None:
 
 @pytest.mark.parametrize(("format", "view"), PICTURES)
 def test_a_derived_table_is_drawn(format: Format, view: View) -> None:
-    pytest.importorskip("fsm.verify", reason="tables are derived only where they can be checked")
+    pytest.importorskip("fsm.checker.verify", reason="tables are derived only where they can be checked")
     assert render(CALL.without("prefill"), format, view) == render(SHORTER, format, view)
 
 
@@ -481,7 +481,9 @@ def test_the_diagrams_have_not_drifted() -> None:
 
 @pytest.fixture
 def without_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fsm.verify", None)  # it takes seconds, and the first test here has seen it
+    monkeypatch.setitem(
+        sys.modules, "fsm.checker.verify", None
+    )  # it takes seconds, and the first test here has seen it
 
 
 @pytest.mark.usefixtures("without_certificate")
@@ -500,7 +502,7 @@ def test_the_certificate_is_written_for_chains_of_one_two_and_three(
     def verify(policy: Policy, chain: tuple[PlainLink, ...]) -> SimpleNamespace:
         return SimpleNamespace(to_markdown=lambda: f"# {', '.join(link.name for link in chain)}\n")
 
-    monkeypatch.setitem(sys.modules, "fsm.verify", SimpleNamespace(verify=verify))
+    monkeypatch.setitem(sys.modules, "fsm.checker.verify", SimpleNamespace(verify=verify))
     assert "certificate.md" in write_all(tmp_path)
     written = (tmp_path / "certificate.md").read_text()
     assert written == "# backend 1\n\n# backend 1, backend 2\n\n# backend 1, backend 2, backend 3\n"

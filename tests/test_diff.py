@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 import fsm
 from adapters.cli import OneLineErrors
 from adapters.cli_review import diff
+from fsm.checker.verify import verify
+from fsm.checker.walk import Walk, walk
 from fsm.diff import PolicyDiff, diff_policies
 from fsm.table import CALL, Row, Table
-from fsm.verify import verify
-from fsm.walk import Walk, walk
 
 DEFAULT = fsm.Policy()
 PRICED = [fsm.PlainLink("one", prices=fsm.Prices(1, 2)), fsm.PlainLink("two", prices=fsm.Prices(3, 4))]
@@ -23,7 +23,7 @@ PRICED = [fsm.PlainLink("one", prices=fsm.Prices(1, 2)), fsm.PlainLink("two", pr
 @pytest.fixture(autouse=True)
 def walk_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remember each walk: it depends on the table and the clipped limits alone, and is not what is tested here."""
-    monkeypatch.setattr("fsm.verify.walk", walked)
+    monkeypatch.setattr("fsm.checker.verify.walk", walked)
 
 
 WALKS: dict[Any, Walk] = {}

@@ -56,13 +56,13 @@ def test_a_wrong_file_is_named_with_what_would_be_right(text, names):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(fsm.ConfigurationError, match="missing.toml"):
+    with pytest.raises(fsm.ConfigurationError, match=r"missing\.toml"):
         fsm.Policy.load(tmp_path / "missing.toml")
 
 
 def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
     path = tmp_path / "policy.toml"
-    path.write_text('base_cap = 100\n[limits]\nretries = 7\n[budget]\nseconds = 30\n[switch_after]\nrate_limit = 1\n')
+    path.write_text("base_cap = 100\n[limits]\nretries = 7\n[budget]\nseconds = 30\n[switch_after]\nrate_limit = 1\n")
     policy = fsm.Policy.load(path)
     assert policy.limits == fsm.Limits(retries=7)
     assert policy.budget == fsm.Budget(seconds=30)
@@ -77,7 +77,9 @@ def test_a_policy_cannot_be_changed():
         fsm.Policy().switch_after["timeout"] = 9
 
 
-limits = st.builds(fsm.Limits, retries=st.integers(0, 1000), nudges=st.integers(0, 9), fallbacks=st.none() | st.integers(0, 9))
+limits = st.builds(
+    fsm.Limits, retries=st.integers(0, 1000), nudges=st.integers(0, 9), fallbacks=st.none() | st.integers(0, 9)
+)
 budgets = st.builds(fsm.Budget, attempts=st.integers(1, 1000), seconds=st.none() | st.floats(0.1, 1e6))
 
 

@@ -6,9 +6,9 @@ import pytest
 from attrs import define, evolve
 
 from fsm import CALL, Ladder, Row
-from fsm.branches import branches, dead_rows, overlaps
-from fsm.explore import Refusal
-from fsm.proof import RowProof, prove
+from fsm.checker.branches import branches, dead_rows, overlaps
+from fsm.checker.explore import Refusal
+from fsm.checker.proof import RowProof, prove
 from fsm.table import Table
 
 

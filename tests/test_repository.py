@@ -34,7 +34,9 @@ def test_the_core_imports_no_http_client_and_no_test_library():
 
 def test_no_file_of_the_core_mentions_the_outside():
     for path in (ROOT / "fsm").rglob("*.py"):
-        imports = re.findall(r"^\s*(?:from|import) (adapters|httpx2?|httpcore)\b", path.read_text(encoding="utf-8"), re.M)
+        imports = re.findall(
+            r"^\s*(?:from|import) (adapters|httpx2?|httpcore)\b", path.read_text(encoding="utf-8"), re.M
+        )
         assert not imports, path
 
 
@@ -63,7 +65,9 @@ def test_the_changelog_has_a_section_for_what_comes_next():
 
 
 def test_the_top_level_holds_only_what_was_agreed():
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\n")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split(
+        "\n"
+    )
     if not any(tracked):
         pytest.skip("this is no git checkout")
     top = {name.split("/")[0] for name in tracked if name}

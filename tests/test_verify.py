@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 
 import pytest
 from attrs import define, evolve, field
 
 from fsm import CALL, Budget, ConfigurationError, Ladder, Limits, PlainLink, Policy, Prices, Row, Table, TableError
+from fsm.checker.structure import problems
+from fsm.checker.verify import TERMINATES, WELL_FORMED, check_table, verify
+from fsm.checker.walk import BOUNDED, ENDS, FALLS
 from fsm.ladder import counter
-from fsm.structure import problems
-from fsm.verify import TERMINATES, WELL_FORMED, check_table, verify
-from fsm.walk import BOUNDED, ENDS, FALLS
 
 # the certificate
 
@@ -26,6 +27,7 @@ def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
     assert set(certificate.walked.values()) <= {0, 1}
     assert [each.name for each in certificate.properties] == [
         "well-formed table",
+        "honest endings",
         "terminates for all limits",
         "total",
         "deterministic by order",
@@ -340,8 +342,52 @@ def test_the_message_shows_the_shortest_path() -> None:
     )
 
 
+def around(table: Table) -> Policy:
+    """Put a table into a policy behind the back of its constructor, which refuses what is faulty."""
+    policy = Policy()
+    object.__setattr__(policy, "table", table)
+    return policy
+
+
+def test_a_policy_refuses_a_faulty_table_with_the_path_to_the_fault() -> None:
+    with pytest.raises(TableError, match=r"takes one of 'reasks'") as caught:
+        Policy(table=evolve(CALL, model=Careless))
+    assert [step.to_json()["event"] for step in caught.value.path] == ["sent", "came_empty", "sent", "came_empty"]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (CALL.rows[:-1], "no row takes 'ran_out' in 'fallback'"),
+        ([row for row in CALL.rows if row != Row("cancelled", "nudge", None, "cancelled")], "'cancelled' in 'nudge'"),
+        ([row for row in CALL.rows if row.event != "answered"], "no row takes 'answered' in 'await'"),
+        ([row for row in CALL.rows if (row.event, row.guard) != ("came_empty", "has_text")], "has_text -> partial"),
+        ([evolve(row, target="done") if row.guard == "has_delivered" else row for row in CALL.rows], "are done"),
+        ([evolve(row, effect=None) if row.target == "salvaged" else row for row in CALL.rows], "stands as the answer"),
+        (
+            [evolve(row, target="done") if str(row) == "ask --cancelled--> cancelled" else row for row in CALL.rows],
+            "leads to cancelled",
+        ),
+    ],
+)
+def test_a_policy_refuses_a_table_on_which_a_call_would_not_be_honest(rows: list[Row], says: str) -> None:
+    with pytest.raises(TableError, match="refused") as caught:
+        Policy(table=evolve(CALL, rows=rows))
+    assert says in str(caught.value)
+
+
+def test_a_row_that_ends_the_call_counts_nothing() -> None:
+    rows = [
+        evolve(row, effect="spend_retry") if str(row) == "await --failed_transiently--> failed" else row
+        for row in CALL.rows
+    ]
+    with pytest.raises(TableError, match="changes 'retries', and a row that ends the call has nothing to pay for"):
+        check_table(evolve(CALL, rows=rows))
+
+
 def test_a_policy_around_a_faulty_table_has_a_certificate_that_fails() -> None:
-    certificate = verify(Policy(table=evolve(CALL, model=Careless)))
+    certificate = verify(around(evolve(CALL, model=Careless)))
     assert not certificate.ok
     assert {each.name for each in certificate.properties if not each.holds} == {TERMINATES, BOUNDED}
     assert certificate.worst == ()
@@ -354,9 +400,7 @@ def test_a_policy_around_a_faulty_table_has_a_certificate_that_fails() -> None:
 
 
 def test_a_misshapen_table_is_not_walked() -> None:
-    certificate = verify(Policy(table=evolve(CALL, rows=CALL.rows[:-1])))
-    assert certificate.ok
-    certificate = verify(Policy(table=evolve(CALL, rows=CALL.rows[1:])))
+    certificate = verify(around(evolve(CALL, rows=CALL.rows[1:])))
     assert [(each.name, each.holds) for each in certificate.properties] == [(WELL_FORMED, False)]
     assert certificate.configurations == 0
     assert "the rung 'ask' is never sent" in certificate.to_text()
@@ -370,7 +414,7 @@ def test_deriving_a_faulty_table_is_refused_at_once() -> None:
 def test_a_good_table_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     table = evolve(CALL, name="once")
     check_table(table)
-    monkeypatch.setattr("fsm.verify.problems", lambda table: pytest.fail("looked again"))
+    monkeypatch.setattr("fsm.checker.verify.problems", lambda table: pytest.fail("looked again"))
     check_table(evolve(CALL, name="once"))
 
 

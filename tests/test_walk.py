@@ -9,10 +9,8 @@ import pytest
 from attrs import define, evolve
 
 from fsm import CALL, Ladder, Row, Table
-from fsm.counterexample import PathStep, Property, path_text
-from fsm.ladder import COUNTER, names_of
-from fsm.machine import fire, machine_of
-from fsm.walk import (
+from fsm.checker.counterexample import PathStep, Property, path_text
+from fsm.checker.walk import (
     ABSORB,
     ALIVE,
     BOUNDED,
@@ -28,6 +26,8 @@ from fsm.walk import (
     Walk,
     walk,
 )
+from fsm.ladder import COUNTER, names_of
+from fsm.machine import fire, machine_of
 
 COUNTERS = names_of(Ladder, COUNTER)
 ONES = dict.fromkeys(COUNTERS, 1)

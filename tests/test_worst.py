@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm import CALL, Budget, Ladder, Limits, Policy, Prices, Row, Table, Waits
+from fsm.checker.walk import Walk, walk
+from fsm.checker.worst import WorstCase, compressed, worst_cases
 from fsm.ladder import COUNTER, names_of
 from fsm.machine import fire, machine_of
 from fsm.plan import cap_of, longest_wait
-from fsm.walk import Walk, walk
-from fsm.worst import WorstCase, compressed, worst_cases
 
 COUNTERS = names_of(Ladder, COUNTER)
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]

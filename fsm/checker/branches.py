@@ -8,8 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
-from fsm.explore import SymbolicPath, apply, explore, left_of, value_of
-from fsm.proof import change_of
+from fsm.checker.explore import SymbolicPath, apply, explore, left_of, value_of
+from fsm.checker.proof import change_of
 from fsm.table import Row, Table
 
 

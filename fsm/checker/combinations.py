@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from fsm.explore import RealPath, Refusal, apply, explore, value_of
+from fsm.checker.explore import RealPath, Refusal, apply, explore, value_of
 from fsm.ladder import Ladder
 from fsm.table import Row
 

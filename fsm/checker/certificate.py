@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from fsm.counterexample import WIDTH, Property, path_text
+from fsm.checker.counterexample import WIDTH, Property, path_text
+from fsm.checker.proof import RowProof
+from fsm.checker.worst import WorstCase
 from fsm.policy import Budget
-from fsm.proof import RowProof
 from fsm.table import Row
-from fsm.worst import WorstCase
 
 
 @frozen

@@ -21,8 +21,8 @@ from typing import Any
 
 from attrs import frozen
 
-from fsm.maxplus import Chain, Number, Values, after_send, after_spending, better, merged
-from fsm.moves import Move
+from fsm.checker.maxplus import Chain, Number, Values, after_send, after_spending, better, merged
+from fsm.checker.moves import Move
 
 State = tuple[int, ...]
 Weight = Callable[[Any], Number]

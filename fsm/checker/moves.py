@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from fsm.branches import Branch, branches, ladders
+from fsm.checker.branches import Branch, branches, ladders
 from fsm.table import Row, Table
 
 

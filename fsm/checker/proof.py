@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from attrs import fields, frozen
 
-from fsm.explore import ATTEMPTS, Refusal, Symbol, SymbolicPath, apply, explore, value_of
+from fsm.checker.explore import ATTEMPTS, Refusal, Symbol, SymbolicPath, apply, explore, value_of
 from fsm.table import Row, Table
 
 
@@ -64,6 +64,9 @@ def prove_row(table: Table, row: Row) -> RowProof:
     try:
         changes = _changes_of(table, row)
         if row.target in table.outcomes:
+            touched = sorted(set().union(*(change.takes | change.refills for _, change in changes)))
+            if touched:
+                raise Refusal(f"changes {_list(touched)}, and a row that ends the call has nothing to pay for")
             return RowProof(row, None, (), "proved", "the call ends")
         if row.target == table.hub:
             return _prove_sent(table, row, changes)

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from attrs import field, fields, frozen
 
-from fsm.combinations import Combinations
-from fsm.counterexample import PathStep, Property
+from fsm.checker.combinations import Combinations
+from fsm.checker.counterexample import PathStep, Property
+from fsm.checker.explore import ATTEMPTS, WRITABLE, Refusal
+from fsm.checker.graph import able_to_reach, first_cycle
+from fsm.checker.proof import prove
 from fsm.errors import IllegalEvent
-from fsm.explore import ATTEMPTS, WRITABLE, Refusal
-from fsm.graph import able_to_reach, first_cycle
 from fsm.ladder import COUNTER, FACT, names_of
 from fsm.machine import fire, machine_of
-from fsm.proof import prove
 from fsm.table import Row, Table
 
 Configuration = tuple[str, tuple[int, ...]]

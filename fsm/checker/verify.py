@@ -7,20 +7,22 @@ from functools import lru_cache
 
 from attrs import evolve
 
-from fsm.branches import dead_rows, overlaps
-from fsm.certificate import Certificate
-from fsm.counterexample import Property, path_text
+from fsm.checker.branches import dead_rows, overlaps
+from fsm.checker.call_rules import faults_of
+from fsm.checker.certificate import Certificate
+from fsm.checker.counterexample import PathStep, Property, path_text
+from fsm.checker.proof import prove
+from fsm.checker.structure import problems
+from fsm.checker.walk import ALIVE, ORDERED, walk
+from fsm.checker.worst import worst_cases
 from fsm.errors import ConfigurationError, TableError
 from fsm.ladder import COUNTER, names_of
 from fsm.policy import DEFAULT_POLICY, Policy
-from fsm.proof import prove
 from fsm.request import Link, Prices
-from fsm.structure import problems
 from fsm.table import CALL, Row, Table
-from fsm.walk import ALIVE, ORDERED, walk
-from fsm.worst import worst_cases
 
 WELL_FORMED = "well-formed table"
+HONEST = "honest endings"
 TERMINATES = "terminates for all limits"
 
 SHIPPED = (CALL,)
@@ -86,10 +88,23 @@ def check_table(table: Table) -> None:
     _check(table, tuple(getattr(table.model, name, None) for name in names))
 
 
+def check_call_table(table: Table) -> None:
+    """Refuse a table that model calls cannot run on: `check_table`, and the rules of an honest call.
+
+    Raises:
+        TableError: what is wrong, with the row, or the shortest path that shows it.
+    """
+    check_table(table)
+    found = tuple(faults_of(table))
+    if found:
+        told = "".join(f"\n- {each}" for each in found)
+        raise TableError(f"the table {table.name!r} is refused for calls:{told}")
+
+
 @lru_cache(maxsize=256)
 def _check(table: Table, code: tuple[object, ...]) -> None:  # the code is here for the cache alone
     wrong = list(problems(table))
-    path = ""
+    path: tuple[PathStep, ...] = ()
     if not wrong:
         wrong = [f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
         wrong = wrong or [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]
@@ -97,10 +112,11 @@ def _check(table: Table, code: tuple[object, ...]) -> None:  # the code is here 
             seen = walk(table, dict.fromkeys(names_of(table.model, COUNTER), 1)).properties
             failed = [each for each in seen if not each.holds]
             wrong += [f"{each.name}: {each.detail}" for each in failed]
-            shown = next((each.path for each in failed if each.path), ())
-            path = f"\nthe shortest path to it, with every limit 1:\n{path_text(shown)}" if shown else ""
+            path = next((each.path for each in failed if each.path), ())
     if wrong:
-        raise TableError(f"the table {table.name!r} is refused:\n{chr(10).join(f'- {each}' for each in wrong)}{path}")
+        told = "".join(f"\n- {each}" for each in wrong)
+        shown = f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}" if path else ""
+        raise TableError(f"the table {table.name!r} is refused:{told}{shown}", path)
 
 
 def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] | None) -> Certificate:
@@ -121,8 +137,10 @@ def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] |
         if dead:
             properties[ALIVE] = Property(ALIVE, False, f"the rows before it always win: {'; '.join(map(str, dead))}")
     shape = f"{len(table.rows)} rows, {len(table.events)} events, {len(table.states)} states"
+    dishonest = "; ".join(faults_of(table))
     first = (
         Property(WELL_FORMED, True, shape),
+        Property(HONEST, not dishonest, dishonest or "only an answer is done, and text that was gathered is no error"),
         _terminates(len(rows), [f"{each.row}: {each.why}" for each in refused]),
     )
     return evolve(

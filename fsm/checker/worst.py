@@ -10,10 +10,10 @@ from typing import Any
 
 from attrs import frozen
 
+from fsm.checker.longest import Longest, TooLarge, Weight, longest
+from fsm.checker.maxplus import Number
+from fsm.checker.moves import Move, moves_of
 from fsm.ledger import TOKENS_PRICED
-from fsm.longest import Longest, TooLarge, Weight, longest
-from fsm.maxplus import Number
-from fsm.moves import Move, moves_of
 from fsm.plan import cap_of, longest_wait
 from fsm.policy import Policy
 from fsm.request import Prices

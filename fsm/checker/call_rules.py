@@ -1,0 +1,50 @@
+"""What must be true of a table that runs model calls, besides that every path ends: the honest endings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsm.table import CALL, Row, Table
+
+ANSWERS = frozenset({"answered", "called_tools"})
+"""The events that are a success, and the only ones."""
+
+ERRORS = frozenset({"exhausted", "failed"})
+"""The outcomes that gathered text must not end in."""
+
+KEEPERS = {"has_delivered": "keep_delivered", "has_prior_answer": "keep_prior_answer"}
+"""The effects that say what stands as the answer of a salvaged call."""
+
+
+def faults_of(table: Table) -> Iterator[str]:
+    """Yield what is wrong with a table, in words."""
+    replies = [event for event in CALL.events if event not in ("sent", "ran_out")]
+    needed = {**{rung: ["sent", "cancelled", "ran_out"] for rung in table.rungs}, table.hub: replies}
+    for state, events in needed.items():
+        for event in events:
+            if not table.ladder(event, state):
+                yield f"no row takes {event!r} in {state!r}, where every call can meet it"
+    for row in table.rows:
+        yield from _faults_of_row(row)
+    for event in table.events:
+        for state in table.states:
+            yield from _faults_of_ladder(table.ladder(event, state))
+
+
+def _faults_of_row(row: Row) -> Iterator[str]:
+    if row.target == "done" and row.event not in ANSWERS:
+        yield f"{row}: only {' and '.join(sorted(ANSWERS))} are done"
+    if row.target == "salvaged" and row.effect not in KEEPERS.values():
+        yield f"{row}: needs an effect that says what stands as the answer: {', '.join(KEEPERS.values())}"
+    if row.event in ("cancelled", "ran_out"):
+        outcome = "cancelled" if row.event == "cancelled" else "over_budget"
+        if row.guard is not None or row.target != outcome:
+            yield f"{row}: {row.event} always leads to {outcome}"
+
+
+def _faults_of_ladder(rows: tuple[Row, ...]) -> Iterator[str]:
+    keeps_text = False
+    for row in rows:
+        keeps_text = keeps_text or (row.guard == "has_text" and row.target == "partial")
+        if row.target in ERRORS and not keeps_text:
+            yield f"{row}: has_text -> partial must stand before it, or text that was gathered becomes an error"
