@@ -15,6 +15,7 @@ from adapters.exchange import Exchange, partial
 from adapters.limits import Limits
 from adapters.sync_driver import Compactor
 from fsm.call import Call, StreamEvent
+from fsm.pacing import waits_are_off
 from fsm.policy import Timeouts
 from fsm.request import Message, Send
 from fsm.result import Result
@@ -99,7 +100,7 @@ class AsyncDriver:
 
     async def _ready(self, call: Call, send: Send) -> bool:
         """Wait and compact as the rung asks; tell whether the request may still go out."""
-        if send.wait > 0:
+        if send.wait > 0 and not waits_are_off():
             await self.sleep(send.wait)
         if send.needs_compaction and self.compactor is not None:
             compacted = self.compactor(send.messages)

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fsm.checker.counterexample import PathStep
+    from fsm.diagram import Format, View
     from fsm.result import Result
+    from fsm.table import Table
 
 
 class RungwiseError(Exception):
@@ -36,12 +38,26 @@ class ConfigurationError(RungwiseError, ValueError):
 class TableError(ConfigurationError):
     """Say that a table cannot be proved: the row at fault, or the path that shows the fault.
 
-    `path` holds the steps of that path, each with `to_json`; it is empty where a row alone is at fault.
+    `path` holds the steps of that path, each with `to_json`; it is empty where a row alone is at fault. `table` is what
+    was refused.
     """
 
-    def __init__(self, message: str, path: tuple[PathStep, ...] = ()) -> None:
+    def __init__(self, message: str, path: tuple[PathStep, ...] = (), table: Table | None = None) -> None:
         super().__init__(message)
         self.path = path
+        self.table = table
+
+    def painted(self, format: Format = "svg", view: View = "hub") -> str:
+        """Paint the path on the diagram of the table that was refused.
+
+        Raises:
+            ConfigurationError: there is no path, because a row alone is at fault.
+        """
+        from fsm.diagram import Marks, render  # what draws tables raises these errors as well
+
+        if self.table is None or not self.path:
+            raise ConfigurationError("there is no path to paint: the message names the row at fault")
+        return render(self.table, format, view=view, marks=Marks.of_path(self.table, self.path))
 
     def __reduce__(self) -> tuple[type[TableError], tuple[str, tuple[PathStep, ...]]]:
         return type(self), (str(self), self.path)

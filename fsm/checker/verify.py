@@ -98,7 +98,7 @@ def check_call_table(table: Table) -> None:
     found = tuple(faults_of(table))
     if found:
         told = "".join(f"\n- {each}" for each in found)
-        raise TableError(f"the table {table.name!r} is refused for calls:{told}")
+        raise TableError(f"the table {table.name!r} is refused for calls:{told}", table=table)
 
 
 @lru_cache(maxsize=256)
@@ -116,7 +116,7 @@ def _check(table: Table, code: tuple[object, ...]) -> None:  # the code is here 
     if wrong:
         told = "".join(f"\n- {each}" for each in wrong)
         shown = f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}" if path else ""
-        raise TableError(f"the table {table.name!r} is refused:{told}{shown}", path)
+        raise TableError(f"the table {table.name!r} is refused:{told}{shown}", path, table)
 
 
 def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] | None) -> Certificate:

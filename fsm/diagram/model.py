@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
-from fsm.table import Row
+from fsm.table import Row, Table
+
+if TYPE_CHECKING:
+    from fsm.checker.counterexample import PathStep
 
 Kind = Literal["rung", "hub", "outcome"]
 
@@ -30,6 +33,12 @@ class Marks:
             if row is not None:
                 taken[row] = (*taken.get(row, ()), number)
         return cls(taken)
+
+    @classmethod
+    def of_path(cls, table: Table, steps: Iterable[PathStep]) -> Marks:
+        """Number the steps of a path that the checker found, such as that of a `TableError`."""
+        rows = {(row.event, row.source, row.guard, row.target): row for row in table.rows}
+        return cls.along(rows.get((step.event, step.source, step.guard, step.target or "")) for step in steps)
 
 
 @frozen

@@ -78,9 +78,9 @@ def _wanted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:
 
 def _certificate(policy: Policy) -> str | None:
     try:
-        verify = import_module("fsm.verify").verify
+        verify = import_module("fsm.checker.verify").verify
     except ModuleNotFoundError as error:
-        if error.name != "fsm.verify":
+        if error.name != "fsm.checker.verify":
             raise
         return None
     chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]

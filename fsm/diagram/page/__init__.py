@@ -8,7 +8,8 @@ from typing import Any
 
 from attrs import asdict
 
-from fsm.certificate import Certificate
+from fsm.checker.certificate import Certificate
+from fsm.checker.verify import verify
 from fsm.diagram import Marks, render
 from fsm.diagram.page.machine import machine_data
 from fsm.diagram.page.markup import columns, document, picture, section
@@ -20,7 +21,6 @@ from fsm.journal import Step
 from fsm.ladder import COUNTER, names_of
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.trail import Trail
-from fsm.verify import verify
 
 __all__ = ["explain_page", "play_page"]
 

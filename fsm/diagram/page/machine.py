@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from fsm.checker.explore import Refusal, SymbolicPath, Terms, apply, explore, value_of
+from fsm.checker.moves import moves_of
+from fsm.checker.proof import change_of
 from fsm.errors import TableError
-from fsm.explore import Refusal, SymbolicPath, Terms, apply, explore, value_of
 from fsm.ladder import COUNTER, Ladder, names_of
-from fsm.moves import moves_of
-from fsm.proof import change_of
 from fsm.table import Row, Table
 
 Plain = dict[str, Any]
