@@ -20,7 +20,10 @@ class Cancellation:
         self._callbacks: list[Callable[[], None]] = []
 
     def cancel(self) -> None:
-        """End every call that was given this; a wait ends at once, a read within a tenth of a second."""
+        """End every call that was given this: a wait at once, a read within a tenth of a second.
+
+        On an HTTP client of the caller's own, an attempt that has not brought a first byte yet ends with its timeouts.
+        """
         with self._lock:
             self._event.set()
             callbacks, self._callbacks = self._callbacks, []

@@ -104,7 +104,8 @@ class Call:
         request, chain = self.request, tuple(self._chain.links)
         self.ladder = table.model(_limits(policy.limits, len(chain)), table.start)
         self.ledger = Ledger(policy.budget)
-        self._transcript = Transcript(request.messages, policy.hints)
+        needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
+        self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, chain, request.max_tokens, request.input_tokens, self.has_compactor)
         self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
 
@@ -283,9 +284,7 @@ class Call:
         attempt = self._attempt
         assert attempt is not None
         if isinstance(reply, Failure):
-            budget = self.policy.budget
-            needs_cap = budget.output_tokens is not None or budget.money is not None
-            heard = observe_failure(reply, self._transcript, self.backend, needs_cap=needs_cap)
+            heard = observe_failure(reply, self._transcript, self.backend)
         else:
             heard = observe_reply(reply, attempt, self._transcript, self.request, self.backend)
         heard.delivered = delivered

@@ -75,7 +75,8 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     if reply.failure is not None:
         heard.failure = reply.failure
         _note_failure(evidence, reply.failure)
-    if visible and event in KEEPS_TEXT:
+    # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
+    if event in KEEPS_TEXT and (visible.strip() or event in _PLAIN):
         heard.part = visible
         gathered = transcript.gathered
         echoes = attempt.echoes and composed.prefill
@@ -93,16 +94,12 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
 _PLAIN = frozenset({"answered", "called_tools"})
 
 
-def observe_failure(failure: Failure, transcript: Transcript, backend: int, *, needs_cap: bool = False) -> Heard:
-    """Classify a failure and name the repair that it allows, if any.
-
-    Arguments:
-        needs_cap: whether a budget forbids to send a request without an output cap.
-    """
+def observe_failure(failure: Failure, transcript: Transcript, backend: int) -> Heard:
+    """Classify a failure and name the repair that it allows, if any."""
     repair = repair_of(failure)
     if repair in transcript.repaired:
         repair = None
-    if needs_cap and transcript.dropped | {failure.parameter} >= {*CAP_PARAMETERS}:
+    if transcript.needs_cap and transcript.dropped | {failure.parameter} >= {*CAP_PARAMETERS}:
         repair = None
     evidence = Evidence(event_of_failure(failure), repair=repair)
     _note_failure(evidence, failure)

@@ -96,7 +96,7 @@ _ERRORS: dict[str, type[CallError]] = {
 def error_of(result: Result) -> CallError:
     """Build the error of an outcome that raises."""
     kind = _ERRORS[result.outcome]
-    if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned"):
+    if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned", "paused"):
         kind = EmptyResponse
     told = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
     attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"

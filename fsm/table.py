@@ -212,7 +212,7 @@ CALL_ROWS: tuple[Row, ...] = (
     *_replies("came_empty", _DELIVERED, _PRIOR, _NUDGE, _REASK, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
     *_replies("only_reasoned", _DELIVERED, _PRIOR, _NUDGE, _PREFILL, _REASK, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
     *_replies("truncated", _CONTINUE, _end("partial")),
-    *_replies("paused", _CONTINUE, _end("partial")),
+    *_replies("paused", _CONTINUE, _KEEP_TEXT, _end("exhausted")),
     *_replies("tools_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
     *_replies("reasoning_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
     *_replies("interrupted", _RESUME, _RETRY, _FALL_BACK, _KEEP_TEXT, _end("failed")),

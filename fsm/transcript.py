@@ -40,12 +40,14 @@ class Transcript:
         hints: the wording of what is added.
         gathered: the text so far, stitched.
         parts: the raw parts of it.
+        needs_cap: whether a budget forbids to send a request without an output cap.
     """
 
     messages: tuple[Message, ...]
     hints: Hints
     gathered: str = ""
     parts: tuple[str, ...] = ()
+    needs_cap: bool = False
     seed: str = ""
     seed_is_inline: bool = False
     is_paused: bool = False

@@ -1,0 +1,198 @@
+"""The provider answers as it should."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import anyio
+import pytest
+
+from adapters import Client, ScriptedReply
+from fsm import Request, Result, ToolCall
+
+ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
+CALLS = (ToolCall("call_a", "look", ODD_ARGUMENTS), ToolCall("call_b", "note", '{"text": "two  blanks"}'))
+TOOLS = [
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+    {
+        "type": "function",
+        "function": {"name": "look", "parameters": {"type": "object", "required": ["city"], "properties": {}}},
+    },
+]
+
+
+def test_text_and_a_clean_stop_are_done_after_one_request(run: Any) -> None:
+    ended = run([ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 11, "completion_tokens": 5})])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert len(ended.requests) == 1
+    assert ended.added == [[]]
+    assert ended.caps == [None]
+    assert ended.waits == []
+    assert ended.path == ["done"]
+    assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (11, 5)
+    assert ended.result.cause is None
+
+
+def test_tool_calls_are_done_with_their_arguments_exactly_as_sent(run: Any) -> None:
+    ended = run([ScriptedReply(tool_calls=CALLS, chunk_size=3)], tools=TOOLS)
+    assert ended.outcome == "done"
+    assert ended.result.tool_calls == CALLS
+    assert len(ended.requests) == 1
+    assert ended.bodies[0]["tools"] == TOOLS
+
+
+def test_tool_calls_beside_text_keep_both(run: Any) -> None:
+    ended = run([ScriptedReply(text="I will look it up.", tool_calls=CALLS)])
+    assert (ended.outcome, ended.text) == ("done", "I will look it up.")
+    assert ended.result.tool_calls == CALLS
+    assert ended.result.message["content"] == "I will look it up."
+
+
+def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any) -> None:
+    ended = run([ScriptedReply(tool_calls=[ToolCall("call_a", "now", "")])], tools=TOOLS)
+    assert ended.outcome == "done"
+    assert [(call.name, call.arguments.strip() or "{}") for call in ended.result.tool_calls] == [("now", "{}")]
+
+
+def test_a_body_that_arrives_byte_by_byte_is_read_like_any_other(run: Any) -> None:
+    ended = run([ScriptedReply(text="Grüße 🪜 aus dem Schilf.", reasoning="hm", tool_calls=CALLS, write_sizes=(1,))])
+    assert (ended.outcome, ended.text) == ("done", "Grüße 🪜 aus dem Schilf.")
+    assert ended.result.tool_calls == CALLS
+    assert len(ended.requests) == 1
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"])
+def test_reasoning_in_a_field_of_its_own_is_no_text(run: Any, field: Any) -> None:
+    ended = run([ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", reasoning_field=field)])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
+    assert ended.result.reasoning == "Herons like reeds."
+
+
+@pytest.mark.parametrize("size", [1, 5, 200])
+@pytest.mark.parametrize("tag", ["think", "thinking", "reasoning"])
+def test_reasoning_in_inline_tags_is_no_text(run: Any, tag: str, size: int) -> None:
+    ended = run([ScriptedReply(text=f"<{tag}>Herons like reeds.</{tag}>In the <b>reeds</b>.", chunk_size=size)])
+    assert (ended.outcome, ended.text) == ("done", "In the <b>reeds</b>.")
+    assert ended.result.reasoning == "Herons like reeds."
+
+
+def test_a_stream_that_ends_without_its_done_mark_is_whole_if_it_named_its_finish(run: Any) -> None:
+    ended = run([ScriptedReply(text="In the reeds.", done=False)])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
+    assert len(ended.requests) == 1
+
+
+def test_what_the_caller_adds_reaches_the_wire(run: Any) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    messages = [
+        {"role": "system", "content": "Answer in one sentence."},
+        {"role": "user", "content": [{"type": "text", "text": "What is on this picture?"}, picture]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "look", "arguments": ODD_ARGUMENTS}}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "A heron."},
+        {"role": "user", "content": "And now?"},
+    ]
+    ended = run(
+        [ScriptedReply(text="A heron in the reeds.")],
+        messages=messages,
+        parameters={"temperature": 0.25, "metadata": {"trip": "north"}},
+        headers={"x-trip": "north"},
+        max_tokens=321,
+        backends=[{"headers": {"x-team": "birds"}, "parameters": {"top_p": 0.5, "temperature": 1}}],
+    )
+    (request,) = ended.requests
+    assert request.body["messages"] == messages
+    assert request.body["temperature"] == 0.25
+    assert request.body["metadata"] == {"trip": "north"}
+    assert request.body["top_p"] == 0.5
+    assert request.body["max_tokens"] == 321
+    assert request.headers["x-trip"] == "north"
+    assert request.headers["x-team"] == "birds"
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_lone_surrogate_in_a_message_is_repaired_before_sending(serve: Any, backend_of: Any, streams: bool) -> None:
+    messages = [{"role": "user", "content": "half a bird: \ud83e."}]
+    provider = serve(ScriptedReply(text="A heron."))
+    with Client(backend_of(provider)) as client:
+        result = list(client.stream(messages))[-1] if streams else client.call(messages)
+    assert result.text == "A heron."
+    assert provider.requests[0].body["messages"] == [{"role": "user", "content": "half a bird: \ufffd."}]
+    assert messages == [{"role": "user", "content": "half a bird: \ud83e."}]
+
+
+@pytest.mark.parametrize("kind", ["prompt", "list", "tuple", "generator", "request"])
+def test_messages_may_come_in_several_forms(serve: Any, backend_of: Any, kind: str) -> None:
+    messages = [{"role": "user", "content": "Where?"}]
+    forms = {
+        "prompt": "Where?",
+        "list": messages,
+        "tuple": tuple(messages),
+        "generator": (message for message in messages),
+        "request": Request("Where?"),
+    }
+    provider = serve(ScriptedReply(), ScriptedReply(text="In the reeds."))
+    with Client(backend_of(provider), sleep=lambda seconds: None) as client:
+        assert client.call(forms[kind]).text == "In the reeds."
+    assert [request.body["messages"] for request in provider.requests] == [messages, messages]
+
+
+def test_streams_that_are_read_in_turns_do_not_mix(serve: Any, backend_of: Any) -> None:
+    def answer(request: Any) -> ScriptedReply:
+        prompt, *more = (message["content"] for message in request.body["messages"])
+        return (
+            ScriptedReply(text=f"{prompt} ends.") if more else ScriptedReply(text=f"{prompt} begins, ", finish="length")
+        )
+
+    provider = serve(answer)
+    with Client(backend_of(provider)) as client:
+        streams = [client.stream(f"number {number}") for number in range(3)]
+        events: list[list[Any]] = [[], [], []]
+        while any(more := [next(stream, None) for stream in streams]):
+            for own, event in zip(events, more, strict=True):
+                own.append(event)
+    texts = [next(event.text for event in own if isinstance(event, Result)) for own in events]
+    assert texts == [f"number {number} begins, number {number} ends." for number in range(3)]
+
+
+def test_one_client_serves_many_threads(serve: Any, backend_of: Any) -> None:
+    provider = serve(lambda request: ScriptedReply(text=f"heard {request.body['messages'][0]['content']}", delay=0.01))
+    with Client(backend_of(provider)) as client, ThreadPoolExecutor(8) as pool:
+        texts = list(pool.map(lambda number: client.call(f"number {number}").text, range(40)))
+    assert texts == [f"heard number {number}" for number in range(40)]
+    assert len(provider.requests) == 40
+
+
+def test_one_client_serves_many_tasks(serve: Any, backend_of: Any) -> None:
+    lock = threading.Lock()
+    empties: set[str] = set()
+
+    def answer(request: Any) -> ScriptedReply:
+        prompt = request.body["messages"][0]["content"]
+        with lock:
+            first = prompt not in empties
+            empties.add(prompt)
+        return ScriptedReply(text="" if first else f"heard {prompt}", delay=0.01)
+
+    provider = serve(answer)
+    texts: dict[int, str] = {}
+
+    async def main() -> None:
+        async def wait(seconds: float) -> None:
+            await anyio.sleep(0)
+
+        async def ask(number: int) -> None:
+            texts[number] = (await client.acall(f"number {number}")).text
+
+        async with Client(backend_of(provider), async_sleep=wait) as client, anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(ask, number)
+
+    anyio.run(main)
+    assert texts == {number: f"heard number {number}" for number in range(20)}
+    assert len(provider.requests) == 40

@@ -1,0 +1,275 @@
+"""The provider would go on for ever; the budget does not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import fsm
+from adapters import Client, ScriptedReply
+from fsm import Budget, Policy
+
+DOWN = ScriptedReply(status=500)
+EMPTY = ScriptedReply()
+HANGS = ScriptedReply(hang=True)
+FIRST = "Herons nest in reeds, "
+STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+
+
+def part(text: str, output: int, finish: str = "length") -> ScriptedReply:
+    return ScriptedReply(text=text, finish=finish, usage={"prompt_tokens": 10, "completion_tokens": output})
+
+
+def caps(ended: Any) -> list[int | None]:
+    """Return the cap of each request, in whichever field it came; two of them are one too many."""
+    fields = ("max_tokens", "max_completion_tokens")
+    given = [[body[name] for name in fields if name in body] for body in ended.bodies]
+    assert all(len(some) < 2 for some in given)
+    return [some[0] if some else None for some in given]
+
+
+def ask_on_own_client(mode: str, backend: Any, policy: Policy) -> None:
+    """Ask over an HTTP client of the caller's own, whose timeout is longer than any budget here."""
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(timeout=30) as http:
+            client = Client(backend, policy=policy, async_http=http)
+            if mode == "acall":
+                await client.acall("Where?")
+            else:
+                _ = [event async for event in client.astream("Where?")]
+
+    if mode in ("acall", "astream"):
+        anyio.run(ask)
+        return
+    with httpx.Client(timeout=30) as http:
+        client = Client(backend, policy=policy, http=http)
+        client.call("Where?") if mode == "call" else list(client.stream("Where?"))
+
+
+# attempts
+
+
+def test_three_attempts_and_errors_for_ever_are_exactly_three_requests(run: Any) -> None:
+    ended = run([DOWN], policy=Policy(budget=Budget(attempts=3)))
+    assert ended.outcome == "over_budget"
+    assert len(ended.requests) == 3
+    assert ended.result.attempts == 3
+    assert ended.waits == [2, 4]  # nobody waits for what cannot be sent
+    assert type(ended.error) is fsm.OverBudget
+    assert "3 attempts" in str(ended.error)
+    assert ended.result.failures[0][1].status == 500
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5, 7])
+@pytest.mark.parametrize("reply", [DOWN, EMPTY], ids=["down", "empty"])
+def test_a_fallback_does_not_refill_the_attempts(run: Any, reply: ScriptedReply, attempts: int) -> None:
+    ended = run([reply], [reply], policy=Policy(budget=Budget(attempts=attempts)))
+    assert ended.outcome == "over_budget"
+    assert ended.counts == [min(attempts, 4), max(attempts - 4, 0)]
+
+
+def test_the_last_attempt_may_still_succeed(run: Any) -> None:
+    ended = run([DOWN, DOWN, ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(attempts=3)))
+    assert (ended.outcome, ended.text) == ("done", FIRST)
+
+
+def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any) -> None:
+    ended = run([part(FIRST, 5)], policy=Policy(budget=Budget(attempts=1)))
+    assert (ended.outcome, ended.text) == ("over_budget", FIRST)
+    assert ended.error.result.text == FIRST
+
+
+def test_twenty_four_attempts_are_the_default(run: Any) -> None:
+    limits = fsm.Limits(retries=100)
+    ended = run([DOWN], policy=Policy(limits=limits))
+    assert (ended.outcome, len(ended.requests)) == ("over_budget", 24)
+
+
+# seconds
+
+
+def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> None:
+    timeouts = fsm.Timeouts(first_byte=60, idle=60)
+    ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.15), timeouts=timeouts))
+    assert ended.outcome == "over_budget"
+    assert len(ended.requests) == 1
+    assert ended.waits == []
+    assert 0.14 < ended.result.seconds < 0.45
+    assert "0.15 s" in str(ended.error)
+
+
+def test_a_provider_that_hangs_leaves_nothing_for_the_fallback(run: Any) -> None:
+    ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(seconds=0.15)))
+    assert ended.outcome == "over_budget"
+    assert ended.counts == [1, 0]
+
+
+def test_a_provider_that_trickles_ends_with_the_seconds_of_the_budget(run: Any) -> None:
+    trickle = ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,))
+    ended = run([trickle], policy=Policy(budget=Budget(seconds=0.15)))
+    assert ended.outcome == "over_budget"
+    assert len(ended.requests) == 1
+    assert 0.14 < ended.result.seconds < 0.45
+
+
+@STREAMS
+def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -> None:
+    silent = cut(ScriptedReply(text=FIRST + "never sent", chunk_size=len(FIRST)), FIRST, hang=True)
+    ended = run([silent], policy=Policy(budget=Budget(seconds=0.15)))
+    assert (ended.outcome, ended.text) == ("over_budget", FIRST)
+    assert 0.14 < ended.result.seconds < 0.45
+    assert ended.result.usage.output_tokens > 0
+
+
+@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
+    serve: Any, backend_of: Any, mode: str
+) -> None:
+    provider = serve(HANGS)
+    policy = Policy(budget=Budget(seconds=0.15))
+
+    began = time.monotonic()
+    with pytest.raises(fsm.OverBudget):
+        ask_on_own_client(mode, backend_of(provider), policy)
+    assert 0.14 < time.monotonic() - began < 0.45
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_the_seconds_hold_for_a_trickle_on_the_callers_own_client(serve: Any, backend_of: Any, mode: str) -> None:
+    provider = serve(ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,)))
+    policy = Policy(budget=Budget(seconds=0.15))
+
+    began = time.monotonic()
+    with pytest.raises(fsm.OverBudget):
+        ask_on_own_client(mode, backend_of(provider), policy)
+    assert 0.14 < time.monotonic() - began < 0.45
+
+
+def test_a_wait_that_does_not_fit_is_not_begun(run: Any) -> None:
+    ended = run([DOWN], policy=Policy(budget=Budget(seconds=10)))
+    assert ended.outcome == "over_budget"
+    assert len(ended.requests) == 3
+    assert ended.waits == [2, 4]  # the next would be 8, and 4 are left
+
+
+def test_the_waits_count_against_the_seconds_of_the_fallback_as_well(run: Any) -> None:
+    ended = run([DOWN], [DOWN], policy=Policy(budget=Budget(seconds=21)))
+    assert ended.counts == [4, 3]
+    assert ended.waits == [2, 4, 8, 2, 4]
+    assert ended.outcome == "over_budget"
+
+
+# output tokens
+
+
+def test_no_request_goes_out_without_a_cap_or_with_more_than_what_is_left(run: Any) -> None:
+    replies = [part("One, ", 300), part("two, ", 300), part("three.", 300, "stop")]
+    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
+    assert (ended.outcome, ended.text) == ("done", "One, two, three.")
+    assert caps(ended) == [1000, 700, 400]
+
+
+def test_spent_output_tokens_end_the_call_with_what_was_gathered(run: Any) -> None:
+    replies = [part("One, ", 300), part("two, ", 300), part("three, ", 400)]
+    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
+    assert (ended.outcome, ended.text) == ("over_budget", "One, two, three, ")
+    assert caps(ended) == [1000, 700, 400]
+    assert "output tokens" in str(ended.error)
+
+
+def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens(run: Any) -> None:
+    nothing = ScriptedReply(reasoning="hm", usage={"prompt_tokens": 10, "completion_tokens": 100})
+    ended = run([nothing], [nothing], policy=Policy(budget=Budget(output_tokens=1000)))
+    assert caps(ended) == [1000, 900, 800, 700, 600, 500, 400, 300, 200, 100]
+    assert ended.outcome == "over_budget"
+    assert ended.result.usage.output_tokens == 1000
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(400, [400, 700]), (5000, [1000, 700])])
+def test_the_callers_cap_holds_within_what_is_left(run: Any, asked: int, sent: list[int]) -> None:
+    replies = [part("One, ", 300), part("two.", 300, "stop")]
+    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)), max_tokens=asked)
+    assert caps(ended) == sent
+
+
+@pytest.mark.parametrize("where", ["call", "backend"])
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_a_cap_among_the_parameters_holds_within_what_is_left(run: Any, where: str, name: str) -> None:
+    given = {"parameters": {name: 5000}}
+    options = given if where == "call" else {"backends": [given]}
+    replies = [part("One, ", 300), part("two.", 300, "stop")]
+    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)), **options)
+    assert caps(ended) == [1000, 700]
+
+
+def test_a_cap_among_the_parameters_is_not_raised_by_the_budget(run: Any) -> None:
+    policy = Policy(budget=Budget(output_tokens=1000))
+    ended = run([part("One.", 30, "stop")], policy=policy, parameters={"max_tokens": 200})
+    assert caps(ended) == [200]
+
+
+def test_a_backend_that_takes_no_cap_at_all_gets_no_request_without_one(run: Any) -> None:
+    def rejecting(name: str) -> ScriptedReply:
+        message = f"Unsupported parameter: '{name}' is not supported with this model."
+        return ScriptedReply(status=400, error={"message": message, "param": name})
+
+    replies = [rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)]
+    ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
+    assert None not in caps(ended)
+
+
+def test_without_a_budget_a_backend_that_takes_no_cap_at_all_gets_none(run: Any) -> None:
+    def rejecting(name: str) -> ScriptedReply:
+        message = f"Unsupported parameter: '{name}' is not supported with this model."
+        return ScriptedReply(status=400, error={"message": message, "param": name})
+
+    replies = [rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)]
+    ended = run(replies, max_tokens=500)
+    assert caps(ended) == [500, 500, None]
+
+
+@STREAMS
+def test_the_tokens_of_a_cut_stream_are_paid_for(run: Any, cut: Any) -> None:
+    text = " ".join(f"heron {number:03}" for number in range(40))  # about 100 tokens
+    reply = cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text)
+    ended = run([reply, part("end", 3, "stop")], policy=Policy(budget=Budget(output_tokens=1000)))
+    assert caps(ended)[0] == 1000
+    assert 850 <= caps(ended)[1] <= 925
+
+
+# money
+
+
+def test_money_buys_only_so_many_tokens(run: Any) -> None:
+    prices = {"prices": fsm.Prices(input=0, output=1000)}  # a thousandth for each token
+    replies = [part("One, ", 300), part("two, ", 300), part("three.", 300, "stop")]
+    ended = run(replies, policy=Policy(budget=Budget(money=1.0)), backends=[prices])
+    assert (ended.outcome, ended.text) == ("done", "One, two, three.")
+    assert caps(ended) == [1000, 700, 400]
+    assert ended.result.cost == pytest.approx(0.9)
+
+
+def test_money_that_is_spent_ends_the_call(run: Any) -> None:
+    prices = {"prices": fsm.Prices(input=0, output=1000)}
+    ended = run([part("One, ", 1000)], policy=Policy(budget=Budget(money=1.0)), backends=[prices])
+    assert (ended.outcome, ended.text) == ("over_budget", "One, ")
+    assert "money" in str(ended.error)
+
+
+def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any) -> None:
+    prices = {"prices": fsm.Prices(input=1000, output=1000)}
+    ended = run([part("One.", 1, "stop")], policy=Policy(budget=Budget(money=0.001)), backends=[prices])
+    assert (ended.outcome, ended.requests) == ("over_budget", [])
+    assert ended.result.attempts == 0
+    assert ended.result.cost == 0
+
+
+def test_money_needs_prices(serve: Any, backend_of: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match=r"Budget\.money needs prices"):
+        Client(backend_of(serve(EMPTY)), policy=Policy(budget=Budget(money=1.0)))

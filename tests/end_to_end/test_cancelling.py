@@ -1,0 +1,541 @@
+"""The caller ends the call, in every way and at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+
+import fsm
+from adapters import Cancellation, Client, ScriptedReply
+
+pytestmark = pytest.mark.filterwarnings("error")  # nothing may be left behind that Python has to clean up
+
+SOON = 0.25  # the promise is 0.1 s; the rest is for a busy machine
+FIRST = "Herons nest in reeds, "
+THOUGHT = "Herons like shallow water and reeds."
+HANGS = ScriptedReply(hang=True)
+ASKS_TO_WAIT = ScriptedReply(status=429, headers={"retry-after": "30"})
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+STREAMED = pytest.mark.parametrize("streams", [False, True], ids=["call", "stream"])
+
+
+@pytest.fixture
+def silent(cut: Any) -> Any:
+    """Say FIRST, and then nothing more."""
+    return cut(ScriptedReply(text=FIRST + "never sent", chunk_size=len(FIRST)), FIRST, hang=True)
+
+
+def until(condition: Callable[[], Any], seconds: float = 2.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+class Later:
+    """Do something in another thread, a moment after a condition holds; `since` tells how long ago that was."""
+
+    def __init__(self, condition: Callable[[], Any], action: Callable[[], Any]) -> None:
+        self.at = float("inf")
+
+        def act() -> None:
+            until(condition)
+            time.sleep(0.05)
+            self.at = time.monotonic()
+            action()
+
+        self._thread = threading.Thread(target=act)
+        self._thread.start()
+
+    def since(self) -> float:
+        self._thread.join()
+        return time.monotonic() - self.at
+
+
+def no_more_requests(provider: Any, count: int = 1) -> bool:
+    time.sleep(0.05)
+    return len(provider.requests) == count
+
+
+def ask(client: Client, streams: bool, events: list[Any], **options: Any) -> Any:
+    if not streams:
+        return client.call("Where do herons nest?", **options)
+    for event in client.stream("Where do herons nest?", **options):
+        events.append(event)
+    return events[-1]
+
+
+def read(stream: Any, events: list[Any], on_text: Callable[[], Any]) -> None:
+    """Read a stream, and do something as soon as there is text."""
+    for event in stream:
+        events.append(event)
+        if isinstance(event, fsm.Text):
+            on_text()
+
+
+async def aask(client: Client, streams: bool, events: list[Any]) -> Any:
+    if not streams:
+        return await client.acall("Where do herons nest?")
+    async for event in client.astream("Where do herons nest?"):
+        events.append(event)
+    return events[-1]
+
+
+def check(result: fsm.Result, text: str = "") -> None:
+    assert (result.outcome, result.text) == ("cancelled", text)
+    assert result.tool_calls == ()
+    assert result.journal.last.event == "cancelled"
+    replayed = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    assert replayed.journal.steps == result.journal.steps
+    assert replayed.text == result.text
+
+
+# a Cancellation, from another thread
+
+
+@STREAMED
+def test_cancelled_during_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider, token = serve(ASKS_TO_WAIT), Cancellation()
+    with Client(backend_of(provider), contents=True) as client:
+        later = Later(lambda: provider.requests, token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, streams, [], cancellation=token)
+        assert later.since() < SOON
+    check(raised.value.result)
+    assert no_more_requests(provider)
+
+
+@STREAMED
+def test_cancelled_before_the_first_byte(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider, token = serve(HANGS), Cancellation()
+    with Client(backend_of(provider), contents=True) as client:
+        later = Later(lambda: provider.requests, token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, streams, [], cancellation=token)
+        assert later.since() < SOON
+        assert provider.wait_disconnected()
+    check(raised.value.result)
+    assert no_more_requests(provider)
+
+
+def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
+    provider, token, events = serve(silent), Cancellation(), []
+    with Client(backend_of(provider), contents=True) as client:
+        later = Later(lambda: any(isinstance(event, fsm.Text) for event in events), token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, True, events, cancellation=token)
+        assert later.since() < SOON
+        assert provider.wait_disconnected()
+    check(raised.value.result, FIRST)
+    assert follow(events) == FIRST
+    assert raised.value.result.usage.output_tokens > 0
+    assert no_more_requests(provider)
+
+
+def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: Any) -> None:
+    provider, token = serve(silent), Cancellation()
+    with Client(backend_of(provider), contents=True) as client:
+        later = Later(lambda: provider.requests, token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, False, [], cancellation=token)
+        assert later.since() < SOON
+        assert provider.wait_disconnected()
+    check(raised.value.result)
+
+
+def test_cancelled_by_the_consumer_of_the_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
+    provider, token, events = serve(silent), Cancellation(), []
+    with Client(backend_of(provider), contents=True) as client:
+        with pytest.raises(fsm.Cancelled) as raised:
+            read(client.stream("Where do herons nest?", cancellation=token), events, token.cancel)
+        assert provider.wait_disconnected()
+    check(raised.value.result, FIRST)
+    assert follow(events) == FIRST
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
+    serve: Any, backend_of: Any, follow: Any, silent: Any, library: Any
+) -> None:
+    provider, token, events = serve(silent), Cancellation(), []
+    policy = fsm.Policy(timeouts=fsm.Timeouts(idle=2))  # the most that a broken promise may cost here
+    with library.Client() as http, Client(backend_of(provider), http=http, policy=policy, contents=True) as client:
+        later = Later(lambda: any(isinstance(event, fsm.Text) for event in events), token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, True, events, cancellation=token)
+        assert later.since() < SOON
+        assert provider.wait_disconnected()
+    check(raised.value.result, FIRST)
+    assert follow(events) == FIRST
+
+
+@STREAMED
+def test_cancelled_between_attempts(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider, token = serve(ScriptedReply(status=500)), Cancellation()
+
+    def observe(step: fsm.Step) -> None:
+        if step.event == "failed_transiently":
+            token.cancel()
+
+    client = Client(backend_of(provider), observer=observe, sleep=lambda seconds: None, contents=True)
+    with client, pytest.raises(fsm.Cancelled) as raised:
+        ask(client, streams, [], cancellation=token)
+    check(raised.value.result)
+    assert no_more_requests(provider)
+
+
+@STREAMED
+def test_cancelled_between_attempts_without_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider, token = serve(ScriptedReply(text=FIRST, finish="length")), Cancellation()
+
+    def observe(step: fsm.Step) -> None:
+        if step.event == "truncated":
+            token.cancel()
+
+    events: list[Any] = []
+    with (
+        Client(backend_of(provider), observer=observe, contents=True) as client,
+        pytest.raises(fsm.Cancelled) as raised,
+    ):
+        ask(client, streams, events, cancellation=token)
+    check(raised.value.result, FIRST)
+    assert no_more_requests(provider)
+
+
+@STREAMED
+def test_cancelled_before_it_began(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider, token = serve(ANSWER), Cancellation()
+    token.cancel()
+    with Client(backend_of(provider)) as client, pytest.raises(fsm.Cancelled) as raised:
+        ask(client, streams, [], cancellation=token)
+    assert raised.value.result.attempts == 0
+    assert no_more_requests(provider, 0)
+
+
+@STREAMED
+def test_a_cancellation_while_the_reply_drains_is_no_empty_reply(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider, token = serve(ScriptedReply(reasoning="hm", chunk_delay=0.15, write_sizes=(100,))), Cancellation()
+    with Client(backend_of(provider)) as client:
+        later = Later(lambda: provider.requests, token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, streams, [], cancellation=token)
+        assert later.since() < SOON
+    assert [step.event for step in raised.value.result.journal.steps] == ["sent", "cancelled"]
+
+
+def test_a_cancellation_that_comes_too_late_changes_nothing(serve: Any, backend_of: Any) -> None:
+    token = Cancellation()
+    with Client(backend_of(serve(ANSWER))) as client:
+        assert client.call("Where?", cancellation=token).outcome == "done"
+        token.cancel()
+        assert client.call("Where?").outcome == "done"
+
+
+def test_what_is_held_back_as_an_echo_is_not_said_twice_on_cancelling(
+    serve: Any, backend_of: Any, follow: Any, cut: Any
+) -> None:
+    echo = cut(ScriptedReply(text=FIRST + "and in trees.", chunk_size=15), FIRST[:15], hang=True)
+    provider, token, events = serve(ScriptedReply(text=FIRST, finish="length"), echo), Cancellation(), []
+    with Client(backend_of(provider), contents=True) as client:
+        later = Later(lambda: len(provider.requests) == 2, token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, True, events, cancellation=token)
+        assert later.since() < SOON
+    check(raised.value.result, FIRST)
+    assert follow(events) == FIRST
+
+
+def test_what_is_held_back_as_a_seed_is_no_text_on_cancelling(
+    serve: Any, backend_of: Any, follow: Any, cut: Any
+) -> None:
+    echo = cut(ScriptedReply(text=THOUGHT + "In the reeds.", chunk_size=15), THOUGHT[:15], hang=True)
+    provider, token, events = serve(ScriptedReply(reasoning=THOUGHT), echo), Cancellation(), []
+    with Client(backend_of(provider, prefill="trailing"), contents=True) as client:
+        later = Later(lambda: len(provider.requests) == 2, token.cancel)
+        with pytest.raises(fsm.Cancelled) as raised:
+            ask(client, True, events, cancellation=token)
+        assert later.since() < SOON
+    check(raised.value.result)
+    assert follow(events) == ""
+
+
+# a KeyboardInterrupt
+
+
+@STREAMED
+def test_interrupted_during_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+    def sleep(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    provider = serve(ASKS_TO_WAIT)
+    client = Client(backend_of(provider), sleep=sleep, contents=True)
+    with client, pytest.raises(KeyboardInterrupt) as raised:
+        ask(client, streams, [])
+    check(raised.value.result)
+    assert no_more_requests(provider)
+
+
+@STREAMED
+@pytest.mark.parametrize("moment", ["during a wait", "before the first byte", "in the middle"])
+def test_interrupted_by_a_signal(serve: Any, backend_of: Any, silent: Any, streams: bool, moment: str) -> None:
+    reply = {"during a wait": ASKS_TO_WAIT, "before the first byte": HANGS, "in the middle": silent}[moment]
+    provider, main, events = serve(reply), threading.main_thread().ident, []
+    with Client(backend_of(provider), contents=True) as client:
+        later = Later(lambda: provider.requests, lambda: signal.pthread_kill(main, signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt) as raised:
+            ask(client, streams, events)
+        assert later.since() < SOON
+        # The exception keeps every frame alive, so nothing is closed here by being forgotten.
+        assert moment == "during a wait" or provider.wait_disconnected()
+    assert provider.wait_disconnected()
+    check(raised.value.result, FIRST if moment == "in the middle" and streams else "")
+    assert no_more_requests(provider)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_interrupted_in_the_consumers_loop(serve: Any, backend_of: Any, silent: Any) -> None:
+    provider, steps = serve(silent), []
+    with Client(backend_of(provider), observer=steps.append) as client:
+        with pytest.raises(KeyboardInterrupt):
+            read(client.stream("Where?"), [], interrupt)
+        gc.collect()  # the traceback may have kept the stream
+        assert provider.wait_disconnected()
+    assert [step.event for step in steps] == ["sent", "cancelled"]
+    assert no_more_requests(provider)
+
+
+def test_interrupted_in_the_consumers_loop_within_a_with_block(serve: Any, backend_of: Any, silent: Any) -> None:
+    provider = serve(silent)
+    with Client(backend_of(provider), contents=True) as client:
+        stream = client.stream("Where?")
+        with pytest.raises(KeyboardInterrupt), stream:
+            read(stream, [], interrupt)
+        assert provider.wait_disconnected()
+    check(stream.result, FIRST)
+    assert no_more_requests(provider)
+
+
+# a cancelled task
+
+
+async def cancel_once(condition: Callable[[], Any], task: asyncio.Task[Any]) -> tuple[BaseException, float]:
+    """Cancel a task as soon as a condition holds, and return what it raised and the seconds that this took."""
+    deadline = time.monotonic() + 2
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(0.05)
+    at = time.monotonic()
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError as error:
+        return error, time.monotonic() - at
+    raise AssertionError("the cancellation was swallowed")
+
+
+def run_and_cancel(
+    provider: Any, backend: Any, streams: bool, condition: Callable[[list[Any]], Any], *, in_use: bool = True
+) -> tuple[Any, list[Any]]:
+    """Cancel a call in its task and return its result and its events."""
+    events: list[Any] = []
+    results: list[Any] = []
+
+    async def guarded(client: Client) -> None:
+        try:
+            await aask(client, streams, events)
+        except asyncio.CancelledError as error:
+            results.append(error.result)  # type: ignore[attr-defined]
+            raise
+
+    async def main() -> None:
+        async with Client(backend, contents=True) as client:
+            task = asyncio.create_task(guarded(client))
+            _, seconds = await cancel_once(lambda: condition(events), task)
+            assert seconds < SOON
+            if in_use:
+                assert await asyncio.to_thread(provider.wait_disconnected)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+    return results[0], events
+
+
+@STREAMED
+def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider = serve(ASKS_TO_WAIT)
+    condition = lambda events: provider.requests  # noqa: E731
+    result, _ = run_and_cancel(provider, backend_of(provider), streams, condition, in_use=False)
+    check(result)
+    assert provider.wait_disconnected()
+    assert no_more_requests(provider)
+
+
+@STREAMED
+def test_a_task_cancelled_before_the_first_byte(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider = serve(HANGS)
+    result, _ = run_and_cancel(provider, backend_of(provider), streams, lambda events: provider.requests)
+    check(result)
+    assert no_more_requests(provider)
+
+
+def test_a_task_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
+    provider = serve(silent)
+
+    def has_text(events: list[Any]) -> bool:
+        return any(isinstance(event, fsm.Text) for event in events)
+
+    result, events = run_and_cancel(provider, backend_of(provider), True, has_text)
+    check(result, FIRST)
+    assert follow(events) == FIRST
+    assert no_more_requests(provider)
+
+
+async def limited(kind: str, asking: Awaitable[Any]) -> None:
+    if kind == "anyio":
+        with anyio.fail_after(0.1):
+            await asking
+    else:
+        async with asyncio.timeout(0.1):
+            await asking
+
+
+@pytest.mark.parametrize("kind", ["anyio", "asyncio"])
+@STREAMED
+def test_a_timeout_around_a_call_ends_it_at_once(serve: Any, backend_of: Any, streams: bool, kind: str) -> None:
+    provider = serve(HANGS)
+
+    async def main() -> float:
+        async with Client(backend_of(provider)) as client:
+            began = time.monotonic()
+            with pytest.raises(TimeoutError):
+                await limited(kind, aask(client, streams, []))
+            seconds = time.monotonic() - began
+            assert await asyncio.to_thread(provider.wait_disconnected)
+            return seconds
+
+    assert 0.09 < asyncio.run(main()) < 0.1 + SOON
+    assert no_more_requests(provider)
+
+
+@STREAMED
+def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, streams: bool) -> None:
+    provider, main_thread, steps = serve(HANGS), threading.main_thread().ident, []
+
+    async def main() -> None:
+        async with Client(backend_of(provider), observer=steps.append) as client:
+            await aask(client, streams, [])
+
+    later = Later(lambda: provider.requests, lambda: signal.pthread_kill(main_thread, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert later.since() < SOON
+    assert provider.wait_disconnected()
+    assert [step.event for step in steps] == ["sent", "cancelled"]
+
+
+# a stream that is closed early
+
+
+@pytest.mark.parametrize("way", ["with", "close"])
+def test_a_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any, silent: Any, way: str) -> None:
+    provider = serve(silent)
+    with Client(backend_of(provider), contents=True) as client:
+        stream = client.stream("Where?")
+        for event in stream:
+            if isinstance(event, fsm.Text):
+                break
+        if way == "with":
+            with stream:
+                pass
+        else:
+            stream.close()
+        assert provider.wait_disconnected()
+        check(stream.result, FIRST)
+        assert next(stream, None) is None
+        stream.close()
+    assert no_more_requests(provider)
+
+
+def test_an_asynchronous_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any, silent: Any) -> None:
+    provider = serve(silent)
+
+    async def main() -> fsm.Result:
+        async with Client(backend_of(provider), contents=True) as client:
+            async with client.astream("Where?") as stream:
+                async for event in stream:
+                    if isinstance(event, fsm.Text):
+                        break
+            assert await asyncio.to_thread(provider.wait_disconnected)
+            assert await anext(stream, None) is None
+            await stream.aclose()
+            return stream.result
+
+    check(asyncio.run(main()), FIRST)
+    assert no_more_requests(provider)
+
+
+def test_an_asynchronous_stream_that_is_left_without_closing_it_is_closed_by_the_event_loop(
+    serve: Any, backend_of: Any, silent: Any
+) -> None:
+    provider, steps = serve(silent), []
+
+    async def main() -> None:
+        client = Client(backend_of(provider), observer=steps.append)
+        async for event in client.astream("Where?"):
+            if isinstance(event, fsm.Text):
+                break
+        await asyncio.sleep(0.05)
+        await client.aclose()
+
+    asyncio.run(main())
+    assert provider.wait_disconnected()
+    assert [step.event for step in steps] == ["sent", "cancelled"]
+
+
+def test_a_stream_that_is_closed_before_it_began_sends_nothing(serve: Any, backend_of: Any) -> None:
+    provider = serve(ANSWER)
+    with Client(backend_of(provider)) as client:
+        with client.stream("Where?") as stream:
+            pass
+        assert stream.result.outcome == "cancelled"
+    assert no_more_requests(provider, 0)
+
+
+def test_a_stream_that_is_closed_after_its_end_keeps_its_result(serve: Any, backend_of: Any) -> None:
+    with Client(backend_of(serve(ANSWER))) as client, client.stream("Where?") as stream:
+        events = list(stream)
+    assert events[-1] is stream.result
+    assert stream.result.outcome == "done"
+
+
+def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, silent: Any) -> None:
+    provider = serve(silent, ANSWER, ANSWER)
+    with Client(backend_of(provider)) as client:
+        with client.stream("Where?") as stream:
+            for event in stream:
+                if isinstance(event, fsm.Text):
+                    break
+        assert client.call("Where?").text == "In the reeds, mostly."
+        assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
+
+
+def test_text_is_handed_out_before_the_reply_has_ended(serve: Any, backend_of: Any, silent: Any) -> None:
+    provider = serve(silent)
+    with Client(backend_of(provider)) as client, client.stream("Where?") as stream:
+        texts = (event.text for event in stream if isinstance(event, fsm.Text))
+        assert next(texts) == FIRST  # and the provider has not said the rest
+        assert provider.open_connections == 1

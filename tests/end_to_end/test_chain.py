@@ -1,0 +1,274 @@
+"""Several backends in order, and the HTTP clients under them."""
+
+from __future__ import annotations
+
+import logging
+import socketserver
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+
+import fsm
+from adapters import Client, OpenAIChat, ScriptedReply
+
+DOWN = ScriptedReply(status=500)
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyless")
+PLACEHOLDER = OpenAIChat("other", base_url="https://api.example.com/v1", name="placeholder", api_key="YOUR_API_KEY")
+MODES = pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+CLIENTS = pytest.mark.parametrize("library", [httpx, httpx2])
+
+
+def again(backend: OpenAIChat, name: str) -> OpenAIChat:
+    """Return the same backend under another name."""
+    return OpenAIChat(backend.model, base_url=backend.base_url, name=name, api_key=backend.api_key)
+
+
+def skipped(ended: Any) -> list[str]:
+    return [step.backend for step in ended.steps if step.event == "skipped"]
+
+
+def test_duplicates_and_unusable_backends_are_skipped_with_a_step_in_the_journal(run: Any) -> None:
+    ended = run([DOWN], [ANSWER], chain=lambda live: [live[0], KEYLESS, again(live[0], "twin"), PLACEHOLDER, live[1]])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [4, 1]
+    assert skipped(ended) == ["keyless", "twin", "placeholder"]
+    notes = [step.note for step in ended.steps if step.event == "skipped"]
+    assert "api_key" in notes[0]
+    assert "primary" in notes[1]
+    assert "placeholder" in notes[2]
+
+
+def test_an_unusable_primary_is_skipped_before_anything_is_sent(run: Any) -> None:
+    ended = run([ANSWER], chain=lambda live: [KEYLESS, *live])
+    assert (ended.outcome, ended.counts) == ("done", [1])
+    assert skipped(ended) == ["keyless"]
+    assert ended.result.backend == "primary"
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_an_unusable_fallback_never_hides_the_real_error(run: Any, status: int) -> None:
+    ended = run([ScriptedReply(status=status)], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")])
+    assert ended.outcome == "failed"
+    assert [(name, failure.status) for name, failure in ended.result.failures] == [("primary", status)]
+    assert str(status) in str(ended.error)
+    assert "api_key" not in str(ended.error)
+
+
+def test_fallbacks_that_are_all_unusable_stand_in_the_journal_as_well(run: Any) -> None:
+    ended = run([DOWN], chain=lambda live: [*live, KEYLESS, again(live[0], "twin")])
+    assert ended.outcome == "failed"
+    assert skipped(ended) == ["keyless", "twin"]
+
+
+def test_a_chain_without_a_usable_backend_is_refused_when_it_is_built() -> None:
+    with pytest.raises(fsm.ConfigurationError, match=r"keyless.*api_key.*placeholder"):
+        Client([KEYLESS, PLACEHOLDER])
+    with pytest.raises(fsm.ConfigurationError, match="chain"):
+        Client([])
+
+
+def test_three_backends_are_asked_in_order(run: Any) -> None:
+    ended = run([ScriptedReply(status=401)], [ScriptedReply(finish="content_filter")], [ANSWER])
+    assert (ended.outcome, ended.counts) == ("done", [1, 1, 1])
+    assert [step.backend for step in ended.steps if step.event == "sent"] == ["primary", "second", "third"]
+
+
+def test_each_backend_gets_fresh_retries(run: Any) -> None:
+    ended = run([DOWN], [DOWN], [DOWN])
+    assert ended.counts == [4, 4, 4]
+    assert ended.waits == [2, 4, 8] * 3
+
+
+def test_every_new_call_starts_at_the_primary(serve: Any, backend_of: Any) -> None:
+    primary, second = serve(ScriptedReply(status=401), ANSWER), serve(ANSWER)
+    with Client([backend_of(primary), backend_of(second, name="second")]) as client:
+        assert client.call("Where?").backend == "second"
+        assert client.call("Where?").backend == "primary"
+    assert (len(primary.requests), len(second.requests)) == (2, 1)
+
+
+def test_the_fallback_gets_no_reasoning_that_only_its_writer_can_read(run: Any) -> None:
+    messages = [
+        {"role": "user", "content": "Where do herons nest?"},
+        {"role": "assistant", "content": "In reeds.", "reasoning_content": "signed", "thought_signature": "c2ln"},
+        {"role": "user", "content": "And storks?"},
+    ]
+    ended = run([ScriptedReply(status=401)], [ANSWER], messages=messages)
+    assert ended.bodies[0]["messages"] == messages
+    assert ended.bodies[1]["messages"][1] == {"role": "assistant", "content": "In reeds."}
+
+
+def test_a_conversation_that_ends_on_an_assistant_turn_is_never_rejected_for_it(run: Any) -> None:
+    messages = [{"role": "user", "content": "Where do herons nest?"}, {"role": "assistant", "content": "In the"}]
+    ended = run([ScriptedReply(text=" reeds.")], messages=messages)
+    assert ended.outcome == "done"
+    assert ended.bodies[0]["messages"][-1]["role"] == "user"
+    ended = run([ScriptedReply(text=" reeds.")], messages=messages, backends=[{"prefill": "trailing"}])
+    assert ended.bodies[0]["messages"] == messages
+
+
+# the HTTP clients
+
+
+def ask(mode: str, library: Any, backend: Any, http: Any = None, times: int = 1) -> list[str]:
+    """Ask a few times over one client of the caller's own, and check that it is left as it was."""
+
+    async def asynchronous() -> list[str]:
+        async with library.AsyncClient(headers={"x-mine": "yes"}, timeout=30) as http:
+            before = _state(http)
+            texts = []
+            async with Client(backend, async_http=http) as client:
+                for _ in range(times):
+                    if mode == "acall":
+                        texts.append((await client.acall("Where?")).text)
+                    else:
+                        texts.append([event async for event in client.astream("Where?")][-1].text)
+            assert _state(http) == before
+            assert not http.is_closed
+            assert (await http.get(backend.base_url + "/models")).status_code == 200
+        return texts
+
+    if mode in ("acall", "astream"):
+        return anyio.run(asynchronous)
+    with library.Client(headers={"x-mine": "yes"}, timeout=30) as http:
+        before = _state(http)
+        with Client(backend, http=http) as client:
+            texts = []
+            for _ in range(times):
+                result = client.call("Where?") if mode == "call" else list(client.stream("Where?"))[-1]
+                texts.append(result.text)
+        assert _state(http) == before
+        assert not http.is_closed
+        assert http.get(backend.base_url + "/models").status_code == 200
+    return texts
+
+
+def _state(http: Any) -> dict[str, Any]:
+    pool = http._transport._pool
+    network = pool._network_backend
+    return {
+        "headers": dict(http.headers),
+        "timeout": http.timeout.as_dict(),
+        "hooks": {name: list(hooks) for name, hooks in http.event_hooks.items()},
+        "redirects": http.follow_redirects,
+        "transport": id(http._transport),
+        "network": (id(network), type(network)),
+    }
+
+
+@MODES
+@CLIENTS
+def test_the_callers_own_client_is_used_and_neither_closed_nor_changed(
+    serve: Any, backend_of: Any, mode: str, library: Any
+) -> None:
+    provider = serve(ANSWER)
+    assert ask(mode, library, backend_of(provider)) == ["In the reeds, mostly."]
+    assert provider.requests[0].headers["x-mine"] == "yes"
+
+
+@MODES
+@CLIENTS
+def test_connections_of_the_callers_own_client_are_used_again(
+    serve: Any, backend_of: Any, accepted: Any, mode: str, library: Any
+) -> None:
+    ask(mode, library, backend_of(serve(ANSWER)), times=10)
+    assert len(accepted) == 1
+
+
+@MODES
+def test_connections_are_used_again(serve: Any, backend_of: Any, accepted: Any, mode: str) -> None:
+    provider = serve(ANSWER)
+
+    async def main() -> None:
+        async with Client(backend_of(provider)) as client:
+            for _ in range(20):
+                if mode == "acall":
+                    await client.acall("Where?")
+                else:
+                    _ = [event async for event in client.astream("Where?")]
+
+    if mode in ("acall", "astream"):
+        anyio.run(main)
+    else:
+        with Client(backend_of(provider)) as client:
+            for _ in range(20):
+                client.call("Where?") if mode == "call" else list(client.stream("Where?"))
+    assert len(provider.requests) == 20
+    assert len(accepted) == 1
+    assert provider.wait_disconnected(), "a client closes what it has opened"
+
+
+@MODES
+def test_connections_are_used_again_after_errors_and_empty_replies(
+    serve: Any, backend_of: Any, accepted: Any, mode: str
+) -> None:
+    provider = serve(DOWN, ScriptedReply(), ScriptedReply(body="<html></html>"), ScriptedReply(status=429), ANSWER)
+
+    async def wait(seconds: float) -> None:
+        pass
+
+    async def main() -> None:
+        async with Client(backend_of(provider), async_sleep=wait) as client:
+            if mode == "acall":
+                await client.acall("Where?")
+            else:
+                _ = [event async for event in client.astream("Where?")]
+
+    if mode in ("acall", "astream"):
+        anyio.run(main)
+    else:
+        with Client(backend_of(provider), sleep=lambda seconds: None) as client:
+            client.call("Where?") if mode == "call" else list(client.stream("Where?"))
+    assert len(provider.requests) == 5
+    assert len(accepted) == 1
+
+
+@MODES
+@CLIENTS
+def test_failures_of_either_library_are_known(
+    serve: Any, backend_of: Any, dead_url: str, mode: str, library: Any
+) -> None:
+    provider = serve(ANSWER)
+    dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-3c9e1f7a5b2d8046")
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def main() -> fsm.Result:
+        async with library.AsyncClient() as http:
+            client = Client([dead, backend_of(provider)], async_http=http, async_sleep=wait, jitter=lambda: 0.0)
+            if mode == "acall":
+                return await client.acall("Where?")
+            return [event async for event in client.astream("Where?")][-1]
+
+    if mode in ("acall", "astream"):
+        result = anyio.run(main)
+    else:
+        with library.Client() as http:
+            client = Client([dead, backend_of(provider)], http=http, sleep=waits.append, jitter=lambda: 0.0)
+            result = client.call("Where?") if mode == "call" else list(client.stream("Where?"))[-1]
+    assert (result.outcome, result.backend) == ("done", "primary")
+    assert waits == [2, 4, 8]
+    assert [(name, failure.reason) for name, failure in result.failures] == [("dead", "connection")]
+
+
+def test_an_http_client_that_logs_everything_shows_no_key(
+    serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG), Client(backend_of(serve(ANSWER))) as client:
+        client.call("Where do the herons nest?")
+    assert "sk-9d2f6b1c44e07a35" not in caplog.text
+    assert "herons" not in caplog.text
+
+
+def test_the_count_of_connections_counts(serve: Any, accepted: Any) -> None:
+    assert socketserver.ThreadingMixIn.process_request.__name__ == "count"
+    provider = serve(ANSWER)
+    for _ in range(3):
+        httpx.get(provider.base_url + "/models", trust_env=False)
+    assert len(accepted) == 3

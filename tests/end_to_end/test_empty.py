@@ -1,0 +1,195 @@
+"""The provider answers with nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import ScriptedReply
+
+EMPTY = ScriptedReply()
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+ASKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}
+AFTER_A_TOOL = [
+    {"role": "user", "content": "Where do herons nest?"},
+    {"role": "assistant", "content": None, "tool_calls": [ASKED]},
+    {"role": "tool", "tool_call_id": "call_1", "content": "Three nests were seen."},
+]
+HINTS = fsm.Hints(placeholder="(silence)", nudge="Go on from the results.")
+PRIOR = "Herons nest in reeds; I have noted that."
+
+
+def after_a_tool(distance: int) -> list[dict[str, Any]]:
+    """Make messages whose tool result is so many messages from the end, counted from 1."""
+    turns = [{"role": ("user", "assistant")[number % 2], "content": f"turn {number}"} for number in range(distance - 1)]
+    messages = [*AFTER_A_TOOL, *reversed(turns)]
+    assert messages[-distance]["role"] == "tool"
+    return messages
+
+
+def test_empty_then_empty_then_text_asks_the_same_three_times_with_longer_waits(run: Any) -> None:
+    ended = run([EMPTY, EMPTY, ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert len(ended.requests) == 3
+    assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
+    assert ended.waits == [5, 10]
+    assert ended.path == ["reask", "reask", "done"]
+
+
+@pytest.mark.parametrize(("draw", "waits"), [(0.0, [5, 10, 20]), (1.0, [7.5, 15, 30])])
+def test_the_waits_between_empty_replies_are_lengthened_by_up_to_half(
+    run: Any, draw: float, waits: list[float]
+) -> None:
+    ended = run([EMPTY], jitter=lambda: draw)
+    assert ended.waits == waits
+
+
+def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any) -> None:
+    ended = run([EMPTY])
+    assert ended.outcome == "exhausted"
+    assert len(ended.requests) == 1 + 3
+    assert all(body == ended.bodies[0] for body in ended.bodies)
+    assert ended.waits == [5, 10, 20]
+    assert isinstance(ended.error, fsm.EmptyResponse)
+    assert ended.error.result is ended.result
+    assert ended.result.attempts == 4
+    assert ended.text == ""
+
+
+def test_empty_for_ever_with_a_fallback_that_answers_is_done_after_five_requests(run: Any) -> None:
+    ended = run([EMPTY], [ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [4, 1]
+    assert ended.waits == [5, 10, 20]
+    assert ended.added == [[]] * 5
+    assert ended.path == ["reask", "reask", "reask", "fallback", "done"]
+    assert ended.result.backend == "second"
+
+
+def test_empty_for_ever_from_both_backends_is_exhausted_after_four_requests_each(run: Any) -> None:
+    ended = run([EMPTY], [EMPTY])
+    assert ended.outcome == "exhausted"
+    assert ended.counts == [4, 4]
+    assert ended.waits == [5, 10, 20] * 2
+    assert isinstance(ended.error, fsm.EmptyResponse)
+
+
+@pytest.mark.parametrize(
+    "blank",
+    [
+        ScriptedReply(text="<think></think>"),
+        ScriptedReply(text="<think>\n\n</think>\n\n"),
+        ScriptedReply(text=" \n\t"),
+        ScriptedReply(reasoning=" \n"),
+    ],
+)
+def test_blanks_alone_are_empty(run: Any, blank: ScriptedReply) -> None:
+    ended = run([blank, ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.path == ["reask", "done"]
+    assert ended.bodies[0] == ended.bodies[1]
+    assert ended.waits == [5]
+
+
+def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: Any) -> None:
+    ended = run([EMPTY], policy=fsm.Policy(skip_identical_empties=True))
+    assert ended.outcome == "exhausted"
+    assert len(ended.requests) == 2
+    assert ended.waits == [5]
+
+
+# after a tool round
+
+
+def test_empty_after_a_tool_result_is_nudged_with_a_placeholder_and_a_hint(run: Any) -> None:
+    ended = run([EMPTY, ANSWER], messages=AFTER_A_TOOL, policy=fsm.Policy(hints=HINTS))
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.path == ["nudge", "done"]
+    assert ended.added == [
+        [],
+        [{"role": "assistant", "content": "(silence)"}, {"role": "user", "content": "Go on from the results."}],
+    ]
+    assert ended.waits == []
+    assert len(AFTER_A_TOOL) == 3
+
+
+def test_the_nudge_has_words_of_its_own(run: Any) -> None:
+    ended = run([EMPTY, ANSWER], messages=AFTER_A_TOOL)
+    placeholder, hint = ended.added[1]
+    assert (placeholder["role"], hint["role"]) == ("assistant", "user")
+    assert placeholder["content"].strip()
+    assert hint["content"].strip()
+
+
+def test_empty_again_after_the_nudge_is_not_nudged_again(run: Any) -> None:
+    ended = run([EMPTY], messages=AFTER_A_TOOL)
+    assert ended.path == ["nudge", "reask", "reask", "reask", "exhausted"]
+    assert len(ended.requests) == 5
+    assert ended.waits == [5, 10, 20]
+    hints = [[message for message in added if message["role"] == "user"] for added in ended.added]
+    assert max(map(len, hints)) == 1
+
+
+def test_the_fallback_after_a_nudge_gets_the_plain_question(run: Any) -> None:
+    ended = run([EMPTY], [ANSWER], messages=AFTER_A_TOOL)
+    assert (ended.outcome, ended.counts) == ("done", [5, 1])
+    assert ended.added[-1] == []
+
+
+def test_a_tool_result_five_messages_back_is_nudged(run: Any) -> None:
+    ended = run([EMPTY, ANSWER], messages=after_a_tool(5))
+    assert ended.path == ["nudge", "done"]
+
+
+def test_a_tool_result_six_messages_back_is_not_nudged(run: Any) -> None:
+    ended = run([EMPTY, ANSWER], messages=after_a_tool(6))
+    assert ended.path == ["reask", "done"]
+    assert ended.added[0] == ended.added[1]
+
+
+# beside an answer that the turn already holds
+
+NOTED = [
+    {"role": "user", "content": "Where do herons nest?"},
+    {"role": "assistant", "content": PRIOR, "tool_calls": [ASKED]},
+    {"role": "tool", "tool_call_id": "call_1", "content": "noted."},
+]
+
+
+@pytest.mark.parametrize("nothing", [EMPTY, ScriptedReply(reasoning="I said it all.")])
+def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(run: Any, nothing: ScriptedReply) -> None:
+    ended = run([nothing], messages=NOTED, turn=fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+    assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
+    assert len(ended.requests) == 1
+    assert ended.waits == []
+
+
+def test_a_salvaged_answer_comes_without_its_thinking(run: Any) -> None:
+    turn = fsm.TurnContext(prior_answer=f"<think>reeds?</think>{PRIOR}", only_housekeeping=True)
+    ended = run([EMPTY], messages=NOTED, turn=turn)
+    assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
+
+
+def test_a_prior_answer_of_thinking_alone_is_none(run: Any) -> None:
+    turn = fsm.TurnContext(prior_answer="<think>reeds?</think>", only_housekeeping=True)
+    ended = run([EMPTY, ANSWER], messages=NOTED, turn=turn)
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+
+
+def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: Any) -> None:
+    ended = run([EMPTY], messages=NOTED, turn=fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=False))
+    assert (ended.outcome, ended.text) == ("exhausted", "")
+    assert ended.path == ["nudge", "reask", "reask", "reask", "exhausted"]
+
+
+def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(run: Any) -> None:
+    ended = run([ANSWER], messages=NOTED, turn=fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+
+
+def test_a_prior_answer_does_not_take_the_place_of_text_that_was_gathered(run: Any) -> None:
+    turn = fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=True)
+    ended = run([ScriptedReply(text="Part one, ", finish="length"), EMPTY], messages=NOTED, turn=turn)
+    assert (ended.outcome, ended.text) == ("partial", "Part one, ")

@@ -1,0 +1,477 @@
+"""The provider fails, refuses, or answers with something that is no answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+import fsm
+from adapters import Client, OpenAIChat, ScriptedReply
+
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+EMPTY = ScriptedReply()
+
+
+def down(status: int = 500, **more: Any) -> ScriptedReply:
+    return ScriptedReply(status=status, **more)
+
+
+def error(status: int, message: str, **more: Any) -> ScriptedReply:
+    return ScriptedReply(status=status, error={"message": message, **more})
+
+
+# transient failures
+
+
+def test_two_server_errors_then_text_asks_the_same_three_times(run: Any) -> None:
+    ended = run([down(), down(), ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
+    assert len(ended.requests) == 3
+    assert ended.waits == [2, 4]
+    assert ended.path == ["retry", "retry", "done"]
+    assert [step.status for step in ended.steps] == [None, 500, None, 500, None, None]
+
+
+@pytest.mark.parametrize(("draw", "waits"), [(0.0, [2, 4, 8]), (0.5, [2.5, 5, 10]), (1.0, [3, 6, 12])])
+def test_server_errors_for_ever_fail_after_four_requests(run: Any, draw: float, waits: list[float]) -> None:
+    ended = run([down()], jitter=lambda: draw)
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 4
+    assert all(body == ended.bodies[0] for body in ended.bodies)
+    assert ended.waits == waits
+    assert type(ended.error) is fsm.Failed
+    ((name, failure),) = ended.result.failures
+    assert (name, failure.status, failure.reason) == ("primary", 500, "server_error")
+    assert "500" in str(ended.error)
+
+
+def test_server_errors_for_ever_go_to_the_fallback_after_four_requests(run: Any) -> None:
+    ended = run([down()], [ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [4, 1]
+    assert ended.waits == [2, 4, 8]
+    assert ended.added[-1] == []
+
+
+def test_server_errors_of_both_backends_are_both_told(run: Any) -> None:
+    ended = run([down(500)], [down(502)])
+    assert ended.outcome == "failed"
+    assert ended.counts == [4, 4]
+    assert [(name, failure.status) for name, failure in ended.result.failures] == [("primary", 500), ("second", 502)]
+    assert "500" in str(ended.error)
+    assert "502" in str(ended.error)
+
+
+def test_the_waits_do_not_grow_beyond_a_minute(run: Any) -> None:
+    ended = run([down()], policy=fsm.Policy(limits=fsm.Limits(retries=7)))
+    assert ended.waits == [2, 4, 8, 16, 32, 60, 60]
+
+
+def test_an_error_and_an_empty_reply_have_series_of_their_own(run: Any) -> None:
+    ended = run([down(), EMPTY, down(), EMPTY, ANSWER])
+    assert ended.outcome == "done"
+    assert ended.waits == [2, 5, 4, 10]
+
+
+def test_an_overloaded_backend_is_left_after_its_second_failure(run: Any) -> None:
+    ended = run([down(503)], [ANSWER])
+    assert (ended.outcome, ended.counts) == ("done", [2, 1])
+    assert ended.waits == [2]
+
+
+def test_a_plain_404_is_retried_and_an_unknown_model_is_not(run: Any) -> None:
+    plain = run([error(404, "Not Found"), ANSWER])
+    assert (plain.outcome, len(plain.requests)) == ("done", 2)
+    unknown = run([error(404, "The model 'model-0' does not exist", code="model_not_found"), ANSWER])
+    assert (unknown.outcome, len(unknown.requests)) == ("failed", 1)
+
+
+@pytest.mark.parametrize(("word", "requests"), [("false", 1), ("true", 4)])
+def test_the_services_own_word_on_retrying_wins(run: Any, word: str, requests: int) -> None:
+    ended = run([down(400 if word == "true" else 500, headers={"x-should-retry": word})])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == requests
+
+
+def test_a_backend_that_refuses_connections_is_retried_then_left(run: Any, dead_url: str) -> None:
+    dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-dead0f2b7d9e6a1c3")
+    ended = run([ANSWER], chain=lambda live: [dead, *live])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.waits == [2, 4, 8]
+    assert ended.result.attempts == 5
+    assert [(name, failure.reason) for name, failure in ended.result.failures] == [("dead", "connection")]
+
+
+def test_a_backend_that_never_answers_is_left_after_its_second_timeout(run: Any) -> None:
+    limits = fsm.Timeouts(first_byte=0.05, total=0.05)
+    ended = run([ScriptedReply(hang=True)], [ANSWER], policy=fsm.Policy(timeouts=limits))
+    assert (ended.outcome, ended.counts) == ("done", [2, 1])
+    assert ended.waits == [2]
+    assert [failure.reason for _, failure in ended.result.failures] == ["timeout"]
+
+
+# asked waits
+
+
+@pytest.mark.parametrize("draw", [0.0, 1.0])
+def test_an_asked_wait_of_half_a_minute_is_kept_to_the_second(run: Any, draw: float) -> None:
+    ended = run([down(429, headers={"retry-after": "30"}), ANSWER], jitter=lambda: draw)
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.waits == [30]
+    assert len(ended.requests) == 2
+    assert ended.steps[1].asked_wait == 30
+
+
+def test_an_asked_wait_shorter_than_the_series_is_kept_as_well(run: Any) -> None:
+    ended = run([down(), down(), down(429, headers={"retry-after-ms": "1500"}), ANSWER])
+    assert ended.waits == [2, 4, 1.5]
+
+
+@pytest.mark.parametrize("garbage", ["-1", "0", "nan", "soon", ""])
+def test_an_asked_wait_that_makes_no_sense_is_ignored(run: Any, garbage: str) -> None:
+    ended = run([down(429, headers={"retry-after": garbage}), ANSWER])
+    assert ended.waits == [2]
+
+
+def test_an_asked_wait_that_is_too_long_switches_to_the_fallback_at_once(run: Any) -> None:
+    ended = run([down(429, headers={"retry-after": "500"})], [ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [1, 1]
+    assert ended.waits == []
+
+
+def test_an_asked_wait_beyond_the_deadline_ends_the_call_at_once_and_says_why(run: Any) -> None:
+    policy = fsm.Policy(budget=fsm.Budget(seconds=60), waits=fsm.Waits(longest_asked=1000))
+    ended = run([down(429, headers={"retry-after": "500"})], policy=policy)
+    assert ended.outcome in ("failed", "over_budget")
+    assert len(ended.requests) == 1
+    assert ended.waits == []
+    assert "500 s" in str(ended.error)
+
+
+def test_an_asked_wait_beyond_the_longest_of_the_policy_ends_the_call_at_once_and_says_why(run: Any) -> None:
+    ended = run([down(429, headers={"retry-after": "500"})])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 1
+    assert ended.waits == []
+    assert "500 s" in str(ended.error)
+
+
+# permanent failures
+
+
+def test_a_bad_request_fails_after_one_request(run: Any) -> None:
+    ended = run([down(400)])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 1
+    assert ended.waits == []
+    assert "400" in str(ended.error)
+
+
+def test_a_rejected_key_fails_after_one_request_and_names_the_backend_but_not_the_key(run: Any) -> None:
+    quoting = error(401, "Incorrect API key provided: sk-0f2b7d9e6a1c3.", code="invalid_api_key")
+    ended = run([quoting])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 1
+    assert ended.waits == []
+    assert "primary" in str(ended.error)
+    assert "key" in str(ended.error)
+    assert "sk-" not in str(ended.error)  # that no journal and no log line holds it either is seen by `run`
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403])
+def test_what_is_wrong_for_good_goes_to_the_fallback_after_one_request(run: Any, status: int) -> None:
+    ended = run([down(status)], [ANSWER])
+    assert (ended.outcome, ended.counts) == ("done", [1, 1])
+    assert ended.waits == []
+
+
+def test_an_error_that_quotes_the_prompt_is_not_passed_on(run: Any) -> None:
+    ended = run([error(400, "Cannot read 'Where do the herons of the northern lake nest?'")])
+    assert ended.outcome == "failed"  # the rest is seen by `run`
+
+
+def test_spent_quota_is_no_rate_limit(run: Any) -> None:
+    ended = run([error(429, "You exceeded your current quota.", code="insufficient_quota")])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 1
+
+
+# what can be repaired
+
+
+def test_a_parameter_that_is_not_supported_is_left_out(run: Any) -> None:
+    rejected = error(400, "Unsupported parameter: 'temperature' is not supported.", param="temperature")
+    ended = run([rejected, ANSWER], parameters={"temperature": 0.5, "top_p": 0.5})
+    assert (ended.outcome, ended.path) == ("done", ["repair", "done"])
+    assert ended.waits == []
+    assert [body.get("temperature") for body in ended.bodies] == [0.5, None]
+    assert [body["top_p"] for body in ended.bodies] == [0.5, 0.5]
+
+
+def test_the_same_rejection_again_is_not_repaired_again(run: Any) -> None:
+    rejected = error(400, "Unsupported parameter: 'temperature' is not supported.", param="temperature")
+    ended = run([rejected], parameters={"temperature": 0.5})
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 2
+
+
+def test_the_fallback_gets_every_parameter_again(run: Any) -> None:
+    rejected = error(400, "Unsupported parameter: 'temperature' is not supported.", param="temperature")
+    ended = run([rejected], [ANSWER], parameters={"temperature": 0.5})
+    assert (ended.outcome, ended.counts) == ("done", [2, 1])
+    assert [body.get("temperature") for body in ended.bodies] == [0.5, None, 0.5]
+
+
+def test_a_rejected_cap_is_clamped_below_what_is_available(run: Any) -> None:
+    rejected = error(400, "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens")
+    ended = run([rejected, ANSWER], max_tokens=9000)
+    assert ended.outcome == "done"
+    assert ended.caps == [9000, 8192 - 64]
+
+
+def test_a_rejected_cap_field_gives_way_to_the_other(run: Any) -> None:
+    message = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    ended = run([error(400, message, param="max_tokens"), ANSWER], max_tokens=900)
+    assert ended.outcome == "done"
+    assert [body.get("max_completion_tokens") for body in ended.bodies] == [None, 900]
+    assert ended.caps == [900, None]
+
+
+def test_a_rejected_prefill_becomes_a_user_turn_and_is_remembered(run: Any) -> None:
+    thinking = ScriptedReply(reasoning="Herons like reeds.")
+    rejected = error(400, "This model does not support assistant message prefill.")
+    ended = run([thinking, rejected, ANSWER], backends=[{"prefill": "trailing"}])
+    assert (ended.outcome, ended.path[:2]) == ("done", ["prefill", "repair"])
+    assert [[message["role"] for message in added] for added in ended.added] == [[], ["assistant"], ["user"]]
+
+
+def test_a_rejected_prefill_teaches_every_later_call(serve: Any, backend_of: Any) -> None:
+    thinking = ScriptedReply(reasoning="Herons like reeds.")
+    rejected = error(400, "This model does not support assistant message prefill.")
+    provider = serve(thinking, rejected, ANSWER, thinking, ANSWER)
+    with Client(backend_of(provider, prefill="trailing")) as client:
+        assert client.call("hi").text == client.call("hi").text == "In the reeds, mostly."
+    roles = [request.body["messages"][-1]["role"] for request in provider.requests]
+    assert roles == ["user", "assistant", "user", "user", "user"]
+
+
+# a conversation that does not fit
+
+TOO_LONG = error(400, "This model's maximum context length is 10 tokens.", code="context_length_exceeded")
+LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
+
+
+def test_an_overflow_is_compacted_by_the_callers_compactor(run: Any) -> None:
+    seen: list[Any] = []
+
+    def compact(messages: Any) -> Any:
+        seen.append(list(messages))
+        return [{"role": "user", "content": "in short"}]
+
+    ended = run([TOO_LONG, ANSWER], messages=LONG, compactor=compact)
+    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    assert ended.bodies[1]["messages"] == [{"role": "user", "content": "in short"}]
+    assert seen[0] == LONG
+    assert ended.waits == []
+
+
+@pytest.mark.parametrize("run", ["acall", "astream"], indirect=True)
+def test_a_compactor_may_be_a_coroutine_function(run: Any) -> None:
+    async def compact(messages: Any) -> Any:
+        await anyio.sleep(0)
+        return [{"role": "user", "content": "in short"}]
+
+    ended = run([TOO_LONG, ANSWER], messages=LONG, compactor=compact)
+    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    assert ended.bodies[1]["messages"] == [{"role": "user", "content": "in short"}]
+
+
+@pytest.mark.parametrize("run", ["call", "stream"], indirect=True)
+def test_a_compactor_that_is_a_coroutine_function_is_refused_before_anything_is_sent(run: Any, stages: Any) -> None:
+    async def compact(messages: Any) -> Any:
+        return messages
+
+    with pytest.raises(fsm.ConfigurationError, match="coroutine"):
+        run([TOO_LONG, ANSWER], compactor=compact)
+    assert not stages[0].requests
+
+
+def test_an_overflow_for_ever_is_compacted_three_times(run: Any) -> None:
+    ended = run([TOO_LONG], messages=LONG, compactor=lambda messages: list(messages)[-1:])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 4
+
+
+def test_an_overflow_without_a_compactor_goes_to_the_fallback_or_fails(run: Any) -> None:
+    assert run([TOO_LONG], [ANSWER]).counts == [1, 1]
+    ended = run([TOO_LONG])
+    assert (ended.outcome, len(ended.requests)) == ("failed", 1)
+
+
+def test_a_413_is_an_overflow(run: Any) -> None:
+    ended = run([down(413), ANSWER], messages=LONG, compactor=lambda messages: list(messages)[-1:])
+    assert ended.path == ["compact", "done"]
+
+
+# bodies that are no answer
+
+SHAPELESS = pytest.mark.parametrize(
+    "shapeless",
+    [
+        ScriptedReply(body='{"id": "x", "object": "chat.completion", "choices": []}'),
+        ScriptedReply(body="<html><body>502 Bad Gateway</body></html>"),
+        ScriptedReply(body='{"id": "x", "choices": [{"index": 0, "message": {"role": "assist'),
+        ScriptedReply(body='["In the reeds."]'),
+        ScriptedReply(body='{"choices": [{"index": 0, "message": null}]}'),
+        ScriptedReply(body="data: [DONE]\n\n"),
+    ],
+    ids=["no choices", "html", "half a document", "a list", "no message", "no chunk"],
+)
+
+
+@SHAPELESS
+def test_a_200_of_no_usable_shape_switches_at_once(run: Any, shapeless: ScriptedReply) -> None:
+    ended = run([shapeless], [ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [1, 1]
+    assert ended.waits == []
+    assert ended.steps[1].event == "malformed"
+
+
+@SHAPELESS
+def test_a_200_of_no_usable_shape_is_retried_where_nobody_else_is_there(run: Any, shapeless: ScriptedReply) -> None:
+    ended = run([shapeless, ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert len(ended.requests) == 2
+    assert ended.bodies[0] == ended.bodies[1]
+    assert ended.waits == [5]
+
+
+@SHAPELESS
+def test_a_200_of_no_usable_shape_for_ever_fails(run: Any, shapeless: ScriptedReply) -> None:
+    ended = run([shapeless])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 4
+    assert ended.waits == [5, 10, 20]
+
+
+def test_an_empty_200_is_no_success(run: Any) -> None:
+    ended = run([ScriptedReply(body="")])
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 4
+
+
+def test_a_whole_completion_in_answer_to_a_stream_is_read(run: Any) -> None:
+    body = '{"choices": [{"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}]}'
+    ended = run([ScriptedReply(body=body)])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
+    assert len(ended.requests) == 1
+
+
+# refusals
+
+REFUSALS = pytest.mark.parametrize(
+    "refusal",
+    [
+        ScriptedReply(text="Herons are", finish="content_filter"),
+        ScriptedReply(finish="content_filter"),
+        ScriptedReply(refusal="I cannot talk about herons."),
+        ScriptedReply(text="Well, ", refusal="I cannot talk about herons."),
+        ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}], finish="content_filter"),
+        error(400, "The response was filtered.", code="content_filter"),
+    ],
+    ids=["after text", "at once", "refusal", "refusal after text", "after a tool call", "status 400"],
+)
+
+
+@REFUSALS
+def test_a_refusal_is_never_sent_to_the_same_model_again(run: Any, refusal: ScriptedReply) -> None:
+    ended = run([refusal, ANSWER])
+    assert (ended.outcome, ended.text) == ("refused", "")
+    assert len(ended.requests) == 1
+    assert ended.waits == []
+    assert type(ended.error) is fsm.Refused
+    assert ended.result.tool_calls == ()
+
+
+@REFUSALS
+def test_a_refusal_goes_to_the_fallback(run: Any, refusal: ScriptedReply) -> None:
+    ended = run([refusal], [ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [1, 1]
+    assert ended.added == [[], []]
+    assert ended.waits == []
+
+
+# finish reasons that nobody knows
+
+ODD = ScriptedReply(text="In the banana grove.", finish="banana")
+
+
+def test_an_unknown_finish_is_never_a_success_and_stands_in_the_journal(run: Any) -> None:
+    ended = run([ODD])
+    assert (ended.outcome, ended.text) == ("failed", "")
+    assert len(ended.requests) == 4
+    assert ended.waits == [5, 10, 20]
+    assert [step.stop_raw for step in ended.steps if step.event == "malformed"] == ["banana"] * 4
+
+
+def test_an_unknown_finish_switches_to_the_fallback_at_once(run: Any) -> None:
+    ended = run([ODD], [ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [1, 1]
+    assert ended.added == [[], []]
+
+
+@pytest.mark.parametrize("finish", ["banana", "STOP?", "🍌"])
+def test_an_unknown_finish_of_tool_calls_is_no_success_either(run: Any, finish: str) -> None:
+    ended = run([ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}], finish=finish), ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.result.tool_calls == ()
+    assert ended.steps[1].stop_raw == finish
+
+
+# bugs of our own and of the caller
+
+
+class Broken(OpenAIChat):
+    def decode(self, *args: Any) -> Any:
+        raise TypeError("a bug")
+
+    def decoder(self, *args: Any) -> Any:
+        raise TypeError("a bug")
+
+
+def test_a_type_error_in_a_backend_is_raised_at_once(run: Any, stages: Any) -> None:
+    broken = Broken("model", base_url=stages[0].provider.base_url, api_key="sk-5d1e8a7c6b3f2904")
+    with pytest.raises(TypeError, match="a bug") as raised:
+        run([ANSWER], [ANSWER], chain=lambda live: [broken, live[1]])
+    assert len(stages[0].requests) == 1
+    assert not stages[1].requests
+    assert raised.value.result.outcome == "cancelled"
+
+
+def test_a_type_error_in_the_callers_compactor_is_raised_at_once(run: Any, stages: Any) -> None:
+    def compact(messages: Any) -> Any:
+        return messages + 1
+
+    with pytest.raises(TypeError):
+        run([TOO_LONG], [ANSWER], compactor=compact)
+    assert [len(stage.requests) for stage in stages[:2]] == [1, 0]
+
+
+def test_an_argument_that_has_no_form_in_json_is_raised_before_anything_is_sent(run: Any, stages: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError) as raised:
+        run([ANSWER], parameters={"temperature": object()})
+    assert not stages[0].requests
+    assert "object" in str(raised.value)
+
+
+def test_an_option_that_nobody_knows_is_a_clear_error(run: Any, stages: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match="temprature"):
+        run([ANSWER], temprature=1)
+    assert not stages[0].requests

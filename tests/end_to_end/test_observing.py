@@ -1,0 +1,199 @@
+"""What is told of a call: to the observer, to the log, and in the journal."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import Client, ScriptedReply
+from fsm import ToolCall
+
+DOWN = ScriptedReply(status=500)
+ANSWER = ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5})
+CALL = ToolCall("call_1", "look", '{"city": "Malmö"}')
+STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+
+
+class Complaint(Exception):
+    pass
+
+
+# the observer
+
+
+@pytest.mark.parametrize("error", [Complaint, ValueError, TypeError, StopIteration, AssertionError, OSError])
+def test_an_observer_that_raises_breaks_no_call(run: Any, error: type[Exception]) -> None:
+    def observe(step: fsm.Step) -> None:
+        raise error("about herons")
+
+    ended = run([DOWN, ScriptedReply(), ANSWER], observer=observe)
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert len(ended.requests) == 3
+
+
+def test_an_observer_that_raises_is_told_of_without_its_words(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def observe(step: fsm.Step) -> None:
+        raise Complaint("about herons")
+
+    run([ANSWER], observer=observe)
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 2  # one for each step
+    assert all("Complaint" in record.getMessage() for record in warnings)
+    assert "about herons" not in caplog.text
+
+
+def test_the_observer_hears_of_a_step_before_the_next_thing_happens(serve: Any, backend_of: Any) -> None:
+    provider = serve(DOWN, ANSWER)
+    heard: list[tuple[str, int]] = []
+    waits: list[float] = []
+
+    def observe(step: fsm.Step) -> None:
+        heard.append((step.event, len(provider.requests)))
+        assert not waits or step.number > 2
+
+    with Client(backend_of(provider), observer=observe, sleep=waits.append) as client:
+        client.call("Where?")
+    assert heard == [("sent", 0), ("failed_transiently", 1), ("sent", 1), ("answered", 2)]
+
+
+def test_an_observer_may_make_a_call_of_its_own(serve: Any, backend_of: Any) -> None:
+    provider = serve(ANSWER)
+    with Client(backend_of(provider)) as other:
+
+        def observe(step: fsm.Step) -> None:
+            if step.event == "sent":
+                other.call("And storks?")
+
+        with Client(backend_of(provider), observer=observe) as client:
+            assert client.call("Where?").outcome == "done"
+    assert len(provider.requests) == 2
+
+
+# the log
+
+
+def test_a_log_below_info_is_silent(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    run([ANSWER])  # that there is one line a step at INFO is seen by `run`
+    lines = [record for record in caplog.records if record.name == "rungwise"]
+    assert {record.levelname for record in lines} == {"INFO"}
+
+
+# the journal
+
+
+def test_the_journal_of_a_success_holds_every_step(run: Any) -> None:
+    ended = run([DOWN, ScriptedReply(text="Part one, ", finish="length"), ANSWER], max_tokens=700)
+    told = [(step.event, step.guard, step.target, step.wait) for step in ended.steps]
+    assert told == [
+        ("sent", None, "await", 0),
+        ("failed_transiently", "may_retry", "retry", 2),
+        ("sent", None, "await", 0),
+        ("truncated", "may_continue", "continuation", 0),
+        ("sent", None, "await", 0),
+        ("answered", None, "done", 0),
+    ]
+    assert [step.number for step in ended.steps] == [1, 2, 3, 4, 5, 6]
+    assert [step.cap for step in ended.steps if step.event == "sent"] == [700, 700, 1400]
+    assert [step.status for step in ended.steps] == [None, 500, None, None, None, None]
+    assert [step.stop_raw for step in ended.steps] == [None, None, None, "length", None, "stop"]
+    assert ended.steps[-1].usage == fsm.Usage(12, 5)
+    assert {step.backend for step in ended.steps} == {"primary"}
+    times = [step.at for step in ended.steps]
+    assert times == sorted(times)
+    assert times[2] >= 2 > times[1]
+
+
+def test_the_journal_of_a_failure_holds_every_step(run: Any) -> None:
+    ended = run([DOWN])
+    assert [step.event for step in ended.error.result.journal.steps] == ["sent", "failed_transiently"] * 4
+    assert ended.result.journal.outcome == "failed"
+
+
+def test_a_journal_holds_no_contents_unless_the_caller_asks(serve: Any, backend_of: Any) -> None:
+    reply = ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", tool_calls=[CALL])
+    for contents in (False, True):
+        with Client(backend_of(serve(reply)), contents=contents) as client:
+            told = json.loads(client.call("Where do herons nest?").journal.to_json())
+        for private in ("In the reeds.", "Herons like reeds.", CALL.arguments):
+            assert (private in _strings(told)) == contents
+
+
+def _strings(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set().union(*map(_strings, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(_strings, value))
+    return {value} if isinstance(value, str) else set()
+
+
+def test_a_journal_with_contents_holds_no_key_that_a_provider_quotes(serve: Any, backend_of: Any) -> None:
+    key = "sk-9d2f6b1c44e07a35"
+    quoting = ScriptedReply(status=401, error={"message": f"Incorrect API key: {key}.", "code": "invalid_api_key"})
+    backend = backend_of(serve(quoting), api_key=key)
+    with Client(backend, contents=True) as client, pytest.raises(fsm.Failed) as raised:
+        client.call("Where?")
+    assert key not in raised.value.result.journal.to_json()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ScriptedReply(text="In the reeds.", reasoning="Herons like reeds."),
+        ScriptedReply(text="<think>Herons like reeds.</think>In the reeds."),
+        ScriptedReply(reasoning="Herons like reeds.", tool_calls=[CALL]),
+        ScriptedReply(reasoning="Herons like reeds."),
+        ScriptedReply(text="Part one, ", reasoning="Herons like reeds.", finish="length"),
+    ],
+    ids=["field", "inline", "tool call", "alone", "length"],
+)
+def test_a_replay_gives_the_same_result_with_its_reasoning(serve: Any, backend_of: Any, reply: ScriptedReply) -> None:
+    with Client(backend_of(serve(reply)), contents=True, sleep=lambda seconds: None) as client:
+        try:
+            result = client.call("Where?")
+        except fsm.Exhausted as error:
+            result = error.result
+    replayed = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    names = ("outcome", "text", "final_text", "tool_calls", "reasoning", "parts", "usage", "attempts", "backend")
+    for name in names:
+        assert getattr(replayed, name) == getattr(result, name), name
+
+
+def test_a_replay_of_failures_names_them_again(serve: Any, backend_of: Any) -> None:
+    with Client(backend_of(serve(DOWN)), sleep=lambda seconds: None) as client, pytest.raises(fsm.Failed) as raised:
+        client.call("Where?")
+    journal = fsm.Journal.from_json(raised.value.result.journal.to_json())
+    with pytest.raises(fsm.Failed) as again:
+        fsm.replay(journal).raise_for_outcome()
+    assert str(again.value) == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "changed"),
+    [(2, {"target": "reask"}), (2, {"wait": 3.0}), (2, {"guard": "may_fall_back"}), (4, {"event": "came_empty"})],
+)
+def test_a_replay_that_differs_names_the_first_step(
+    serve: Any, backend_of: Any, number: int, changed: dict[str, Any]
+) -> None:
+    with Client(backend_of(serve(DOWN, ANSWER)), sleep=lambda seconds: None, jitter=lambda: 0.0) as client:
+        document = json.loads(client.call("Where?").journal.to_json())
+    document["steps"][number - 1].update(changed)
+    with pytest.raises(fsm.JournalMismatch, match=f"step {number}:"):
+        fsm.replay(fsm.Journal.from_json(json.dumps(document)))
+
+
+def test_the_jitter_that_was_drawn_is_replayed(run: Any) -> None:
+    draws = iter([0.25, 0.75, 0.5] * 2)
+    ended = run([DOWN, DOWN, ScriptedReply(), ANSWER], jitter=lambda: next(draws))
+    assert ended.waits == [2 * 1.125, 4 * 1.375, 5 * 1.25]  # the replay is done by `run`
+
+
+@STREAMS
+def test_a_stream_shows_each_step_where_it_happened(run: Any) -> None:
+    ended = run([ScriptedReply(text="In the banana grove.", finish="banana"), ANSWER])
+    kinds = [type(event).__name__ for event in ended.events]
+    merged = [kind for index, kind in enumerate(kinds) if index == 0 or kind != kinds[index - 1]]
+    assert merged == ["Rung", "Text", "Rung", "Discard", "Rung", "Text", "Rung", "Result"]

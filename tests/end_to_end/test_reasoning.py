@@ -1,0 +1,236 @@
+"""The provider thinks, and says nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import ScriptedReply
+
+THOUGHT = "Herons like shallow water and reeds."
+MORE = "So they nest close to it."
+FIELD = ScriptedReply(reasoning=THOUGHT)
+INLINE = ScriptedReply(text=f"<think>{THOUGHT}</think>")
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+THINKING = pytest.mark.parametrize("thinking", [FIELD, INLINE], ids=["field", "inline"])
+PREFILLS = [{"prefill": "trailing"}, {}]
+ASKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}
+AFTER_A_TOOL = [
+    {"role": "user", "content": "Where do herons nest?"},
+    {"role": "assistant", "content": None, "tool_calls": [ASKED]},
+    {"role": "tool", "tool_call_id": "call_1", "content": "Three nests were seen."},
+]
+
+
+@THINKING
+def test_thinking_only_is_seeded_as_the_assistant_turn_where_the_backend_allows_it(
+    run: Any, thinking: ScriptedReply
+) -> None:
+    ended = run([thinking, ANSWER], backends=PREFILLS)
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.path == ["prefill", "done"]
+    assert ended.waits == []
+    assert ended.added[0] == []
+    (seed,) = ended.added[1]
+    assert seed["role"] == "assistant"
+    assert THOUGHT in seed["content"]
+    assert ("<think>" in seed["content"]) == (thinking is INLINE)
+
+
+@THINKING
+def test_thinking_only_is_seeded_as_a_user_turn_elsewhere(run: Any, thinking: ScriptedReply) -> None:
+    ended = run([thinking, ANSWER])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.path == ["prefill", "done"]
+    (seed,) = ended.added[1]
+    assert seed["role"] == "user"
+    assert THOUGHT in seed["content"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "mark", "flags"),
+    [
+        ("trailing", {}, {}),
+        ("prefix", {"prefix": True}, {}),
+        ("partial", {"partial": True}, {}),
+        ("continue_final_message", {}, {"continue_final_message": True, "add_generation_prompt": False}),
+    ],
+)
+def test_the_seed_has_the_backends_own_encoding(run: Any, mode: str, mark: dict[str, Any], flags: Any) -> None:
+    ended = run([FIELD, ANSWER], backends=[{"prefill": mode}])
+    (seed,) = ended.added[1]
+    assert seed == {"role": "assistant", "content": THOUGHT, **mark}
+    told = {name: ended.bodies[1][name] for name in flags}
+    assert told == flags
+    assert not flags.keys() & ended.bodies[0].keys()
+
+
+@THINKING
+@pytest.mark.parametrize("prefill", ["trailing", "no"])
+def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
+    run: Any, thinking: ScriptedReply, prefill: str
+) -> None:
+    ended = run([thinking], backends=[{"prefill": prefill}])
+    assert ended.outcome == "exhausted"
+    assert ended.path == ["prefill", "prefill", "reask", "reask", "reask", "exhausted"]
+    assert len(ended.requests) == 1 + 2 + 3
+    assert ended.waits == [5, 10, 20]
+    assert [len(added) for added in ended.added] == [0, 1, 1, 0, 0, 0]
+    assert THOUGHT not in str(ended.bodies[3:])
+    assert all(body == ended.bodies[0] for body in ended.bodies[3:])
+    assert isinstance(ended.error, fsm.EmptyResponse)
+    assert ended.text == ""
+
+
+@THINKING
+@pytest.mark.parametrize("prefill", ["trailing", "no"])
+def test_the_seed_never_goes_to_the_fallback(run: Any, thinking: ScriptedReply, prefill: str) -> None:
+    ended = run([thinking], [ANSWER], backends=[{"prefill": prefill}, {"prefill": prefill}])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.counts == [6, 1]
+    assert ended.added[-1] == []
+    assert THOUGHT not in str(ended.bodies[-1])
+
+
+def test_the_fallback_may_be_seeded_with_its_own_thinking(run: Any) -> None:
+    other = ScriptedReply(reasoning="The map says reeds.")
+    ended = run([FIELD], [other, ANSWER])
+    assert (ended.outcome, ended.counts) == ("done", [6, 2])
+    (seed,) = ended.added[-1]
+    assert "The map says reeds." in seed["content"]
+    assert THOUGHT not in seed["content"]
+
+
+def test_the_second_seed_holds_all_of_the_reasoning(run: Any) -> None:
+    ended = run([FIELD, ScriptedReply(reasoning=MORE), ANSWER], backends=PREFILLS)
+    (seed,) = ended.added[2]
+    assert THOUGHT in seed["content"]
+    assert MORE in seed["content"]
+
+
+def test_the_second_seed_does_not_repeat_reasoning_that_began_again(run: Any) -> None:
+    ended = run([FIELD, ScriptedReply(reasoning=f"{THOUGHT} {MORE}"), ANSWER], backends=PREFILLS)
+    (seed,) = ended.added[2]
+    assert seed["content"] == f"{THOUGHT} {MORE}"
+
+
+@pytest.mark.parametrize("chunk_size", [4, 400])
+@pytest.mark.parametrize(
+    ("thinking", "echo"),
+    [(FIELD, f"{THOUGHT}In the reeds."), (INLINE, f"<think>\n{THOUGHT}\n</think>\n\nIn the reeds.")],
+    ids=["field", "inline"],
+)
+def test_a_seed_that_the_backend_repeats_is_no_answer(
+    run: Any, thinking: ScriptedReply, echo: str, chunk_size: int
+) -> None:
+    ended = run([thinking, ScriptedReply(text=echo, chunk_size=chunk_size)], backends=PREFILLS)
+    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
+    assert len(ended.requests) == 2
+
+
+def test_a_seed_that_is_repeated_and_nothing_else_is_no_answer_either(run: Any) -> None:
+    ended = run([FIELD, ScriptedReply(text=THOUGHT), ANSWER], backends=PREFILLS)
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert len(ended.requests) == 3
+
+
+def test_an_unclosed_block_is_thinking(run: Any) -> None:
+    ended = run([ScriptedReply(text=f"<think>{THOUGHT}"), ANSWER])
+    assert ended.path == ["prefill", "done"]
+    assert THOUGHT in ended.added[1][0]["content"]
+
+
+def test_empty_after_the_seed_asks_without_it(run: Any) -> None:
+    ended = run([FIELD, ScriptedReply(), ANSWER], backends=PREFILLS)
+    assert ended.path == ["prefill", "reask", "done"]
+    assert ended.added[2] == []
+    assert ended.bodies[2] == ended.bodies[0]
+    assert ended.waits == [5]
+
+
+def test_a_failure_during_the_prefill_sends_the_same_request_again(run: Any) -> None:
+    ended = run([FIELD, ScriptedReply(status=500), ANSWER], backends=PREFILLS)
+    assert ended.path == ["prefill", "retry", "done"]
+    assert ended.bodies[2] == ended.bodies[1]
+    assert ended.waits == [2]
+
+
+# after a tool round
+
+
+def test_inline_thinking_only_after_a_tool_result_is_seeded_and_not_nudged(run: Any) -> None:
+    ended = run([INLINE, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
+    assert ended.path == ["prefill", "done"]
+    (seed,) = ended.added[1]
+    assert seed["role"] == "assistant"
+    assert THOUGHT in seed["content"]
+
+
+def test_inline_thinking_for_ever_after_a_tool_result_is_never_nudged(run: Any) -> None:
+    ended = run([INLINE], messages=AFTER_A_TOOL)
+    assert ended.path == ["prefill", "prefill", "reask", "reask", "reask", "exhausted"]
+
+
+def test_structured_thinking_only_after_a_tool_result_is_nudged_first(run: Any) -> None:
+    ended = run([FIELD, FIELD, ANSWER], messages=AFTER_A_TOOL, backends=PREFILLS)
+    assert ended.path == ["nudge", "prefill", "done"]
+    assert [message["role"] for message in ended.added[1]] == ["assistant", "user"]
+    assert THOUGHT not in str(ended.added[1])
+    assert ended.added[2][-1] == {"role": "assistant", "content": THOUGHT}
+
+
+def test_structured_thinking_for_ever_after_a_tool_result_takes_every_rung_once(run: Any) -> None:
+    ended = run([FIELD], messages=AFTER_A_TOOL)
+    assert ended.path == ["nudge", "prefill", "prefill", "reask", "reask", "reask", "exhausted"]
+    assert ended.waits == [5, 10, 20]
+
+
+# at the output cap
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ScriptedReply(reasoning=THOUGHT, finish="length"),
+        ScriptedReply(text=f"<think>{THOUGHT}", finish="length"),
+        ScriptedReply(text=f"<think>{THOUGHT}</think>\n", finish="length"),
+    ],
+    ids=["field", "unclosed", "closed"],
+)
+def test_length_with_reasoning_alone_is_enlarged_and_not_seeded(run: Any, reply: ScriptedReply) -> None:
+    ended = run([reply, ANSWER], backends=PREFILLS)
+    assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
+    assert ended.path == ["enlarge", "done"]
+    assert ended.caps == [None, 8192]
+    assert ended.added == [[], []]
+    assert ended.waits == []
+
+
+def test_length_with_reasoning_alone_for_ever_is_exhausted_after_three_larger_caps(run: Any) -> None:
+    ended = run([ScriptedReply(reasoning=THOUGHT, finish="length")])
+    assert ended.outcome == "exhausted"
+    assert ended.caps == [None, 8192, 12_288, 16_384]
+    assert ended.added == [[]] * 4
+
+
+def test_the_effort_is_lowered_once_and_the_cap_raised_each_time(run: Any) -> None:
+    ended = run(
+        [ScriptedReply(reasoning=THOUGHT, finish="length")], parameters={"reasoning_effort": "high"}, max_tokens=1000
+    )
+    assert [body["reasoning_effort"] for body in ended.bodies] == ["high", "low", "low", "low"]
+    assert ended.caps == [1000, 2000, 3000, 4000]
+
+
+def test_the_fallback_gets_the_callers_own_effort_and_cap(run: Any) -> None:
+    ended = run(
+        [ScriptedReply(reasoning=THOUGHT, finish="length")],
+        [ANSWER],
+        parameters={"reasoning_effort": "high"},
+        max_tokens=1000,
+    )
+    assert (ended.outcome, ended.counts) == ("done", [4, 1])
+    assert ended.bodies[-1]["reasoning_effort"] == "high"
+    assert ended.caps[-1] == 1000
+    assert ended.added[-1] == []

@@ -1,0 +1,316 @@
+"""The provider breaks off, or fails in the middle of a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import ScriptedReply
+from fsm import ToolCall
+
+STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+WHOLE = pytest.mark.parametrize("run", ["call", "acall"], indirect=True)
+FIRST = "Herons nest in reeds, "
+SECOND = "and they nest in trees."
+ANSWER = ScriptedReply(text=SECOND)
+HINTS = fsm.Policy(hints=fsm.Hints(continuation="Go on."))
+CALL = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
+GO_ON = [{"role": "assistant", "content": FIRST}, {"role": "user", "content": "Go on."}]
+
+
+def long(**more: Any) -> ScriptedReply:
+    """Make a reply whose text is FIRST and then something that is never sent."""
+    return ScriptedReply(text=FIRST + "never sent at all", chunk_size=len(FIRST), **more)
+
+
+# cut
+
+
+@STREAMS
+def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> None:
+    ended = run([cut(long(), FIRST), ANSWER], policy=HINTS)
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert ended.path == ["continuation", "done"]
+    assert ended.added == [[], GO_ON]
+    assert ended.caps == [None, 8192]
+    assert ended.waits == []
+    assert ended.steps[1].event == "interrupted"
+    assert not [event for event in ended.events if isinstance(event, fsm.Discard)]
+
+
+@STREAMS
+@pytest.mark.parametrize("second", [SECOND, FIRST + SECOND, "nest in reeds, " + SECOND])
+@pytest.mark.parametrize("chunk_size", [1, 9, 200])
+def test_nothing_is_lost_or_said_twice_after_a_cut(run: Any, cut: Any, second: str, chunk_size: int) -> None:
+    ended = run([cut(long(), FIRST), ScriptedReply(text=second, chunk_size=chunk_size)])
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    shown = "".join(event.text for event in ended.events if isinstance(event, fsm.Text))
+    assert shown == FIRST + SECOND
+
+
+@STREAMS
+def test_a_stream_that_is_cut_again_and_again_is_partial(run: Any, cut: Any) -> None:
+    parts = [f"This is part {number}, " for number in range(4)]
+    replies = [cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text) for text in parts]
+    ended = run(replies)
+    assert (ended.outcome, ended.text) == ("partial", "".join(parts))
+    assert len(ended.requests) == 4
+    assert ended.caps == [None, 8192, 12_288, 16_384]
+
+
+@STREAMS
+def test_the_tokens_of_a_cut_stream_are_counted_as_an_estimate(run: Any, cut: Any) -> None:
+    ended = run([cut(long(), FIRST), ScriptedReply(text=SECOND, usage={"prompt_tokens": 9, "completion_tokens": 5})])
+    assert ended.result.usage.output_tokens > 5
+    assert ended.result.usage.estimated
+
+
+@STREAMS
+def test_a_stream_cut_before_any_text_is_retried(run: Any, cut: Any) -> None:
+    ended = run([cut(ScriptedReply(text="never sent"), "assistant"), ANSWER])
+    assert (ended.outcome, ended.text) == ("done", SECOND)
+    assert ended.bodies[0] == ended.bodies[1]
+    assert len(ended.requests) == 2
+    assert ended.waits == [2]
+
+
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_a_body_cut_before_any_text_is_retried_three_times_and_fails(run: Any, count: int) -> None:
+    ended = run([ScriptedReply(text="never sent", cut_after=count)])
+    assert (ended.outcome, ended.text) == ("failed", "")
+    assert len(ended.requests) == 4
+    assert ended.waits == [2, 4, 8]
+
+
+@WHOLE
+def test_a_body_cut_in_the_middle_is_retried(run: Any, cut: Any) -> None:
+    ended = run([cut(long(), FIRST), ANSWER])
+    assert (ended.outcome, ended.text) == ("done", SECOND)
+    assert ended.bodies[0] == ended.bodies[1]
+    assert ended.waits == [2]
+
+
+def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
+    thinking = ScriptedReply(reasoning="Herons like reeds.", text="never sent", chunk_size=100)
+    ended = run([cut(thinking, "Herons like reeds."), ANSWER])
+    assert (ended.outcome, ended.text) == ("done", SECOND)
+    assert ended.added == [[], []]
+    assert ended.waits == [2]
+
+
+@STREAMS
+@pytest.mark.parametrize("blank", ["\n\n", "<think>Trees?</think>\n"])
+def test_a_cut_after_blanks_alone_is_retried_like_one_before_any_text(run: Any, cut: Any, blank: str) -> None:
+    reply = ScriptedReply(text=blank + "never sent", chunk_size=len(blank))
+    ended = run([cut(reply, blank), ANSWER])
+    assert (ended.outcome, ended.text) == ("done", SECOND)
+    assert ended.bodies[0] == ended.bodies[1]
+    assert ended.waits == [2]
+
+
+def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:
+    broken = ScriptedReply(tool_calls=[CALL], chunk_size=8)
+    ended = run([cut(broken, '{"city":'), ScriptedReply(tool_calls=[ToolCall("call_9", "look", "{}")])])
+    assert ended.outcome == "done"
+    assert ended.result.tool_calls == (ToolCall("call_9", "look", "{}"),)
+    assert ended.added == [[], []]
+    assert len(ended.requests) == 2
+
+
+@STREAMS
+def test_a_call_that_is_cut_after_text_never_appears_and_the_text_stays(run: Any, cut: Any) -> None:
+    broken = ScriptedReply(text=FIRST, tool_calls=[CALL], chunk_size=len(FIRST))
+    ended = run([cut(broken, '{"city": "Malmö", "cou'[: len(FIRST)]), ANSWER], policy=HINTS)
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert ended.result.tool_calls == ()
+    assert ended.added == [[], GO_ON]
+
+
+@STREAMS
+def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: Any) -> None:
+    two = ScriptedReply(tool_calls=[CALL, ToolCall("call_2", "note", '{"text": "reeds"}')], chunk_size=50)
+    ended = run([cut(two, "note"), ScriptedReply(text=SECOND)])
+    assert (ended.outcome, ended.text) == ("done", SECOND)
+    assert ended.result.tool_calls == ()
+
+
+@STREAMS
+def test_a_stream_cut_after_text_goes_on_at_the_fallback_when_no_continuation_is_left(run: Any, cut: Any) -> None:
+    policy = fsm.Policy(limits=fsm.Limits(continuations=0), hints=HINTS.hints)
+    ended = run([cut(long(), FIRST)], [ANSWER], policy=policy)
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert ended.counts == [1, 1]
+    assert ended.added[-1] == GO_ON
+
+
+@STREAMS
+def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: Any) -> None:
+    ended = run([cut(long(), FIRST)], policy=fsm.Policy(limits=fsm.Limits(continuations=0)))
+    assert (ended.outcome, ended.text) == ("partial", FIRST)
+    assert len(ended.requests) == 1
+
+
+@STREAMS
+def test_a_stream_that_falls_silent_after_text_is_a_cut(run: Any, cut: Any) -> None:
+    policy = fsm.Policy(timeouts=fsm.Timeouts(idle=0.1), hints=HINTS.hints)
+    ended = run([cut(long(), FIRST, hang=True), ANSWER], policy=policy)
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert ended.added == [[], GO_ON]
+
+
+@STREAMS
+def test_a_stream_that_ends_without_any_terminal_event_is_a_cut(run: Any) -> None:
+    ended = run([ScriptedReply(text=FIRST, finish="", done=False), ANSWER], policy=HINTS)
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert ended.steps[1].event == "interrupted"
+    assert ended.added == [[], GO_ON]
+
+
+@STREAMS
+def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
+    reply = ScriptedReply(text="a <b and <thi", chunk_size=20, finish="", done=False)
+    ended = run([reply, ScriptedReply(text=" more")])
+    assert (ended.outcome, ended.text) == ("done", "a <b and <thi more")
+
+
+# error events
+
+
+@STREAMS
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"message": "The server had an error.", "type": "server_error"},
+        {"message": "Rate limit reached.", "code": "rate_limit_exceeded"},
+        {"message": "Overloaded.", "type": "overloaded_error"},
+        {"message": "Invalid API key.", "code": "invalid_api_key"},
+    ],
+    ids=["server", "rate limit", "overload", "key"],
+)
+def test_an_error_event_after_text_is_a_cut(run: Any, event: Any) -> None:
+    ended = run([ScriptedReply(text=FIRST, error_event=event), ANSWER], policy=HINTS)
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert ended.steps[1].event == "interrupted"
+    assert ended.added == [[], GO_ON]
+    assert ended.waits == []
+
+
+OWN_CLASSES = pytest.mark.parametrize(
+    ("event", "expected", "outcome", "requests", "waits"),
+    [
+        ({"message": "Error.", "type": "server_error"}, "failed_transiently", "done", 2, [2]),
+        ({"message": "Slow down.", "code": "rate_limit_exceeded"}, "failed_transiently", "done", 2, [2]),
+        ({"message": "Try again in 7s.", "code": "rate_limit_exceeded"}, "failed_transiently", "done", 2, [7]),
+        ({"message": "Bad key.", "code": "invalid_api_key"}, "failed_permanently", "failed", 1, []),
+        ({"message": "Filtered.", "code": "content_filter"}, "refused", "refused", 1, []),
+        ({"message": "Too long.", "code": "context_length_exceeded"}, "overflowed", "failed", 1, []),
+    ],
+    ids=["server", "rate limit", "asked wait", "key", "filter", "overflow"],
+)
+
+
+@OWN_CLASSES
+def test_an_error_event_before_text_is_treated_by_its_own_class(
+    run: Any, event: Any, expected: str, outcome: str, requests: int, waits: list[float]
+) -> None:
+    ended = run([ScriptedReply(error_event=event), ANSWER])
+    assert ended.steps[1].event == expected
+    assert ended.outcome == outcome
+    assert len(ended.requests) == requests
+    assert ended.waits == waits
+
+
+@STREAMS
+@OWN_CLASSES
+@pytest.mark.parametrize(
+    "before",
+    [
+        {"reasoning": "Herons like reeds."},
+        {"text": "<think>Herons like reeds.</think>"},
+        {"text": "<think>Herons like"},
+        {"tool_calls": [CALL]},
+    ],
+    ids=["reasoning", "inline", "open", "tool call"],
+)
+def test_an_error_event_after_thinking_or_a_call_alone_is_treated_by_its_own_class(
+    run: Any, before: Any, event: Any, expected: str, outcome: str, requests: int, waits: list[float]
+) -> None:
+    ended = run([ScriptedReply(error_event=event, **before), ANSWER])
+    assert ended.steps[1].event == expected
+    assert ended.outcome == outcome
+    assert len(ended.requests) == requests
+    assert ended.waits == waits
+
+
+# text that turns out to be worth nothing, and text that stays
+
+
+@STREAMS
+@pytest.mark.parametrize("reasoning", ["", "Herons like reeds."])
+def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(run: Any, reasoning: str) -> None:
+    ended = run([ScriptedReply(text=FIRST, reasoning=reasoning, final_message=""), ANSWER])
+    assert (ended.outcome, ended.text) == ("salvaged", FIRST)
+    assert len(ended.requests) == 1
+    assert not [event for event in ended.events if isinstance(event, fsm.Discard)]
+
+
+@STREAMS
+def test_streamed_text_comes_before_an_answer_of_earlier_in_the_turn(run: Any) -> None:
+    turn = fsm.TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
+    ended = run([ScriptedReply(text=FIRST, final_message="")], turn=turn)
+    assert (ended.outcome, ended.text) == ("salvaged", FIRST)
+
+
+@STREAMS
+def test_what_is_salvaged_of_a_continuation_follows_the_part_before(run: Any) -> None:
+    ended = run([ScriptedReply(text=FIRST, finish="length"), ScriptedReply(text=FIRST + SECOND, final_message="")])
+    assert (ended.outcome, ended.text) == ("salvaged", FIRST + SECOND)
+    assert len(ended.requests) == 2
+
+
+@STREAMS
+def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
+    ended = run([ScriptedReply(text=FIRST, finish="banana"), ScriptedReply()])
+    assert (ended.outcome, ended.text) == ("exhausted", "")
+    assert [event.text for event in ended.events if isinstance(event, fsm.Discard)] == [FIRST]
+    assert ended.path == ["retry", "reask", "reask", "reask", "exhausted"]
+
+
+@STREAMS
+def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
+    ended = run([ScriptedReply(text="Herons nest in trees.", final_message="Herons nest in reeds.")])
+    assert (ended.outcome, ended.text) == ("done", "Herons nest in reeds.")
+
+
+@STREAMS
+@pytest.mark.parametrize(
+    "discarded",
+    [
+        ScriptedReply(text="Herons eat fish.", finish="banana"),
+        ScriptedReply(text="Herons eat fish.", finish="length", tool_calls=[CALL]),
+        ScriptedReply(text="Herons eat fish.", finish="content_filter"),
+    ],
+    ids=["unknown finish", "cut call", "filter"],
+)
+def test_text_of_a_discarded_attempt_is_taken_back(run: Any, discarded: ScriptedReply) -> None:
+    ended = run([discarded], [ANSWER], policy=fsm.Policy(limits=fsm.Limits(enlargements=0)))
+    assert (ended.outcome, ended.text) == ("done", SECOND)
+    assert [event.text for event in ended.events if isinstance(event, fsm.Discard)] == ["Herons eat fish."]
+
+
+@STREAMS
+def test_a_discard_takes_back_nothing_of_the_parts_before(run: Any) -> None:
+    first = ScriptedReply(text=FIRST, finish="length")
+    ended = run([first, ScriptedReply(text="and eat fish.", finish="banana"), ANSWER])
+    assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert [event.text for event in ended.events if isinstance(event, fsm.Discard)] == ["and eat fish."]
+
+
+@STREAMS
+def test_reasoning_is_handed_out_as_such(run: Any) -> None:
+    ended = run([ScriptedReply(text="<think>Trees?</think>In the reeds.", reasoning="Herons like reeds.")])
+    thoughts = "".join(event.text for event in ended.events if isinstance(event, fsm.Reasoning))
+    assert thoughts == "Herons like reeds.Trees?"
+    assert ended.text == "In the reeds."

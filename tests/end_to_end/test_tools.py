@@ -1,0 +1,97 @@
+"""The provider cuts tool calls, or writes ones that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import ScriptedReply
+from fsm import ToolCall
+
+WHOLE = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
+OTHER = ToolCall("call_2", "look", '{"city": "Lund"}')
+ANSWER = ScriptedReply(tool_calls=[WHOLE])
+CUT = '{"city": "Malmö", "cou'
+
+
+def cut_call(arguments: str = CUT, **more: Any) -> ScriptedReply:
+    return ScriptedReply(tool_calls=[ToolCall("call_0", "look", arguments)], **more)
+
+
+BROKEN = pytest.mark.parametrize(
+    "broken",
+    [
+        cut_call(finish="length"),
+        cut_call(finish="tool_calls"),
+        cut_call(finish="stop"),
+        cut_call(finish=""),
+        cut_call('{"city": "Malmö"}', finish="length"),  # whole by chance
+        cut_call("", finish="length"),
+        cut_call('["Malmö"]'),
+        cut_call('"Malmö"'),
+        cut_call('{"city": "Malmö"} trailing'),
+        cut_call(text="Let me look that up.", finish="length"),
+        ScriptedReply(tool_calls=[OTHER, ToolCall("call_0", "look", CUT)]),  # one of a batch
+    ],
+)
+
+
+@BROKEN
+def test_a_cut_call_is_never_seen_and_the_whole_one_is(run: Any, broken: ScriptedReply) -> None:
+    ended = run([broken, ANSWER])
+    assert ended.outcome == "done"
+    assert ended.result.tool_calls == (WHOLE,)
+    assert ended.text == ""
+    assert ended.path == ["enlarge", "done"]
+    assert ended.caps == [None, 8192]
+    assert ended.waits == []
+    # Nothing of the broken reply enters the history.
+    assert ended.added == [[], []]
+
+
+@BROKEN
+def test_cut_calls_for_ever_are_exhausted_after_three_larger_caps(run: Any, broken: ScriptedReply) -> None:
+    ended = run([broken], max_tokens=2000)
+    assert ended.outcome == "exhausted"
+    assert ended.caps == [2000, 4000, 6000, 8000]
+    assert ended.added == [[]] * 4
+    assert ended.result.tool_calls == ()
+    assert ended.text == ""
+    assert type(ended.error) is fsm.Exhausted
+
+
+def test_cut_calls_for_ever_go_to_the_fallback_with_the_callers_own_cap(run: Any) -> None:
+    ended = run([cut_call(finish="length")], [ANSWER], max_tokens=2000)
+    assert ended.outcome == "done"
+    assert ended.counts == [4, 1]
+    assert ended.caps == [2000, 4000, 6000, 8000, 2000]
+    assert ended.result.tool_calls == (WHOLE,)
+
+
+def test_whole_arguments_at_the_cap_are_taken_for_cut_whatever_the_finish_says(run: Any) -> None:
+    at_the_cap = ScriptedReply(tool_calls=[OTHER], usage={"prompt_tokens": 5, "completion_tokens": 100})
+    ended = run([at_the_cap, ANSWER], max_tokens=100)
+    assert ended.result.tool_calls == (WHOLE,)
+    assert ended.caps == [100, 200]
+
+
+def test_a_finish_of_tool_calls_without_any_is_no_success(run: Any) -> None:
+    ended = run([ScriptedReply(text="Let me look.", finish="tool_calls"), ANSWER])
+    assert ended.outcome == "done"
+    assert ended.result.tool_calls == (WHOLE,)
+    assert ended.path == ["retry", "done"]
+
+
+def test_a_call_without_a_name_is_never_handed_out(run: Any) -> None:
+    nameless = ScriptedReply(tool_calls=[ToolCall("call_0", "", "{}")])
+    ended = run([nameless, ANSWER])
+    assert ended.result.tool_calls == (WHOLE,)
+    assert len(ended.requests) == 2
+
+
+def test_text_before_a_cut_call_survives_nowhere(run: Any) -> None:
+    ended = run([cut_call(text="Let me look.", finish="length"), ScriptedReply(text="In the reeds.")])
+    assert (ended.outcome, ended.text) == ("done", "In the reeds.")
+    assert ended.result.parts == ("In the reeds.",)

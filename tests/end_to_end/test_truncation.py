@@ -1,0 +1,210 @@
+"""The provider stops at its output cap in the middle of the text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import ScriptedReply
+
+NATIVE = [{"prefill": "trailing"}]
+HINTS = fsm.Policy(hints=fsm.Hints(continuation="Go on."))
+
+
+def part(text: str, output: int = 7, **more: Any) -> ScriptedReply:
+    usage = {"prompt_tokens": 10, "completion_tokens": output}
+    return ScriptedReply(text=text, **{"finish": "length", "usage": usage, **more})
+
+
+def last(text: str, output: int = 5, **more: Any) -> ScriptedReply:
+    return part(text, output, finish="stop", **more)
+
+
+def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
+    ended = run([part("Part one "), last("part two")], policy=HINTS)
+    assert (ended.outcome, ended.text) == ("done", "Part one part two")
+    assert ended.path == ["continuation", "done"]
+    assert ended.added == [
+        [],
+        [{"role": "assistant", "content": "Part one "}, {"role": "user", "content": "Go on."}],
+    ]
+    assert ended.waits == []
+    assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (20, 12)
+    assert ended.result.parts == ("Part one ", "part two")
+
+
+def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_caps(run: Any) -> None:
+    ended = run([part("One, "), part("two, "), part("three, "), last("four.")])
+    assert (ended.outcome, ended.text) == ("done", "One, two, three, four.")
+    assert ended.caps == [None, 8192, 12_288, 16_384]
+    said = ["One, ", "One, two, ", "One, two, three, "]
+    assert [added[0]["content"] for added in ended.added[1:]] == said
+    assert all(added[-1]["role"] == "user" for added in ended.added[1:])
+
+
+def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
+    ended = run([part("One, "), part("two, "), part("three, "), part("four, ")])
+    assert (ended.outcome, ended.text) == ("partial", "One, two, three, four, ")
+    assert len(ended.requests) == 4
+    assert ended.caps == [None, 8192, 12_288, 16_384]
+    assert ended.result.usage.output_tokens == 28
+    assert ended.result.cause
+
+
+@pytest.mark.parametrize(
+    ("cap", "sent"),
+    [
+        (50_000, [50_000] * 4),
+        (1000, [1000, 2000, 3000, 4000]),
+        (20_000, [20_000, 32_768, 32_768, 32_768]),
+    ],
+)
+def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: list[int]) -> None:
+    ended = run([part("One, "), part("two, "), part("three, "), part("four, ")], max_tokens=cap)
+    assert ended.caps == sent
+
+
+@pytest.mark.parametrize("where", ["call", "backend"])
+@pytest.mark.parametrize("cap", [50_000, 9000])
+def test_a_cap_among_the_parameters_is_the_callers_as_well(run: Any, where: str, cap: int) -> None:
+    given = {"parameters": {"max_tokens": cap}}
+    options = given if where == "call" else {"backends": [given]}
+    ended = run([part("One, "), last("two.")], **options)
+    assert ended.caps[0] == cap
+    assert ended.caps[1] == max(cap, min(2 * cap, 32_768))
+
+
+def test_the_cap_goes_into_the_field_that_the_backend_takes(run: Any) -> None:
+    ended = run([part("One, "), last("two.")], backends=[{"cap_field": "max_completion_tokens"}], max_tokens=1000)
+    assert [body.get("max_completion_tokens") for body in ended.bodies] == [1000, 2000]
+    assert ended.caps == [None, None]
+
+
+def test_a_backend_that_prefills_is_sent_the_text_so_far_and_nothing_behind_it(run: Any) -> None:
+    ended = run([part("Part one, "), part("part two, "), last("part three.")], backends=NATIVE)
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
+    # Trailing blanks stay off the wire: servers reject them.
+    assert ended.added == [
+        [],
+        [{"role": "assistant", "content": "Part one,"}],
+        [{"role": "assistant", "content": "Part one, part two,"}],
+    ]
+
+
+@pytest.mark.parametrize("chunk_size", [1, 12, 200])
+@pytest.mark.parametrize(
+    ("backends", "second"),
+    [
+        (NATIVE, " swims and it flies."),  # the blank that was kept off the wire comes again
+        (NATIVE, "swims and it flies."),
+        (NATIVE, "The heron wades and it swims and it flies."),  # an echo
+        ([], "The heron wades and it swims and it flies."),  # a new turn from the beginning
+        ([], "wades and it swims and it flies."),  # an overlap
+        ([], "swims and it flies."),
+    ],
+    ids=["blank again", "clean", "echo", "restart", "overlap", "user turn"],
+)
+def test_nothing_is_said_twice_at_the_seam(run: Any, backends: Any, second: str, chunk_size: int) -> None:
+    first = part("The heron wades and it ", chunk_size=chunk_size)
+    ended = run([first, last(second, chunk_size=chunk_size)], backends=backends)
+    assert (ended.outcome, ended.text) == ("done", "The heron wades and it swims and it flies.")
+    assert ended.result.parts == ("The heron wades and it ", second)
+    assert len(ended.requests) == 2
+
+
+@pytest.mark.parametrize("chunk_size", [1, 200])
+def test_a_match_in_the_middle_loses_nothing(run: Any, chunk_size: int) -> None:
+    first = "In the north the heron wades. In the south it swims. "
+    second = "the heron wades. Everywhere it flies."
+    ended = run([part(first, chunk_size=chunk_size), last(second, chunk_size=chunk_size)])
+    assert ended.text == first + second
+
+
+def test_thinking_within_the_parts_is_no_text(run: Any) -> None:
+    one, two = "<think>first</think>Part one, ", "<think>then</think>part two."
+    ended = run([part(one), last(two)])
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    assert ended.added[1][0] == {"role": "assistant", "content": "Part one, "}
+
+
+def test_a_stop_without_a_word_of_finish_at_the_cap_is_a_cut(run: Any) -> None:
+    ended = run([part("Part one, ", 100, finish=""), last("part two.")], max_tokens=100)
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    assert ended.caps == [100, 200]
+
+
+# when a continuation goes wrong
+
+
+def test_empty_continuations_end_in_the_text_so_far(run: Any) -> None:
+    ended = run([part("Part one, "), ScriptedReply()])
+    assert (ended.outcome, ended.text) == ("partial", "Part one, ")
+    assert ended.path == ["continuation", "reask", "reask", "reask", "partial"]
+    assert ended.waits == [5, 10, 20]
+    assert ended.result.cause
+
+
+def test_failing_continuations_end_in_the_text_so_far(run: Any) -> None:
+    ended = run([part("Part one, "), ScriptedReply(status=500)])
+    assert (ended.outcome, ended.text) == ("partial", "Part one, ")
+    assert ended.waits == [2, 4, 8]
+    assert len(ended.requests) == 5
+    assert ended.result.failures[0][1].status == 500
+
+
+def test_a_refused_continuation_is_refused_and_keeps_the_text_so_far(run: Any) -> None:
+    ended = run([part("Part one, "), ScriptedReply(text="no", finish="content_filter")])
+    assert (ended.outcome, ended.text) == ("refused", "Part one, ")
+    assert len(ended.requests) == 2
+
+
+def test_a_continuation_that_repeats_everything_is_no_progress(run: Any) -> None:
+    ended = run([part("The heron wades and swims, ")])
+    assert (ended.outcome, ended.text) == ("partial", "The heron wades and swims, ")
+    assert len(ended.requests) == 4
+
+
+def test_the_fallback_goes_on_from_the_text_so_far(run: Any) -> None:
+    ended = run([part("Part one, "), ScriptedReply(status=401)], [last("part two.")], policy=HINTS)
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    assert ended.counts == [2, 1]
+    assert ended.added[-1] == [{"role": "assistant", "content": "Part one, "}, {"role": "user", "content": "Go on."}]
+
+
+def test_a_text_that_goes_in_circles_is_not_continued(run: Any) -> None:
+    ended = run([part("The heron wades, and then it wades again.\n" * 12)])
+    assert ended.outcome == "partial"
+    assert len(ended.requests) == 1
+    assert "circles" in ended.result.cause
+
+
+def test_new_text_refills_the_retries(run: Any) -> None:
+    down = ScriptedReply(status=500)
+    ended = run([down, down, down, part("Part one, "), down, down, down, last("part two.")])
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    assert ended.waits == [2, 4, 8, 2, 4, 8]
+    assert len(ended.requests) == 8
+
+
+def test_the_usage_of_discarded_attempts_counts(run: Any) -> None:
+    ended = run([last("", 3), part("Part one, ", 4), part("ignored", 5, finish="banana"), last("part two.", 6)])
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    assert (ended.result.usage.input_tokens, ended.result.usage.output_tokens) == (40, 18)
+
+
+@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+def test_a_paused_turn_is_sent_back_as_it_is(run: Any, backends: Any) -> None:
+    ended = run([part("Part one, ", finish="pause_turn"), last("part two.")], backends=backends)
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two.")
+    assert len(ended.requests) == 2
+    assert [message["role"] for message in ended.added[1]] == ["assistant"]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "<think>Trees?</think>"])
+def test_a_turn_that_is_paused_for_ever_without_a_word_is_no_success(run: Any, text: str) -> None:
+    ended = run([part(text, finish="pause_turn")])
+    assert ended.error is not None
+    assert ended.text.strip() == ""
+    assert len(ended.requests) <= 4
