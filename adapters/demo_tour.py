@@ -18,10 +18,10 @@ from adapters.demo_cast import PIPED, PRICES, WATCHED, Clock, Pace, casting
 from adapters.demo_scene import Scenery
 from adapters.demo_stage import STYLES, Stage
 from adapters.scenes import Scene
+from fsm.checker.verify import verify
 from fsm.errors import CallError
 from fsm.policy import Budget, Policy
 from fsm.result import Result
-from fsm.verify import verify
 
 POLICY: Final = Policy(budget=Budget(seconds=120.0, output_tokens=4000, money=0.25))
 SEED: Final = 7

@@ -13,6 +13,8 @@ import pytest
 from attrs import evolve
 
 import fsm
+from fsm.checker.verify import verify
+from fsm.checker.walk import walk
 from fsm.diagram.colours import DARK, LIGHT, Colours
 from fsm.diagram.page import explain_page, play_page
 from fsm.diagram.page.machine import machine_data
@@ -20,8 +22,6 @@ from fsm.ladder import COUNTER, FACT, Ladder, names_of
 from fsm.machine import fire, machine_of
 from fsm.table import CALL, Row, Table
 from fsm.trail import Trail, trail_of
-from fsm.verify import verify
-from fsm.walk import walk
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
