@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
 
-import click
+try:
+    from collections.abc import Mapping, Sequence
+    from importlib import import_module
+    from typing import Any, Final
 
-from adapters.cli_ask import ask
-from adapters.cli_machine import diagram, verify
-from adapters.cli_output import (
-    BAD_INPUT,
-    CANCELLED,
-    PROGRAM,
-    STDOUT_GONE,
-    StdoutGone,
-    complain,
-    forgive_encodings,
-    silence_stdout,
-)
-from adapters.cli_review import diff, explain
-from adapters.cli_serve import serve
-from adapters.demo import demo
-from fsm.errors import ConfigurationError
+    import click
+
+    from adapters.cli_output import (
+        BAD_INPUT,
+        CANCELLED,
+        PROGRAM,
+        STDOUT_GONE,
+        StdoutGone,
+        complain,
+        forgive_encodings,
+        put,
+        require_stdout,
+        silence_stdout,
+    )
+except KeyboardInterrupt:  # nothing has begun, and nobody else can catch it here
+    sys.exit(130)
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "ask": "adapters.cli_ask",
+    "demo": "adapters.demo",
+    "diagram": "adapters.cli_machine",
+    "diff": "adapters.cli_review",
+    "explain": "adapters.cli_review",
+    "fuzz": "adapters.cli_fuzz",
+    "serve": "adapters.cli_serve",
+    "verify": "adapters.cli_machine",
+}
+"""Where each command is, under its own name; its module is imported when it is needed."""
+
+MAY_WRITE_FILES: Final = frozenset({"diagram", "explain", "fuzz"})
+"""The commands that can do without stdout, because an option names a file for what they have to say."""
 
 
 class OneLineErrors(click.Group):
@@ -38,26 +54,56 @@ class OneLineErrors(click.Group):
         **extra: Any,
     ) -> Any:
         """Run a command and exit with its code."""
+        try:
+            code = self._run(args, prog_name, complete_var, extra)
+        except KeyboardInterrupt:
+            code = CANCELLED
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def _run(
+        self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, extra: dict[str, Any]
+    ) -> Any:
         forgive_encodings()
         try:
-            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else PROGRAM
             complain(error.format_message(), hint=f" ({command} --help tells more)")
-            code = BAD_INPUT
-        except (click.ClickException, ConfigurationError) as error:
-            complain(error.format_message() if isinstance(error, click.ClickException) else error)
-            code = BAD_INPUT
+            return BAD_INPUT
+        except click.ClickException as error:
+            complain(error.format_message())
+            return BAD_INPUT
         except click.Abort:
-            code = CANCELLED
+            return CANCELLED
         except StdoutGone as gone:
             silence_stdout()
             if not gone.is_quiet:
                 complain(f"stdout cannot be written: {gone}")
-            code = STDOUT_GONE
-        if standalone_mode:
-            sys.exit(code)
-        return code
+            return STDOUT_GONE
+        except Exception as error:
+            from fsm.errors import ConfigurationError
+
+            if not isinstance(error, ConfigurationError):
+                raise
+            complain(error)
+            return BAD_INPUT
+
+
+class LateImports(OneLineErrors):
+    """Import a command when it is asked for, so that Ctrl-C finds somebody who catches it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; for a name that is none, import all, whose names are then suggested."""
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.add_command(getattr(import_module(COMMANDS[name]), name), name)
+        return super().get_command(ctx, cmd_name)
 
 
 def _version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -65,14 +111,14 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 
     if value and not context.resilient_parsing:
         try:
-            click.echo(f"rungwise {version('rungwise')}")
+            put(f"rungwise {version('rungwise')}\n")
         except PackageNotFoundError:
-            click.echo("rungwise, from a source tree that is not installed")
+            put("rungwise, from a source tree that is not installed\n")
         context.exit()
 
 
 @click.group(
-    cls=OneLineErrors,
+    cls=LateImports,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -88,7 +134,8 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
 def main(context: click.Context) -> None:
     """Make one call to a language model succeed, or fail honestly, within a budget that is proved beforehand.
 
-    Answers go to stdout; what happens on the way, and what is wrong, goes to stderr.
+    Answers go to stdout; what happens on the way, and what is wrong, goes to stderr. Of every command, exit code 130
+    means ended by Ctrl-C, and 141 that stdout was closed or could not be written.
 
     \b
     Begin with:
@@ -96,8 +143,6 @@ def main(context: click.Context) -> None:
       rungwise ask "Hello" --model gpt-4o-mini
     """
     if context.invoked_subcommand is None:
-        click.echo(context.get_help())
-
-
-for command in (demo, ask, serve, diagram, verify, explain, diff):
-    main.add_command(command)
+        put(context.get_help() + "\n")
+    elif context.invoked_subcommand not in MAY_WRITE_FILES:
+        require_stdout()

@@ -11,9 +11,9 @@ import attrs
 import click
 from attrs import frozen
 
-from adapters.cli_output import BAD_INPUT, NoAnswer, answer_to_stdout, bad_input, is_terminal, note
-from adapters.cli_prices import prices_option
-from adapters.cli_run import JournalFile, Run
+from adapters.cli_output import NoAnswer, answer_to_stdout, bad_input, is_terminal, note, require_stdout
+from adapters.cli_prices import TOKENS, check_prices, prices_option
+from adapters.cli_run import JOURNAL_LOST, JournalFile, Run
 from adapters.endpoint import read_url
 from fsm.errors import ConfigurationError
 
@@ -37,9 +37,9 @@ def _check_url(url: str) -> str:
     try:
         problem = read_url(url, "/chat/completions").problem
     except ConfigurationError as error:
-        raise click.BadParameter(str(error)) from None
+        raise click.BadParameter(str(error).replace("base_url", "the URL")) from None
     if problem is not None:
-        raise click.BadParameter(f"{problem}, as in {OPENAI}")
+        raise click.BadParameter(f"{problem.replace('base_url', 'the URL')}, as in {OPENAI}")
     return url
 
 
@@ -58,9 +58,19 @@ def _targets(context: click.Context, parameter: click.Parameter, values: tuple[s
     return tuple(targets)
 
 
+def _text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Read an argument as UTF-8 where the locale could not."""
+    if value is None or not any("\udc80" <= character <= "\udcff" for character in value):
+        return value
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeError:
+        raise click.BadParameter("it is not UTF-8 text: convert it first") from None
+
+
 @click.command(short_help="Run one call against any server that speaks chat completions.")
-@click.argument("prompt", required=False)
-@click.option("--model", required=True, help="The model id that is sent.")
+@click.argument("prompt", required=False, callback=_text)
+@click.option("--model", required=True, callback=_text, help="The model id that is sent.")
 @click.option("--base-url", default=OPENAI, show_default=True, callback=_url, help="The URL up to /chat/completions.")
 @click.option(
     "--api-key-env",
@@ -78,8 +88,8 @@ def _targets(context: click.Context, parameter: click.Parameter, values: tuple[s
     help="Whom to ask next where the one before fails; may be repeated. KEYENV names the variable that holds its key; "
     "without it, the key of --base-url is used on the same host, and none elsewhere.",
 )
-@click.option("--system", metavar="TEXT", help="The system message.")
-@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The output cap of the first request.")
+@click.option("--system", metavar="TEXT", callback=_text, help="The system message.")
+@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request.")
 @click.option(
     "--policy",
     "policy_file",
@@ -104,7 +114,7 @@ def ask(prompt: str | None, **options: Any) -> int:
 
     Text appears on a terminal as it arrives. Should a reply turn out to be worthless after some of it was shown, a
     marked line takes that back. Through a pipe, text goes out once nothing can take it back: what arrives is the
-    answer, character for character, and no line end is added.
+    answer, character for character and as UTF-8 whatever the locale says, and no line end is added.
 
     With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null without --prices),
     attempts, backend, model, seconds, cause, failures.
@@ -128,6 +138,7 @@ def ask(prompt: str | None, **options: Any) -> int:
       4    exhausted: every way was tried, and no answer came
       5    failed: the provider failed, or cannot be reached
       6    over the budget of the policy
+      7    as 0, and the answer is written, but the journal could not be
       130  cancelled by Ctrl-C; the text so far is written
       141  stdout was closed, or could not be written
 
@@ -166,8 +177,10 @@ def _ask(options: Options) -> int:
     from fsm.policy import DEFAULT_POLICY, Policy
     from fsm.request import Request
 
+    require_stdout()  # an answer that nobody gets is not paid for
     chain = _chain(options)
     policy = Policy.load(options.policy_file) if options.policy_file else DEFAULT_POLICY
+    check_prices(policy, options.prices)
     answer = NoAnswer() if options.as_json else answer_to_stdout()
     run = Run(answer)
     with Client(chain, policy=policy, observer=run.step if options.no_stream else None) as client:
@@ -179,7 +192,7 @@ def _ask(options: Options) -> int:
             run.call(client, request, is_streaming=not options.no_stream)
             is_written = run.result is None or journal.write(run.result)
     code = run.finish(as_json=options.as_json)
-    return code if is_written or code else BAD_INPUT
+    return code if is_written or code else JOURNAL_LOST
 
 
 def _messages(options: Options) -> list[dict[str, str]]:
@@ -204,7 +217,7 @@ def _piped(*, asked: bool) -> str:
 def _chain(options: Options) -> list[OpenAIChat]:
     primary = Target(options.base_url, options.model, options.api_key_env)
     host = read_url(options.base_url, "").place
-    chain = [_backend(primary, "--api-key-env", options.prices)]
+    chain = [_backend(primary, options.prices, of_key="--api-key-env", of_rest="--model")]
     if chain[0].problem is not None:
         if not options.api_key_env or os.environ.get(options.api_key_env):
             bad_input(f"{options.base_url}: {chain[0].problem}")
@@ -214,11 +227,12 @@ def _chain(options: Options) -> list[OpenAIChat]:
             target = attrs.evolve(target, key_env=options.api_key_env)
         elif target.key_env and not os.environ.get(target.key_env):
             bad_input(f"{target.key_env}, the key of {target.url}, is not set in the environment: export it")
-        chain.append(_backend(target, "--fallback", options.prices))
+        chain.append(_backend(target, options.prices, of_key="--fallback", of_rest="--fallback"))
     return chain
 
 
-def _backend(target: Target, option: str, prices: Prices | None) -> OpenAIChat:
+def _backend(target: Target, prices: Prices | None, *, of_key: str, of_rest: str) -> OpenAIChat:
+    """Make a backend; what is wrong with it is named by the option that said so."""
     from adapters.openai_chat import OpenAIChat
 
     key = os.environ.get(target.key_env) if target.key_env else None
@@ -231,4 +245,4 @@ def _backend(target: Target, option: str, prices: Prices | None) -> OpenAIChat:
             api_key_required=False if target.key_env == "" else None,
         )
     except ConfigurationError as error:
-        bad_input(f"{option}: {error}" + (f" (in {target.key_env})" if "api_key" in str(error) else ""))
+        bad_input(f"{of_key}: {error} (in {target.key_env})" if "api_key" in str(error) else f"{of_rest}: {error}")

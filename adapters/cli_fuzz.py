@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from fsm.policy import Policy
 
 DISHONEST: Final = 1
+STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
 DEFAULT_EXAMPLES: Final = 1_000
 REPORT_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 0.1
@@ -73,7 +76,7 @@ def fuzz(
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    with _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http) as fuzzer:
+    with _no_litter(), _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http) as fuzzer:
         _check_certificate(fuzzer)
         with _progress(examples, seconds) as fuzzer.progress:
             found = fuzzer.run(examples=examples, seconds=seconds)
@@ -82,6 +85,20 @@ def fuzz(
         put(f"every one of {counted(fuzzer.examples, 'call')} was honest\n")
         return 0
     return _report(found, output)
+
+
+@contextmanager
+def _no_litter() -> Iterator[None]:
+    """Keep Hypothesis from leaving a folder where the command was run."""
+    if "hypothesis" in sys.modules or STORAGE in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="rungwise-") as folder:
+        os.environ[STORAGE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[STORAGE]
 
 
 def _fuzzer(policy: Policy, *, backends: int, seed: int, over_http: bool) -> Fuzzer:

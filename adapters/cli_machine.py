@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from adapters.cli_output import bad_input, complain, counted, is_terminal, note, put
-from adapters.cli_prices import prices_option
+from adapters.cli_prices import MOST_TOKENS, TOKENS, check_prices, prices_option
 
 if TYPE_CHECKING:
     from fsm.diagram import Format, View
@@ -125,8 +125,8 @@ def _check(directory: Path) -> int:
     metavar="N",
     help="How many backends the chain has.",
 )
-@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The output cap that calls ask for.")
-@click.option("--input-tokens", type=click.IntRange(min=0), metavar="N", help="The input tokens of a request.")
+@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for.")
+@click.option("--input-tokens", type=click.IntRange(0, MOST_TOKENS), metavar="N", help="The input tokens of a request.")
 @prices_option("from every backend")
 @click.option("--json", "as_json", is_flag=True, help="Write the certificate as JSON.")
 @click.option(
@@ -148,7 +148,7 @@ def verify(policy: str | None, as_json: bool, **options: Any) -> int:
     Exit codes:
       0  every property holds
       1  a property does not hold; the certificate shows a path that breaks it
-      2  bad input
+      2  bad input; or a budget of money without --prices
 
     \b
     Examples:
@@ -175,6 +175,7 @@ def _verify(
     from fsm.checker.verify import verify as certify
     from fsm.request import PlainLink
 
+    check_prices(policy, prices)
     chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
     with _progress(shown=exhaustive) as progress:
         certificate = certify(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from typing import IO, Any, Final, NoReturn, Protocol
@@ -16,7 +17,7 @@ STDOUT_GONE: Final = 141
 
 # A terminal obeys control characters, and a model's answer is not to be obeyed.
 _SHOWN_SAFELY: Final = {
-    **{code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if code not in (9, 10, 13)},
+    **{code: "\ufffd" for code in (*range(32), *range(127, 160)) if code not in (9, 10, 13)},
     13: None,
 }
 
@@ -79,8 +80,9 @@ def put(text: str) -> None:
     Raises:
         StdoutGone: it cannot be written.
     """
-    if sys.stdout is None:  # closed before the program began: nobody wants the text
+    if not text:
         return
+    require_stdout()
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -90,12 +92,31 @@ def put(text: str) -> None:
         raise StdoutGone(error) from None
 
 
+def require_stdout() -> None:
+    """Refuse a stdout that was closed before the program began.
+
+    Raises:
+        StdoutGone: there is none.
+    """
+    if sys.stdout is None:
+        raise StdoutGone(OSError(errno.EBADF, "it was closed from the start"))
+
+
 def forgive_encodings() -> None:
-    """Let a stream that cannot encode a character write a substitute in place of a traceback."""
+    """Let every character through: as UTF-8 to a program, and as a substitute where a terminal cannot show it.
+
+    A locale says what a terminal shows, not what a program reads; PYTHONIOENCODING is meant, and stands.
+    """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
+            if stream is sys.stdout and not is_terminal(stream) and not _is_encoding_chosen():
+                reconfigure(encoding="utf-8", errors="replace")
+
+
+def _is_encoding_chosen() -> bool:
+    return os.environ.get("PYTHONIOENCODING", "").partition(":")[0] != ""
 
 
 def silence_stdout() -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 from adapters.cli_output import bad_input, note, put, safe
+from adapters.cli_prices import TOKENS
 from fsm.errors import ConfigurationError
 
 _OUTPUT = click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file.")
@@ -122,7 +123,7 @@ def _write(text: str, output: str | None) -> int:
 @click.argument("old", type=click.Path(exists=True, dir_okay=False), metavar="OLD.toml")
 @click.argument("new", type=click.Path(exists=True, dir_okay=False), metavar="NEW.toml")
 @_BACKENDS
-@click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The output cap that calls ask for.")
+@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for.")
 @click.option(
     "--format",
     type=click.Choice(["text", "markdown"]),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from fsm.request import Request
     from fsm.result import Result
 
+JOURNAL_LOST: Final = 7
 EXIT_CODES: Final[Mapping[str, int]] = {
     "done": 0,
     "salvaged": 0,
@@ -171,7 +175,7 @@ class JournalFile:
         if self._file is None:
             return True
         try:
-            if self._file.seekable():
+            if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                 self._file.truncate(0)
             self._file.write(result.journal.to_json() + "\n")
             self._file.flush()
@@ -185,6 +189,7 @@ class JournalFile:
         """Close the file; one that was made for nothing is taken away."""
         if self._file is None or self._path is None:
             return
-        self._file.close()
+        with contextlib.suppress(OSError):  # what could not be written was told by write
+            self._file.close()
         if self._is_new:
             Path(self._path).unlink(missing_ok=True)

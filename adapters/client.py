@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import random
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -18,7 +20,9 @@ from adapters.cancellation import Cancellation
 from adapters.own_http import OwnAsyncClient, OwnClient
 from adapters.sync_driver import Compactor, HttpClient, SyncDriver
 from fsm.call import Call, Observer, StreamEvent
+from fsm.chain import Chain
 from fsm.errors import ConfigurationError
+from fsm.pacing import paced
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.request import Message, Request, TurnContext
 from fsm.result import Result
@@ -62,10 +66,13 @@ class Client:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
+        if not isinstance(policy, Policy):
+            raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
         self.policy = policy
         self._http, self._async_http = http, async_http
         self._own_http: OwnClient | None = None
-        self._own_async_http: OwnAsyncClient | None = None
+        # A connection belongs to the event loop that opened it, so each loop has a pool of its own.
+        self._own_async_http: WeakKeyDictionary[object, OwnAsyncClient] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": jitter}
         self._compactor = compactor
@@ -75,7 +82,7 @@ class Client:
                 raise ConfigurationError(
                     f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
                 )
-        self._new("the chain is checked by building a call", {}, is_streaming=False)
+        Chain.of(self.chain, needs_prices=policy.budget.money is not None)
 
     def call(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Result:
         """Run a call and return its result.
@@ -126,7 +133,7 @@ class Client:
             request = Request(messages, **rest)
         return Call(
             request,
-            self.policy,
+            paced(self.policy),
             self.chain,
             turn,
             has_compactor=self._compactor is not None,
@@ -146,11 +153,13 @@ class Client:
         return SyncDriver(http, self.chain, self.policy.timeouts, self._clock, self._sleep, compactor, cancellation)
 
     def _async_driver(self) -> AsyncDriver:
-        with self._lock:
-            if self._async_http is None and self._own_async_http is None:
-                self._own_async_http = OwnAsyncClient()
-            http = self._async_http or self._own_async_http
-        assert http is not None
+        http = self._async_http
+        if http is None:
+            with self._lock:
+                loop = _event_loop(self)
+                if loop not in self._own_async_http:
+                    self._own_async_http[loop] = OwnAsyncClient()
+                http = self._own_async_http[loop]
         return AsyncDriver(http, self.chain, self.policy.timeouts, self._clock, self._async_sleep, self._compactor)
 
     def close(self) -> None:
@@ -160,10 +169,10 @@ class Client:
             self._own_http = None
 
     async def aclose(self) -> None:
-        """Close the asynchronous connections; a client that was passed in stays open."""
-        if self._own_async_http is not None:
-            await self._own_async_http.aclose()
-            self._own_async_http = None
+        """Close the connections of this event loop; a client that was passed in stays open."""
+        own = self._own_async_http.pop(_event_loop(self), None)
+        if own is not None:
+            await own.aclose()
 
     def __enter__(self) -> Client:
         return self
@@ -176,6 +185,14 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _event_loop(otherwise: object) -> object:
+    """Return the running asyncio loop; on another kind of loop there is only one to a client."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return otherwise
 
 
 _REQUEST_OPTIONS = frozenset({"tools", "max_tokens", "parameters", "headers", "input_tokens"})

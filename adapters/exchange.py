@@ -13,6 +13,9 @@ from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
 from fsm.reply import Failure, Reply
 
+LARGEST_BODY = 64 * 2**20
+"""Bytes of a response after which no more is read: no model writes as much, and memory is not a provider's to fill."""
+
 
 @define(eq=False)
 class WholeBody:
@@ -48,6 +51,7 @@ class Exchange:
     limits: Limits
     is_streaming: bool
     decoder: Decoder | None = field(default=None, init=False)
+    _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
@@ -60,6 +64,7 @@ class Exchange:
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes of the body and return the deltas that they bring."""
         assert self.decoder is not None
+        self._size += len(data)
         return self.decoder.feed(data)
 
     def fail(self, error: Exception) -> None:
@@ -80,6 +85,9 @@ class Exchange:
             return False
         if self.limits.is_over:
             self._failure = Failure("timeout")
+            return False
+        if self._size > LARGEST_BODY:
+            self._failure = Failure("malformed")
             return False
         return True
 

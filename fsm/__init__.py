@@ -19,7 +19,7 @@ from fsm.errors import (
 )
 from fsm.events import Discard, Reasoning, Rung, Text
 from fsm.journal import Journal, Step
-from fsm.ladder import Ladder
+from fsm.ladder import Ladder, counter
 from fsm.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
 from fsm.replay import replay
 from fsm.reply import Failure, Reply, ToolCall, Usage
@@ -72,6 +72,7 @@ __all__ = [
     "TurnContext",
     "Usage",
     "Waits",
+    "counter",
     "replay",
     "verify",
 ]

@@ -24,13 +24,13 @@ from attrs import define, field
 from fsm.causes import cause_of
 from fsm.chain import Chain
 from fsm.delivery import Delivery, correction
-from fsm.errors import IllegalEvent
+from fsm.errors import ConfigurationError, IllegalEvent
 from fsm.events import Discard, Reasoning, Rung, Text
 from fsm.journal import Evidence, Journal, Setting, Step
 from fsm.ladder import COUNTER, FACT, Ladder, names_of
 from fsm.ledger import Ledger
 from fsm.machine import RowMachine, fire, machine_of
-from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_failure, observe_reply
+from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
 from fsm.plan import wait_of
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
 from fsm.reply import NO_USAGE, Failure, Reply
@@ -38,7 +38,7 @@ from fsm.request import Link, PlainLink, Request, Send, TurnContext
 from fsm.result import Result
 from fsm.table import Row
 from fsm.thinking import split_thinking
-from fsm.transcript import Composed, Transcript
+from fsm.transcript import Composed, Transcript, estimate_tokens
 
 logger = logging.getLogger("rungwise")
 
@@ -64,6 +64,7 @@ class Call:
         contents: whether the journal may hold texts and tool calls.
         has_compactor: whether the driver can shorten messages that do not fit.
         is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
+        estimate: counts the input tokens of messages or tools; a replay gives back what was recorded.
 
     Raises:
         ConfigurationError: no backend of the chain is usable, or the budget names money and a backend has no prices.
@@ -78,6 +79,7 @@ class Call:
     contents: bool = False
     has_compactor: bool = False
     is_streaming: bool = False
+    estimate: Callable[[Any], int] = estimate_tokens
 
     ladder: Ladder = field(init=False)
     journal: Journal = field(init=False)
@@ -96,8 +98,12 @@ class Call:
     _failures: dict[int, Failure] | None = field(default=None, init=False)
     _last: Heard | None = field(default=None, init=False)
     _draw: float | None = field(default=None, init=False)
+    _prompt: int | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
+        for name, value, kind in (("policy", self.policy, Policy), ("turn", self.turn, TurnContext)):
+            if not isinstance(value, kind):
+                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         policy, table = self.policy, self.policy.table
         self._chain = Chain.of(tuple(self.chain), needs_prices=policy.budget.money is not None)
         self._machine = machine_of(table)
@@ -278,16 +284,17 @@ class Call:
 
     def _observe(self, reply: Reply | Failure) -> Heard:
         delivered = self._delivered
-        if isinstance(reply, Failure) and delivered.strip():
-            # Text that was handed out is a part of the answer: what follows is a cut, whatever class it has.
-            reply = Reply(delivered, interrupted=True, failure=reply)
         attempt = self._attempt
         assert attempt is not None
-        if isinstance(reply, Failure):
+        if isinstance(reply, Failure) and delivered.strip():
+            heard = observe_cut(delivered, reply)
+        elif isinstance(reply, Failure):
             heard = observe_failure(reply, self._transcript, self.backend)
         else:
             heard = observe_reply(reply, attempt, self._transcript, self.request, self.backend)
         heard.delivered = delivered
+        if not heard.evidence.usage.input_tokens and (self._transcript.needs_cap or self.link.prices is not None):
+            self._charge(heard, attempt)
         if heard.part:
             self._transcript.gather(heard.part, heard.new)
         if heard.evidence.event not in self._machine.unguarded:
@@ -295,6 +302,20 @@ class Call:
         if self.contents:
             heard.evidence.content = contents_of(heard, self.turn)
         return heard
+
+    def _charge(self, heard: Heard, attempt: Attempt) -> None:
+        """Count what the provider did not; a budget without a cap of the caller's is not used up by one silence."""
+        cap = attempt.cap
+        if cap is not None and self.request.max_tokens is None and self.link.max_tokens is None:
+            cap = min(cap, self.policy.base_cap)
+        nothing = heard.failure if heard.reply is None else None
+        heard.evidence.usage = self.ledger.charge(
+            heard.evidence.usage, nothing, cap, self._count(attempt.composed.messages)
+        )
+
+    def _count(self, messages: tuple[Any, ...]) -> int:
+        """Return the tokens of a prompt: the caller's own count, or an estimate."""
+        return self.request.input_tokens or self.estimate(messages) + self.estimate(self.request.tools)
 
     def _find_facts(self, heard: Heard) -> None:
         evidence, previous = heard.evidence, self._last
@@ -369,11 +390,9 @@ class Call:
     def _compose(self) -> Attempt:
         link, transcript = self.link, self._transcript
         prefills = link.prefills and self.backend not in transcript.without_prefill
-        if transcript.gathered or transcript.seed or transcript.nudged_at is not None or _ends_on_assistant(transcript):
-            composed = transcript.compose(prefills)
-        else:
-            composed = Composed(transcript.messages)
-        cap = self.ledger.cap(self.policy, self.ladder, self.request, composed.messages, link)
+        composed = Composed(transcript.messages) if transcript.is_plain else transcript.compose(prefills)
+        self._prompt = self._count(composed.messages) if self.policy.budget.money is not None else None
+        cap = self.ledger.cap(self.policy, self.ladder, self.request, link, self._prompt or 0)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
@@ -465,7 +484,8 @@ class Call:
         ladder, journal = self.ladder, self.journal
         spent = tuple([getattr(ladder, name) for name in journal.counters])
         name = backend if backend is not None else self.link.name
-        journal.record(row, evidence, (self.ledger.elapsed, name, wait, cap, draw, spent, ladder.attempts, note))
+        now, attempts = self.ledger.elapsed, ladder.attempts
+        journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, self._prompt))
         if self.is_streaming:
             self._outbox.append(Rung(journal.last))
         if self.observer is not None:
@@ -486,10 +506,6 @@ def _limits(limits: Limits, length: int) -> Limits:
     """Bound the fallbacks by the chain."""
     most = length - 1
     return attrs.evolve(limits, fallbacks=most if limits.fallbacks is None else min(limits.fallbacks, most))
-
-
-def _ends_on_assistant(transcript: Transcript) -> bool:
-    return transcript.messages[-1].get("role") == "assistant"
 
 
 def _same_empty(heard: Heard, previous: Heard | None) -> bool:

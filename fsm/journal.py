@@ -10,7 +10,8 @@ import orjson
 from attrs import define, field, frozen
 
 from fsm.errors import ConfigurationError
-from fsm.policy import Policy, from_mapping
+from fsm.journal_forms import check_step
+from fsm.policy import Limits, Policy, from_mapping
 from fsm.reply import NO_USAGE, Usage
 from fsm.request import Link, PlainLink, Prices
 
@@ -32,6 +33,7 @@ class Step:
         backend: the name of the backend that the step is about.
         wait: seconds to wait in the rung that was entered.
         cap: the output cap that was sent, in tokens.
+        input_tokens: the tokens that the next prompt was counted as, for a budget of money.
         usage: what the reply cost.
         stop_raw: the provider's own finish reason.
         status, reason, code: the failure, as far as the provider told it.
@@ -54,6 +56,7 @@ class Step:
     backend: str = ""
     wait: float = 0.0
     cap: int | None = None
+    input_tokens: int | None = None
     usage: Usage = NO_USAGE
     stop_raw: str | None = None
     status: int | None = None
@@ -118,6 +121,13 @@ class Setting:
     has_compactor: bool = False
     table: str | None = None  # the name of the recorded table, known after reading
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the backends at home, and their keys with them: a copy holds plain links."""
+        names = [attribute.name for attribute in attrs.fields(PlainLink)]
+        chain = tuple(PlainLink(**{name: getattr(link, name) for name in names}) for link in self.chain)
+        rest = (self.max_tokens, self.input_tokens, self.has_compactor, self.table)
+        return type(self), (self.policy, chain, *rest)
+
     def to_mapping(self) -> dict[str, Any]:
         """Return the setting as plain values."""
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
@@ -138,7 +148,7 @@ class Setting:
             prices = Prices(**link["prices"]) if link["prices"] else None
             identities = frozenset((kind, name) for kind, name in link["identities"])
             chain.append(PlainLink(**{**link, "prices": prices, "identities": identities}))
-        policy = from_mapping(Policy, values["policy"])
+        policy = _policy(values["policy"], values["counters"])
         return cls(
             policy, tuple(chain), values["max_tokens"], values["input_tokens"], values["has_compactor"], values["table"]
         )
@@ -178,7 +188,7 @@ class Journal:
         recorded = self._rows[number - 1]
         if isinstance(recorded, Step):
             return recorded
-        row, evidence, (at, backend, wait, cap, draw, spent, attempts, note) = recorded
+        row, evidence, (at, backend, wait, cap, draw, spent, attempts, note, prompt) = recorded
         seen = evidence or Evidence(row.event)
         step = Step(
             number=number,
@@ -191,6 +201,7 @@ class Journal:
             backend=backend,
             wait=wait,
             cap=cap,
+            input_tokens=prompt,
             usage=seen.usage,
             stop_raw=seen.stop_raw,
             status=seen.status,
@@ -217,7 +228,10 @@ class Journal:
             "steps": [step.to_mapping() for step in self.steps],
             "outcome": self.outcome,
         }
-        return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=_plain).decode()
+        try:
+            return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=_plain).decode()
+        except orjson.JSONEncodeError:  # a lone surrogate, which no JSON can hold
+            return orjson.dumps(_mended(document), option=orjson.OPT_INDENT_2, default=_plain).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Journal:
@@ -235,7 +249,9 @@ class Journal:
         try:
             setting = Setting.from_mapping(document)
             journal = cls(setting, tuple(document["counters"]), bool(document["contents"]), document["outcome"])
-            journal._rows.extend(_steps(document["steps"]))
+            journal._rows.extend(_steps(document["steps"], journal.counters))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"journal: {str(error).removeprefix('journal: ')}") from None
         except KeyError as error:
             raise ConfigurationError(f"journal: {error} is missing") from None
         except (TypeError, ValueError, AttributeError) as error:
@@ -243,7 +259,17 @@ class Journal:
         return journal
 
 
-def _steps(documents: Iterable[Mapping[str, Any]]) -> Iterable[Step]:
+def _policy(values: Mapping[str, Any], counters: Iterable[str]) -> Policy:
+    """Read a recorded policy; the limits of a ladder of one's own come back with the policy that a replay is given."""
+    known = {attribute.name for attribute in attrs.fields(Limits)}
+    own = [name for name in counters if name not in known]
+    if isinstance(values, Mapping) and isinstance(values.get("limits"), Mapping):
+        values = {**values, "limits": {name: limit for name, limit in values["limits"].items() if name not in own}}
+    policy: Policy = from_mapping(Policy, values)
+    return policy
+
+
+def _steps(documents: Iterable[Mapping[str, Any]], counters: tuple[str, ...]) -> Iterable[Step]:
     for number, document in enumerate(documents, start=1):
         values = dict(document)
         values["usage"] = Usage(**values.get("usage", {}))
@@ -254,10 +280,16 @@ def _steps(documents: Iterable[Mapping[str, Any]]) -> Iterable[Step]:
             step = Step(**values)
         except TypeError as error:
             raise ConfigurationError(f"journal: step {number}: {error}") from None
-        for name in ("at", "wait"):
-            if isinstance(getattr(step, name), bool) or not isinstance(getattr(step, name), (int, float)):
-                raise ConfigurationError(f"journal: step {number}: {name} must be a number of seconds")
+        check_step(step, counters)
         yield step
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return [_mended(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _plain(value: object) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from attrs import define
+from attrs import define, evolve
 
 from fsm.ladder import Ladder
 from fsm.plan import cap_of
 from fsm.policy import Budget, Policy
-from fsm.reply import NO_USAGE, Usage
-from fsm.request import Link, Message, Prices, Request
-from fsm.transcript import estimate_tokens
+from fsm.reply import NO_USAGE, Failure, Usage
+from fsm.request import Link, Prices, Request
+from fsm.transport_failures import may_be_billed
 
 TOKENS_PRICED = 1_000_000
 """Prices are given for a million tokens."""
@@ -36,7 +36,7 @@ class Ledger:
 
     def pay(self, usage: Usage, prices: Prices | None) -> None:
         """Add what one attempt has used."""
-        if usage is NO_USAGE:
+        if usage is NO_USAGE or usage == NO_USAGE:  # the first is quicker, the second holds in a replay as well
             return
         self.usage = usage if self.usage is NO_USAGE else self.usage + usage
         if prices is None:
@@ -44,26 +44,47 @@ class Ledger:
         elif self.cost is not None:
             self.cost += price_of(usage, prices)
 
+    def charge(self, usage: Usage, failure: Failure | None, cap: int | None, input_tokens: int) -> Usage:
+        """Return what an attempt is counted as where the provider did not say.
+
+        A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
+        have been worked on, is counted as if it had used its cap, so that no budget rests on silence.
+
+        Arguments:
+            usage: what the provider reported, or what was estimated from the text that arrived.
+            failure: why nothing came, if nothing came.
+            cap: the output tokens that the attempt might have brought.
+            input_tokens: the tokens of its prompt, as far as anybody knows.
+        """
+        if failure is not None and usage is NO_USAGE:
+            if not may_be_billed(failure):
+                return usage
+            usage = Usage(output_tokens=cap or 0)
+        if usage.input_tokens:
+            return usage
+        return evolve(usage, input_tokens=input_tokens, estimated=True)
+
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""
         return self.budget.seconds is None or self.elapsed + seconds < self.budget.seconds
 
-    def cap(
-        self, policy: Policy, ladder: Ladder, request: Request, messages: tuple[Message, ...], link: Link
-    ) -> int | None:
-        """Return the output cap of the next attempt in tokens: below 1 if nothing is left, None for no cap at all."""
+    def cap(self, policy: Policy, ladder: Ladder, request: Request, link: Link, input_tokens: int) -> int | None:
+        """Return the output cap of the next attempt in tokens: below 1 if nothing is left, None for no cap at all.
+
+        Arguments:
+            input_tokens: the tokens of the prompt, which a budget of money has to pay first.
+        """
         cap = cap_of(policy, ladder, request.max_tokens or link.max_tokens)
         budget, prices = self.budget, link.prices
         if budget.output_tokens is not None:
             left = budget.output_tokens - self.usage.output_tokens
             cap = left if cap is None else min(cap, left)
         if budget.money is not None and prices is not None:
-            left = self._affordable(budget.money, request, messages, prices)
+            left = self._affordable(budget.money, input_tokens, prices)
             cap = left if cap is None else min(cap, left)
         return cap
 
-    def _affordable(self, money: float, request: Request, messages: tuple[Message, ...], prices: Prices) -> int:
-        tokens = request.input_tokens or estimate_tokens(messages) + estimate_tokens(request.tools)
+    def _affordable(self, money: float, tokens: int, prices: Prices) -> int:
         left = money - (self.cost or 0.0) - tokens * prices.input / TOKENS_PRICED
         if left <= 0:
             return 0

@@ -106,6 +106,18 @@ def observe_failure(failure: Failure, transcript: Transcript, backend: int) -> H
     return Heard(evidence, failure=failure, learned=Learned(backend=backend, repair=evidence.repair))
 
 
+def observe_cut(delivered: str, failure: Failure) -> Heard:
+    """Take a failure after text was handed out for a cut, whatever its class: that text is a part of the answer.
+
+    Arguments:
+        delivered: the text, which holds nothing that had been said before.
+    """
+    heard = Heard(Evidence("interrupted"), part=delivered, new=delivered, failure=failure)
+    heard.reply = Reply(delivered, interrupted=True, failure=failure)
+    _note_failure(heard.evidence, failure)
+    return heard
+
+
 def _note_failure(evidence: Evidence, failure: Failure) -> None:
     evidence.status, evidence.reason, evidence.code = failure.status, failure.reason, failure.code
     evidence.asked_wait = failure.asked_wait

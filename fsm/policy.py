@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import difflib
-import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_args
 
 import attrs
 from attrs import field, frozen
 
 from fsm.errors import ConfigurationError
+from fsm.frozen_map import FrozenMap
+from fsm.journal_forms import short
+from fsm.ladder import COUNTER, names_of
 from fsm.reply import Reason
 from fsm.table import CALL, Table
 
 LARGEST_LIMIT = 1_000
 """No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
+
+LARGEST_AMOUNT = 1e12
+"""No number of seconds and no sum of money may exceed this."""
 
 Attribute = attrs.Attribute  # the parameter of every validator below
 
@@ -31,17 +35,19 @@ def _whole(lowest: int, highest: int) -> Any:
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
             where = _where(instance, attribute)
-            raise ConfigurationError(f"{where} must be a whole number from {lowest} to {highest}, not {value!r}")
+            raise ConfigurationError(f"{where} must be a whole number from {lowest} to {highest}, not {short(value)}")
 
     return check
 
 
 def _seconds(*, above_zero: bool) -> Any:
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-        if not number or value < 0 or (above_zero and value == 0):  # type: ignore[operator]
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_AMOUNT
+        if not number or (above_zero and value == 0):
             least = "above 0" if above_zero else "of 0 or more"
-            raise ConfigurationError(f"{_where(instance, attribute)} must be a finite number {least}, not {value!r}")
+            raise ConfigurationError(
+                f"{_where(instance, attribute)} must be a finite number {least}, not {short(value)}"
+            )
 
     return check
 
@@ -137,9 +143,15 @@ def _quotes_reasoning(instance: object, attribute: Attribute[Any], value: object
         raise ConfigurationError(f"{_where(instance, attribute)} must hold '{{reasoning}}' where the reasoning goes")
 
 
+def _rung_hints(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) and text.strip() for text in value.values()):
+        raise ConfigurationError("Hints.rungs must map the name of a rung to a text that is not blank")
+    return FrozenMap(value)
+
+
 @frozen(kw_only=True)
 class Hints:
-    """Word what the rungs add to the conversation."""
+    """Word what the rungs add to the conversation; `rungs` is for rungs of your own, which send it as a user turn."""
 
     placeholder: str = field(default="(no answer was given)", validator=_text)
     nudge: str = field(
@@ -153,6 +165,7 @@ class Hints:
         default="You thought this through but never answered:\n\n{reasoning}\n\nState the answer now.",
         validator=_quotes_reasoning,
     )
+    rungs: Mapping[str, str] = field(factory=dict, converter=_rung_hints, hash=False)
 
 
 def _switch_after(value: Any) -> Mapping[str, int]:
@@ -163,7 +176,7 @@ def _switch_after(value: Any) -> Mapping[str, int]:
             raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', str(reason), get_args(Reason))}")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ConfigurationError(f"Policy.switch_after.{reason} must be a whole number of 1 or more, not {count!r}")
-    return MappingProxyType(dict(value))
+    return FrozenMap(value)
 
 
 @frozen(kw_only=True)
@@ -204,6 +217,12 @@ class Policy:
             from fsm.checker.verify import check_call_table  # the checker reads policies, so it is imported late
 
             check_call_table(self.table)
+            for name in names_of(self.table.model, COUNTER):
+                if not hasattr(self.limits, name):
+                    raise ConfigurationError(
+                        f"{type(self.limits).__name__} has no limit {name!r}, which the table counts; "
+                        "derive a frozen attrs class from Limits with that field"
+                    )
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy") -> Policy:
@@ -234,6 +253,7 @@ class Policy:
     def to_mapping(self) -> dict[str, Any]:
         """Return the policy as plain values, without its table."""
         plain = attrs.asdict(self, filter=attrs.filters.exclude("table"))
+        plain["hints"]["rungs"] = dict(self.hints.rungs)
         return {**plain, "switch_after": dict(self.switch_after)}
 
 
@@ -252,6 +272,8 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any]) -> Any:
     Raises:
         ConfigurationError: a key is unknown, or a value is not of its form.
     """
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")
     known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
     built: dict[str, Any] = {}
     for name, value in values.items():

@@ -32,6 +32,7 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     policy = policy or setting.policy
     if setting.table not in (None, policy.table.name):
         raise JournalMismatch(f"the journal is of the table {setting.table!r}, the policy holds {policy.table.name!r}")
+    prompts = _prompts(recorded)
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = Call(
         Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
@@ -41,6 +42,7 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
         jitter=lambda: next(draws, 0.0),
         contents=journal.contents,
         has_compactor=setting.has_compactor,
+        estimate=lambda value: next(prompts, 0) if value else 0,
     )
     call.begin(0.0)
     for step in recorded:
@@ -48,6 +50,9 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
             _take(call, step)
         except IllegalEvent as error:
             raise JournalMismatch(f"step {step.number}: {error}") from None
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            # Nothing but the contents of a step is used here without its form having been checked.
+            raise JournalMismatch(f"step {step.number}: its content is not of its form ({error})") from None
         if step.event != "skipped":  # it is written down together with the row that follows
             _compare(call.journal, recorded, step.number)
     if not call.is_over:
@@ -56,6 +61,11 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     if journal.outcome is not None and call.result.outcome != journal.outcome:
         raise JournalMismatch(f"the journal ends in {journal.outcome!r}, the replay in {call.result.outcome!r}")
     return call.result
+
+
+def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
+    """Give back the count of each prompt; every step tells that of the newest, a send or its end that of its own."""
+    return iter([step.input_tokens or 0 for step in recorded if step.event in ("sent", "ran_out")])
 
 
 def _turn(recorded: tuple[Step, ...]) -> TurnContext:

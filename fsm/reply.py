@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
 """Why a reply ended, normalised. `unknown` is a word that no table lists; no word at all is `None`, never invented."""
@@ -102,6 +102,11 @@ class Failure:
     parameter: str | None = None
     available_tokens: int | None = None
     exception: BaseException | None = field(default=None, repr=False, eq=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the exception behind: those of HTTP clients cannot be rebuilt elsewhere."""
+        names = [attribute.name for attribute in fields(Failure) if attribute.name != "exception"]
+        return Failure, tuple(getattr(self, name) for name in names)
 
 
 @frozen

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from attrs import Factory, define, evolve, field, frozen, validators
 
 from fsm.errors import ConfigurationError
+from fsm.frozen_map import FrozenMap
 
 Message = Mapping[str, Any]
 """One message in the neutral form: that of chat completions (`role`, `content`, `tool_calls`, `tool_call_id`)."""
@@ -22,6 +22,8 @@ def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
         return ({"role": "user", "content": value},)
     if isinstance(value, Mapping):
         raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
+    if not isinstance(value, Iterable):
+        raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
     messages = tuple(value)
     for index, message in enumerate(messages):
         if not isinstance(message, Mapping):
@@ -35,8 +37,40 @@ def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
     return messages
 
 
-def _read_only(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return MappingProxyType(dict(value or {}))
+def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if value is None:
+        return FrozenMap()
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigurationError(f"Request.{name} must map names to values; it is of type {type(value).__name__}")
+    return FrozenMap(value)
+
+
+def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return _mapping("parameters", value)
+
+
+def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return _mapping("headers", value)
+
+
+FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
+"""The headers that belong to the transport."""
+
+
+def _no_framing(instance: object, attribute: Any, value: Mapping[str, Any]) -> None:
+    for name in value:
+        if name.lower() in FRAMING:
+            raise ConfigurationError(f"Request.headers must not hold {name!r}, which the transport sets")
+
+
+def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"Request.tools must be a list of tool definitions, not {type(value).__name__}")
+    tools = tuple(value)
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, Mapping):
+            raise ConfigurationError(f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}")
+    return tools
 
 
 def _positive(instance: object, attribute: Any, value: Any) -> None:
@@ -62,10 +96,10 @@ class Request:
     """
 
     messages: tuple[Message, ...] = field(converter=_messages, repr=False)
-    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=tuple, repr=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_tools, repr=False)
     max_tokens: int | None = field(default=None, validator=_positive)
-    parameters: Mapping[str, Any] = field(default=None, converter=_read_only, repr=False)
-    headers: Mapping[str, str] = field(default=None, converter=_read_only, repr=False)
+    parameters: Mapping[str, Any] = field(default=None, converter=_parameters, repr=False)
+    headers: Mapping[str, str] = field(default=None, converter=_headers, validator=_no_framing, repr=False)
     input_tokens: int | None = field(default=None, validator=_positive)
 
     def __attrs_post_init__(self) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from fsm.errors import TableError
-from fsm.ladder import Ladder
+from fsm.ladder import COUNTER, Ladder, names_of
 
 AWAIT = "await"
 RUNGS = ("ask", "retry", "reask", "nudge", "prefill", "continuation", "enlarge", "repair", "compact", "fallback")
@@ -86,6 +86,12 @@ class Table:
     model: type[Ladder] = Ladder
     _machine: Any = field(default=None, init=False, eq=False, repr=False)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Leave the machine behind; the shipped table stays the one that it is."""
+        if self is CALL:
+            return "CALL"
+        return Table, (self.name, self.rows, self.start, self.hub, self.outcomes, self.ranks, self.model)
+
     @property
     def states(self) -> tuple[str, ...]:
         """List every state once: rungs in the order of the table, the hub, the outcomes."""
@@ -119,10 +125,17 @@ class Table:
                 raise TableError(f"{rung!r} is no rung that can be taken out of {self.name!r}; there are: {names}")
         return self._derive(row for row in self.rows if row.source not in rungs and row.target not in rungs)
 
-    def with_rows(self, *rows: Row, before: Row | None = None) -> Table:
+    def with_rows(self, *rows: Row, before: Row | None = None, model: type[Ladder] | None = None) -> Table:
         """Return this table with more rows, in front of a given row or of the last resort of their own event.
 
-        A new rung needs no rows of its own for `sent`, `ran_out` and `cancelled`: they are added.
+        A new rung needs no rows of its own for `sent`, `ran_out` and `cancelled`: they are added. It sends the same
+        request again, with the text that `Hints.rungs` has for it as a user turn behind it.
+
+        Arguments:
+            rows: the new rows.
+            before: the row to stand in front of.
+            model: a class derived from this table's model, with the counters, guards and effects that the rows name;
+                its new counters rank lowest. Each needs a limit of its name: derive a frozen attrs class from `Limits`.
 
         Raises:
             TableError: `before` is not in the table, or what comes out cannot be proved.
@@ -131,10 +144,14 @@ class Table:
             raise TableError(f"the row to stand before is not in the table: {before}")
         old = list(self.rows)
         for row in rows:
+            if not isinstance(row, Row):
+                form = "Row(event, source, guard, target, effect)"
+                raise TableError(f"with_rows takes rows such as {form}, not {type(row).__name__}")
             old.insert(old.index(before) if before else _place(old, row), row)
         known = {row.source for row in old if row.event == "sent"}
         targets = {row.target for row in rows} - known - {self.hub, *self.outcomes}
-        return self._derive([*old, *(extra for rung in sorted(targets) for extra in rung_rows(rung))])
+        table = self if model is None else evolve(self, model=model, ranks=_ranks(self.ranks, model))
+        return table._derive([*old, *(extra for rung in sorted(targets) for extra in rung_rows(rung))])
 
     def reordered(self, event: str, order: Iterable[str | None]) -> Table:
         """Return this table with the rows of one event in another order, named by their guards.
@@ -156,6 +173,12 @@ class Table:
         table = evolve(self, rows=tuple(rows))
         check_table(table)
         return table
+
+
+def _ranks(ranks: tuple[tuple[str, ...], ...], model: type[Ladder]) -> tuple[tuple[str, ...], ...]:
+    """Rank the counters that a model adds beside the lowest."""
+    known = {name for group in ranks for name in group}
+    return (*ranks[:-1], (*ranks[-1], *(name for name in names_of(model, COUNTER) if name not in known)))
 
 
 def _place(rows: list[Row], new: Row) -> int:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import orjson
-from attrs import asdict, frozen
+from attrs import frozen
 
 from fsm.errors import ConfigurationError
 from fsm.journal import Journal, Step
+from fsm.journal_forms import fault, short
 from fsm.ladder import COUNTER, names_of
 from fsm.table import CALL, Row, Table
 
 SKIPPED = "skipped"
-LONGEST = 120  # characters of a stranger that are quoted
 
 
 @frozen
@@ -51,7 +47,7 @@ def read_trail(text: str | bytes, table: Table = CALL) -> Trail:
         raise ConfigurationError(f"journal: no JSON ({error})") from None
     named = document.get("table", table.name) if isinstance(document, dict) else table.name
     if named != table.name:
-        raise ConfigurationError(f"journal: it is of the table {_short(named)}, not of {table.name!r}")
+        raise ConfigurationError(f"journal: it is of the table {short(named)}, not of {table.name!r}")
     try:
         journal = Journal.from_json(text)
     except ConfigurationError:
@@ -80,20 +76,19 @@ def trail_of(journal: Journal, table: Table = CALL) -> Trail:
     rows: list[Row | None] = []
     state, now = table.start, 0.0
     for step in steps:
-        _check_values(step, journal.counters)
         if step.source != state:
-            raise _fault(step, f"it begins in {_short(step.source)}, but the call was in {state!r}")
+            raise fault(step, f"it begins in {short(step.source)}, but the call was in {state!r}")
         if step.at < now:
-            raise _fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
+            raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
         row = known.get((step.event, step.source, step.guard, step.target, step.effect))
         if row is None and (step.event, step.target) != (SKIPPED, state):
             taken = Row(step.event, step.source, step.guard, step.target, step.effect)
-            raise _fault(step, f"{_short(str(taken))} is no row of the table {table.name!r}")
+            raise fault(step, f"{short(str(taken))} is no row of the table {table.name!r}")
         rows.append(row)
         state, now = step.target, step.at
     if journal.outcome is not None and journal.outcome != state:
         raise ConfigurationError(
-            f"journal: its outcome is {_short(journal.outcome)}, but its last step leads to {state!r}"
+            f"journal: its outcome is {short(journal.outcome)}, but its last step leads to {state!r}"
         )
     return Trail(journal, table, steps, tuple(rows))
 
@@ -106,63 +101,4 @@ def _check_setting(journal: Journal, table: Table) -> None:
         raise ConfigurationError("journal: its chain is empty")
     for link in journal.setting.chain:
         if not isinstance(link.name, str):
-            raise ConfigurationError(f"journal: a backend of its chain is named {_short(link.name)}, which is no text")
-
-
-Check = Callable[[Any], bool]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_amount(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0
-
-
-def _is_usage(value: Any) -> bool:
-    counts = asdict(value)
-    return type(counts.pop("estimated")) is bool and all(map(_is_count, counts.values()))
-
-
-def _or_none(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
-_FORMS: Mapping[str, tuple[Check, str]] = {
-    **dict.fromkeys(("event", "source", "target", "backend"), (_is_text, "a text")),
-    **dict.fromkeys(("guard", "effect", "stop_raw", "reason", "code", "note"), (_or_none(_is_text), "a text")),
-    **dict.fromkeys(("at", "wait"), (_is_amount, "a number of 0 or more")),
-    **dict.fromkeys(("asked_wait", "draw"), (_or_none(_is_amount), "a number of 0 or more")),
-    "attempts": (_is_count, "a whole number of 0 or more"),
-    **dict.fromkeys(("cap", "status"), (_or_none(_is_count), "a whole number of 0 or more")),
-    "usage": (_is_usage, "whole numbers of tokens"),
-    "facts": (lambda value: all(map(_is_text, value)), "a list of names"),
-    "spent": (
-        lambda value: isinstance(value, Mapping) and all(map(_is_count, value.values())),
-        "a count for each name",
-    ),
-    "content": (_or_none(lambda value: isinstance(value, Mapping)), "an object"),
-}
-
-
-def _check_values(step: Step, counters: tuple[str, ...]) -> None:
-    for name, (check, form) in _FORMS.items():
-        if not check(getattr(step, name)):
-            raise _fault(step, f"{name!r} must be {form}, not {_short(getattr(step, name))}")
-    if step.spent and set(step.spent) != set(counters):
-        raise _fault(step, "what it has spent is not of the counters of the journal")
-
-
-def _fault(step: Step, says: str) -> ConfigurationError:
-    return ConfigurationError(f"journal: step {step.number}: {says}")
-
-
-def _short(value: object) -> str:
-    """Quote what a stranger wrote, without its line ends and not at length."""
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+            raise ConfigurationError(f"journal: a backend of its chain is named {short(link.name)}, which is no text")

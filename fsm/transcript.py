@@ -48,6 +48,7 @@ class Transcript:
     gathered: str = ""
     parts: tuple[str, ...] = ()
     needs_cap: bool = False
+    hint: str | None = None  # of a rung of the user's own
     seed: str = ""
     seed_is_inline: bool = False
     is_paused: bool = False
@@ -63,6 +64,12 @@ class Transcript:
         """Add a part of the answer; `new` is what of it had not been said."""
         self.parts = (*self.parts, part)
         self.gathered += new
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the messages go out as they are, because no rung has added anything and none must."""
+        added = self.gathered or self.seed or self.nudged_at is not None or self.hint is not None
+        return not added and self.messages[-1].get("role") != "assistant"
 
     def has_recent_tool_result(self, window: int) -> bool:
         """Tell whether a tool result is among the last `window` messages."""
@@ -90,6 +97,8 @@ class Transcript:
         elif messages[-1].get("role") == "assistant" and not prefills and not self.is_paused:
             # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
             messages.append(_user(self.hints.continuation))
+        if self.hint is not None:
+            messages.append(_user(self.hint))
         prefill = prefills and messages[-1].get("role") == "assistant"
         continued = self.gathered if prefill and not self.seed else ""
         return Composed(tuple(messages), prefill, self.seed if prefill else "", continued[len(continued.rstrip()) :])
@@ -109,6 +118,7 @@ class Transcript:
         change = _CHANGES.get(rung)
         if change is not None:
             change(self, evidence)
+        self.hint = self.hints.rungs.get(rung, self.hint)
 
     def _reask(self, evidence: Learned) -> None:
         self.seed = ""
@@ -143,7 +153,7 @@ class Transcript:
             self.portable = True
 
     def _fall_back(self, evidence: Learned) -> None:
-        self.seed, self.nudged_at, self.is_paused = "", None, False
+        self.seed, self.nudged_at, self.is_paused, self.hint = "", None, False, None
         self.portable, self.lower_reasoning = True, False
         self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
 

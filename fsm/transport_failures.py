@@ -51,6 +51,17 @@ _NEVER_WRAPPERS: Final = (
 _DEPTH: Final = 5
 
 
+UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
+"""The failures that came before anything was sent."""
+
+
+def may_be_billed(failure: Failure) -> bool:
+    """Tell whether a provider may have worked on a request that it never answered."""
+    if failure.status is not None or failure.reason not in ("timeout", "connection"):
+        return False
+    return failure.exception is None or not any(kind.__name__ in UNSENT for kind in type(failure.exception).__mro__)
+
+
 def is_local_bug(exception: BaseException) -> bool:
     """Tell whether an exception comes from our own or the caller's code, not from the network or the service."""
     return isinstance(exception, Exception) and _transport_reason(exception) is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
+import pickle
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import adapters
 import fsm
 
 EMPTY = fsm.Reply(stop_reason="stop", stop_raw="stop")
@@ -469,3 +471,107 @@ def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
     with pytest.raises(KeyboardInterrupt):
         call.receive(ANSWER)
     assert (call.cancel().outcome, call.result.text) == ("done", "An answer.")
+
+
+def test_a_rung_of_ones_own_takes_its_counter_and_sends_its_hint():
+    @attrs.define(eq=False)
+    class Pleading(fsm.Ladder):
+        pleas: int = fsm.counter()
+
+        @property
+        def may_plead(self):
+            return self.pleas < self.limits.pleas
+
+        def spend_plea(self):
+            self.pleas += 1
+
+    @attrs.frozen(kw_only=True)
+    class Limits(fsm.Limits):
+        pleas: int = 2
+
+    row = fsm.Row("refused", "await", "may_plead", "plead", "spend_plea")
+    table = fsm.CALL.with_rows(row, model=Pleading)
+    policy = fsm.Policy(table=table, limits=Limits(), hints=fsm.Hints(rungs={"plead": "Please."}))
+    call, sends = drive(fsm.Reply("x", stop_reason="content_filter"), policy=policy)
+    assert (rungs(sends), call.result.outcome) == (["ask", "plead", "plead"], "refused")
+    assert [send.messages[-1]["content"] for send in sends] == ["hi", "Please.", "Please."]
+    assert fsm.verify(policy).ok
+    journal = fsm.Journal.from_json(call.journal.to_json())
+    assert fsm.replay(journal, policy).outcome == "refused"
+    with pytest.raises(fsm.ConfigurationError, match="Limits has no limit 'pleas'"):
+        fsm.Policy(table=table)
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
+    backend = adapters.OpenAIChat("m", api_key="sk-a-real-key-1234567890", base_url="http://localhost:1/v1")
+    error = failed("connection", exception=OSError("gone"))
+    call, _ = drive(ANSWER if outcome == "done" else error, chain=[backend], policy=fsm.Policy(base_cap=99))
+    result = call.result
+    for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+        assert copied.text == result.text
+        assert copied.journal.to_json() == result.journal.to_json()
+        assert fsm.replay(copied.journal).outcome == outcome
+    assert b"sk-a-real" not in pickle.dumps(result)
+    if outcome == "failed":
+        again = pickle.loads(pickle.dumps(fsm.result.error_of(result)))
+        assert (type(again), str(again)) == (fsm.Failed, str(fsm.result.error_of(result)))
+    assert pickle.loads(pickle.dumps(fsm.Policy(base_cap=99))) == fsm.Policy(base_cap=99)
+    assert pickle.loads(pickle.dumps(fsm.Policy())).table is fsm.CALL
+
+
+class TestSilence:
+    """What an attempt is counted as when the provider does not say."""
+
+    policy = fsm.Policy(budget=fsm.Budget(money=1.5))
+    chain = (fsm.PlainLink(prices=fsm.Prices(10.0, 10.0)),)
+    request = fsm.Request("long", input_tokens=100_000)
+
+    def test_a_prompt_costs_its_estimate_with_every_attempt(self):
+        replies = [fsm.Reply("cut", interrupted=True, usage=fsm.Usage(0, 5, estimated=True))]
+        call, sends = drive(*replies, policy=self.policy, chain=self.chain, request=self.request)
+        assert (len(sends), call.result.outcome) == (1, "over_budget")
+        assert call.result.cost == pytest.approx(1.00005)
+        assert call.result.usage.estimated
+
+    @pytest.mark.parametrize("reason", ["timeout", "connection"])
+    def test_an_attempt_that_brought_nothing_costs_its_cap(self, reason):
+        policy = fsm.Policy(budget=fsm.Budget(output_tokens=250))
+        call, sends = drive(failed(reason), policy=policy, request=fsm.Request("hi", max_tokens=100))
+        assert [send.max_tokens for send in sends] == [100, 100, 50]
+        assert call.result.usage.output_tokens == 250
+
+    def test_without_a_cap_of_the_callers_one_silence_does_not_use_the_budget_up(self):
+        policy = fsm.Policy(budget=fsm.Budget(output_tokens=20_000))
+        _, sends = drive(failed("timeout"), ANSWER, policy=policy)
+        assert [send.max_tokens for send in sends] == [20_000, 20_000 - 4096]
+
+    @pytest.mark.parametrize(
+        "failure",
+        [failed("server_error", status=502), failed("connection", exception=type("ConnectError", (OSError,), {})())],
+    )
+    def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
+        policy = fsm.Policy(budget=fsm.Budget(output_tokens=250))
+        call, sends = drive(failure, policy=policy, request=fsm.Request("hi", max_tokens=100))
+        assert [send.max_tokens for send in sends] == [100] * 4
+        assert call.result.usage == fsm.Usage()
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: fsm.Request(None), "messages"),
+        (lambda: fsm.Request(5), "messages"),
+        (lambda: fsm.Request("x", tools=[1]), r"tools\[0\]"),
+        (lambda: fsm.Request("x", tools="ab"), "tools"),
+        (lambda: fsm.Request("x", parameters=5), "parameters"),
+        (lambda: fsm.Request("x", headers={"Content-Length": "3"}), "Content-Length"),
+        (lambda: fsm.Call(fsm.Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext"),
+        (lambda: fsm.Call(fsm.Request("x"), "policy"), "policy must be a Policy"),
+        (lambda: fsm.Budget(seconds=10**400), "finite"),
+        (lambda: fsm.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
+    ],
+)
+def test_what_is_of_the_wrong_type_is_named(build, says):
+    with pytest.raises(fsm.ConfigurationError, match=says):
+        build()

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import click
 import httpx
 import pytest
 from click.testing import CliRunner, Result
 
 import adapters
-from adapters.cli import main
+from adapters.cli import COMMANDS, main
 from adapters.provider import EmbeddedProvider, ReceivedRequest
 from adapters.scenes import SCENES
 from adapters.script import Script, ScriptedReply
@@ -210,7 +211,7 @@ def test_the_help_names_every_exit_code() -> None:
     told = CliRunner().invoke(main, ["ask", "--help"]).stdout
     codes = re.search(r"Exit codes:\n(.*?)\n\n", told, re.DOTALL)
     assert codes is not None
-    assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == ["0", "2", "3", "4", "5", "6", "130", "141"]
+    assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == ["0", "2", "3", "4", "5", "6", "7", "130", "141"]
 
 
 def test_a_rejected_key_is_named_by_its_backend_and_not_shown(serve: Serve, ask: Ask) -> None:
@@ -257,10 +258,17 @@ BAD_INPUT = [
     (["ask", "Hi", "--model", "m", "--api-key-env", "NOWHERE"], "NOWHERE is not set"),
     (["ask", "Hi", "--model", "m", "--base-url", "localhost"], "http://"),
     (["ask", "Hi", "--model", "m", "--base-url", "http://me:secret@localhost/v1"], "holds a secret"),
-    (["ask", "Hi", "--model", " ", "--base-url", "URL"], "model must be"),
+    (["ask", "Hi", "--model", " ", "--base-url", "URL"], "--model: model must be"),
+    (["ask", "Hi", "--model", "", "--base-url", "URL"], "--model: model must be"),
     (["ask", "", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
     (["ask", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
-    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "0"], "x>=1"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "0"], "1<=x"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "1000000001"], "--max-tokens"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "9" * 26], "--max-tokens"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--prices", "1e308/1e308"], "--prices"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "money.toml"], "give --prices IN/OUT"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "URL# "], "--fallback"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "localhost#m"], "'--fallback': the URL must"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost"], "URL#MODEL#KEYENV"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost#m#NOWHERE"], "NOWHERE"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"], "missing.toml"),
@@ -280,6 +288,10 @@ BAD_INPUT = [
     (["verify", "missing.toml"], "missing.toml"),
     (["verify", "typo.toml"], "did you mean 'retries'"),
     (["verify", "--backends", "0"], "--backends"),
+    (["verify", "--max-tokens", "9" * 26], "--max-tokens"),
+    (["verify", "--input-tokens", "9" * 26], "--input-tokens"),
+    (["verify", "money.toml"], "give --prices IN/OUT"),
+    (["diff", "script.toml", "script.toml", "--max-tokens", "9" * 26], "--max-tokens"),
     (["frobnicate"], "frobnicate"),
 ]
 
@@ -290,10 +302,12 @@ def test_bad_input_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("broken.toml").write_text("[limits\n", encoding="utf-8")
+    Path("money.toml").write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")
     Path("typo.toml").write_text("[limits]\nretrys = 3\n", encoding="utf-8")
     Path("script.toml").write_text('[[replies]]\ntext = "Hi"\n', encoding="utf-8")
     provider = serve(ScriptedReply(text="Hi"))
     known = {"URL": provider.base_url, "PORT": provider.base_url.split(":")[2].removesuffix("/v1")}
+    known["URL# "] = f"{provider.base_url}# "
     result = CliRunner().invoke(main, [known.get(argument, argument) for argument in arguments])
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
@@ -301,7 +315,8 @@ def test_bad_input_is_one_line(
     assert told in line
     assert "secret@" not in line
     assert provider.requests == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.toml", "script.toml", "typo.toml"]
+    names = ["broken.toml", "money.toml", "script.toml", "typo.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_bytes_that_are_no_text_are_no_prompt(serve: Serve) -> None:
@@ -397,6 +412,36 @@ def test_a_closed_stdout_is_no_traceback(option: list[str], serve: Serve, tmp_pa
     assert Journal.from_json(journal.read_bytes()).outcome == "done"
 
 
+def without_stdout(*arguments: str) -> tuple[int, bytes]:
+    shell = ["/bin/sh", "-c", '"$@" >&-', "sh", *command(*arguments)]
+    run = subprocess.run(
+        shell, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(), cwd=ROOT, timeout=20
+    )
+    return run.returncode, run.stderr
+
+
+@pytest.mark.parametrize("option", [[], ["--json"], ["--no-stream"]])
+def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(option: list[str], serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Nobody reads this."))
+    code, told = without_stdout("ask", "Hi", "--model", "m", "--base-url", provider.base_url, *option)
+    assert (code, told) == (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
+    assert provider.requests == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["diagram"], ["verify"], ["demo"], ["demo", "--list"], ["explain", "--play"], ["--version"], []]
+)
+def test_commands_tell_of_a_stdout_that_was_closed_from_the_start(arguments: list[str]) -> None:
+    code, told = without_stdout(*arguments)
+    assert (code, told) == (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
+
+
+def test_what_goes_to_a_file_needs_no_stdout(tmp_path: Path) -> None:
+    path = tmp_path / "call.mmd"
+    assert without_stdout("diagram", "-o", str(path)) == (0, b"")
+    assert "came_empty" in path.read_text(encoding="utf-8")
+
+
 def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("for ever"))
     with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url) as process:
@@ -423,6 +468,104 @@ def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
     assert (process.returncode, text) == (0, b"Gr??e ?")
     assert b"Traceback" not in told
     assert messages(provider.requests[0]) == [("user", "ü")]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--no-stream"]])
+def test_a_pipe_gets_utf_8_whatever_the_locale_says(arguments: list[str], serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Grüße 🪜"))
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, *arguments, **locale) as process:
+        text, told = process.communicate(timeout=10)
+    assert (process.returncode, text) == (0, "Grüße 🪜".encode())
+    assert b"Traceback" not in told
+
+
+def test_arguments_are_utf_8_where_the_locale_has_no_such_letters(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Yes."))
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    given = ["ask", "Grüße", "--system", "ß", "--model", "mü", "--base-url", provider.base_url]
+    with start(*given, **locale) as process:
+        process.communicate(timeout=10)
+    (request,) = provider.requests
+    assert (request.body["model"], messages(request)) == ("mü", [("system", "ß"), ("user", "Grüße")])
+
+
+def test_an_argument_that_is_no_text_is_bad_input(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Yes."))
+    with start("ask", os.fsdecode(b"\xff"), "--model", "m", "--base-url", provider.base_url) as process:
+        _, told = process.communicate(timeout=10)
+    assert (process.returncode, told.count(b"\n"), provider.requests) == (2, 1, [])
+    assert b"UTF-8" in told
+
+
+def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Grüße 🪜."))
+    ours, theirs = pty.openpty()
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs, **locale) as process:
+        os.close(theirs)
+        assert read_until(ours, b".") in (b"Gr??e ?.", b"Gr??e ?.\r\n")
+        process.communicate(timeout=10)
+    os.close(ours)
+
+
+# the journal, and what Ctrl-C finds
+
+
+@pytest.mark.parametrize(("reply", "code"), [(ScriptedReply(text="Well."), 7), (ScriptedReply(status=401), 5)])
+def test_a_journal_that_is_lost_has_its_own_exit_code(reply: ScriptedReply, code: int, serve: Serve, ask: Ask) -> None:
+    provider = serve(reply)
+    result = ask(provider, "--journal", "/dev/full")
+    assert (result.exit_code, result.stdout) == (code, "Well." if code == 7 else "")
+    assert "--journal: /dev/full could not be written (No space left on device)" in result.stderr
+    assert len(provider.requests) == 1
+
+
+def test_a_journal_may_go_to_a_device(serve: Serve, ask: Ask) -> None:
+    assert ask(serve(ScriptedReply(text="Well.")), "--journal", os.devnull).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("click", "import adapters.cli"),
+        ("adapters.cli_ask", "from adapters.cli import main; main(['ask', 'Hi', '--model', 'm'])"),
+        ("fsm", "from adapters.cli import main; main(['ask', 'Hi', '--model', 'm'])"),
+        ("fsm", "from adapters.cli import main; main([])"),
+        (
+            "httpx",
+            "from adapters.cli import main; main(['ask', 'Hi', '--model', 'm', '--base-url', 'http://localhost'])",
+        ),
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_is_no_traceback(module: str, code: str) -> None:
+    """The import of a module is where Ctrl-C is pressed."""
+    pressed = f"""
+import sys
+class Press:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Press())
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", pressed + code], env=environment(), cwd=ROOT, capture_output=True, timeout=10
+    )
+    assert (run.returncode, run.stdout, run.stderr.strip()) == (130, b"", b"")
+
+
+def test_the_entry_point_imports_nothing_heavy() -> None:
+    code = "import sys, adapters.cli; print({'httpx', 'rich', 'fsm', 'attrs', 'transitions'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, timeout=10)
+    assert run.stdout == b"set()\n"
+
+
+def test_every_command_is_where_the_command_line_looks_for_it() -> None:
+    for name, module in COMMANDS.items():
+        found = main.get_command(click.Context(main), name)
+        assert found is not None
+        assert (found.name, found.callback and found.callback.__module__) == (name, module)
+    assert "did you mean" in CliRunner().invoke(main, ["verfy"]).stderr.lower()
 
 
 # serve
@@ -650,7 +793,18 @@ def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(se
     assert 0 < provider.requests[0].body["max_tokens"] <= 500
 
 
-@pytest.mark.parametrize("text", ["", "5", "1/2/3", "a/b", "-1/2", "nan/1"])
+def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")
+    given = ["verify", str(policy), "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8"]
+    result = CliRunner().invoke(main, given)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "money" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "1/2/3", "a/b", "-1/2", "nan/1", "1/nan", "1e308/1e308", "1/1000000001", "inf/1"]
+)
 def test_prices_that_are_none_are_bad_input(text: str) -> None:
     result = CliRunner().invoke(main, ["verify", "--prices", text])
     assert result.exit_code == 2

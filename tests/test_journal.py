@@ -93,7 +93,7 @@ def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
         (1, "event", "answered", "step 2"),
         (1, "event", "nonsense", "step 2"),
         (2, "cap", 5, "step 3: cap"),
-        (1, "spent", {"reasks": 7}, "step 2: spent"),
+        (1, "attempts", 9, "step 2: attempts"),
     ],
 )
 def test_the_first_step_that_differs_is_named(index, field, value, says):
@@ -136,7 +136,7 @@ def test_another_outcome_is_a_mismatch():
         (lambda d: d.update(steps=5), "journal"),
         (lambda d: d.update(chain=[{"name": "x"}]), "journal"),
         (lambda d: d["steps"][0].update(usage="many"), "journal"),
-        (lambda d: d["steps"][0].update(at="noon"), "step 1: at must be a number"),
+        (lambda d: d["steps"][0].update(at="noon"), "step 1: 'at' must be a number"),
         (lambda d: d.update(policy=[]), "journal"),
     ],
 )

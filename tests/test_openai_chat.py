@@ -31,9 +31,8 @@ def backend(model: str = "m", **fields: Any) -> OpenAIChat:
 
 def send(*messages: Any, parameters: Any = None, headers: Any = None, tools: Any = (), **fields: Any) -> Send:
     request = Request(messages or (USER,), tools=tools, parameters=parameters, headers=headers)
-    return Send(
-        rung="ask", backend=0, wait=0.0, request=request, **{"messages": request.messages, "max_tokens": None, **fields}
-    )
+    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
+    return Send(rung="ask", backend=0, wait=0.0, request=request, **given)
 
 
 def wire(request: HttpRequest) -> dict[str, Any]:

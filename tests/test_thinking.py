@@ -26,7 +26,10 @@ ODDS = [
     "<rea\u017foning>",
 ]
 PIECES = st.sampled_from([*TAGS, *TAGS, *ODDS, "a", "b c", " ", "\n\n", "\u00a0", "\N{GRINNING FACE}", "e\u0301"])
-TEXTS = st.lists(PIECES, max_size=12).map("".join)
+FENCES = ["```\n", "```xml\n", "\n```", "\n```\n", "\n~~~\n", "~~~~", "\n   ```", "\n    ```", "\n\t```", " \t\r\n"]
+BLOCKS = ["<think>a</think>", "<think>`</think>", "<thinking>\n```\n</thinking>", "<think>", "</think>", "<thi", "nk>"]
+MARKDOWN = st.sampled_from([*FENCES, *BLOCKS, *BLOCKS, "`", "`", "``", "~", "~~", "\n", "\n", " ", "a", "`a`"])
+TEXTS = (st.lists(PIECES, max_size=12) | st.lists(MARKDOWN, max_size=16)).map("".join)
 
 
 def run(chunks: list[str]) -> tuple[str, str]:
@@ -41,13 +44,43 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 
 def expected(text: str) -> tuple[str, str]:
-    """Read the rules off one regular expression, as independently of the filter as possible."""
-    block = re.compile(r"<(think|thinking|reasoning)>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.ASCII | re.DOTALL)
-    reasoning = "".join(found[2] for found in block.finditer(text))
-    visible, *rest = re.split("\0", block.sub("\0", text))
-    for piece in rest:
-        visible += piece if visible.strip() else piece.lstrip()
+    """Read the rules off one letter at a time, as independently of the filter as possible."""
+    opening = re.compile(r"<(think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)
+    visible = reasoning = ""
+    closed = False
+    at = 0
+    while at < len(text):
+        found = opening.match(text, at)
+        if found and not in_code(visible):
+            closing = re.compile(rf"</{found[1]}>|\Z", re.IGNORECASE | re.ASCII).search(text, found.end())
+            assert closing is not None
+            reasoning += text[found.end() : closing.start()]
+            closed, at = True, closing.end()
+            continue
+        piece = found[0] if found else text[at]
+        if not closed or visible.strip() or not piece.isspace():
+            visible += piece
+        at += len(piece)
     return visible, reasoning
+
+
+def in_code(visible: str) -> bool:
+    """Tell whether a tag that follows this visible text is in Markdown code."""
+    *lines, last = visible.split("\n")
+    fence = ""
+    for line in lines:
+        if not fence:
+            fence = fence_of(line)
+        elif set(line.strip(" \t\r")) == {fence[0]} and len(line.strip(" \t\r")) >= len(fence):
+            fence = ""
+    return bool(fence or fence_of(last)) or len([run for run in re.split("[^`]+", last) if run]) % 2 == 1
+
+
+def fence_of(line: str) -> str:
+    signs = line.lstrip(" ")
+    if len(line) - len(signs) > 3 or signs[:3] not in ("```", "~~~"):
+        return ""
+    return signs[: len(signs) - len(signs.lstrip(signs[0]))]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +118,80 @@ def expected(text: str) -> tuple[str, str]:
 def test_parts_reasoning_from_text(text: str, visible: str, reasoning: str) -> None:
     assert split_thinking(text) == (visible, reasoning)
     assert run([text]) == run(list(text)) == (visible, reasoning)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wrap it like `<think>secret</think>` in the output. Done.",
+        "```xml\n<reasoning>why</reasoning>\n```",
+        "`<think>` and `</think>`, `<reasoning>` and `</reasoning>`",
+        "a ``<think>``",
+        "`a` and `b <think>",
+        # A fence opens on its own line already, and a shorter or another one is a part of it.
+        "```<think>",
+        "~~~ <think>",
+        "   ~~~\n<think>",
+        "````\n```\n<think>\n```\n<think>\n````",
+        "```\n~~~\n<think>",
+        "```\n`<think>",
+        # What closes a fence stands alone on its line.
+        "```\n``` a\n<think>",
+        "```\n```<think>\n<think>",
+        "```\na\n```\u00a0\n<think>",
+        "a\n```",
+    ],
+)
+def test_a_tag_in_markdown_code_is_text(text: str) -> None:
+    assert split_thinking(text) == run(list(text)) == expected(text) == (text, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "visible", "reasoning"),
+    [
+        # The code has ended.
+        ("`a`<think>b</think>c", "`a`c", "b"),
+        ("`a\n<think>b</think>c", "`a\nc", "b"),
+        ("```\n<think>\n```\n<think>a</think>b", "```\n<think>\n```\nb", "a"),
+        ("~~~\na\n ~~~~ \t\r\n<think>b</think>c", "~~~\na\n ~~~~ \t\r\nc", "b"),
+        ("```\n    ```\n<think>a</think>b", "```\n    ```\nb", "a"),
+        # It never was any: too short, too far in, or not where a line begins.
+        ("~~\n<think>a</think>b", "~~\nb", "a"),
+        ("    ~~~\n<think>a</think>b", "    ~~~\nb", "a"),
+        ("\t```\n<think>a</think>b", "\t```\nb", "a"),
+        ("a ~~~ <think>b</think>c", "a ~~~ c", "b"),
+        ("a ```\n<think>b</think>c", "a ```\nc", "b"),
+        # Runs are counted, not measured, and a backtick without its pair makes text of a block behind it.
+        ("a `` ` <think>b</think>c", "a `` ` c", "b"),
+        ("a ` <think>b</think>c", "a ` <think>b</think>c", ""),
+        # Code in a block is reasoning, and its end counts there.
+        ("<think>```\n`</think>a<think>b</think>c", "ac", "```\n`b"),
+        ("<think>`</think>`", "`", "`"),
+        # The visible text counts, without the blocks: they part neither a line, nor a run, nor a fence.
+        ("~~<think>a</think>~\n<think>b", "~~~\n<think>b", "a"),
+        ("   ~~<think>a</think>~<think>b", "   ~~~<think>b", "a"),
+        ("    <think>a</think>~~~<think>b", "    ~~~", "ab"),
+        ("<think>a</think>    ~~~<think>b", "~~~<think>b", "a"),
+        ("a    <think>b</think>~~~<think>c", "a    ~~~", "bc"),
+        ("`a`<think>b</think>`<think>c", "`a``", "bc"),
+        ("`a` b `c`<think>d</think>`<think>e", "`a` b `c``", "de"),
+        ("`a` b `c` <think>d</think>`<think>e", "`a` b `c` `<think>e", "d"),
+        ("`a` <think>b\n</think>`<think>c", "`a` `<think>c", "b\n"),
+    ],
+)
+def test_only_code_in_the_visible_text_makes_a_tag_text(text: str, visible: str, reasoning: str) -> None:
+    assert split_thinking(text) == run(list(text)) == expected(text) == (visible, reasoning)
+
+
+@pytest.mark.parametrize("line", ["`<think>", "```\n<think>", "a `b` <think>c</think>"])
+def test_many_tags_on_one_line_take_no_more_than_their_share(line: str) -> None:
+    thinking = ThinkFilter()
+    for _ in range(3):
+        thinking.feed(line)
+    kept = len("".join(thinking._unread))
+    for _ in range(100):
+        thinking.feed(line)
+        assert len("".join(thinking._unread)) <= kept + len(line)
 
 
 @pytest.mark.parametrize(

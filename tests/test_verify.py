@@ -42,7 +42,7 @@ def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
         "every path ends",
         "every configuration can still reach done",
     ]
-    assert len(certificate.overlaps) == 63
+    assert len(certificate.overlaps) == 64
     assert [each.row for each in certificate.rows] == list(CALL.rows)
 
 

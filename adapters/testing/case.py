@@ -1,0 +1,127 @@
+"""One call of a fuzz run: what is asked, how, and what the provider answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+from attrs import field, fields, frozen
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from adapters.script import Script, ScriptedReply
+from adapters.testing.scripts import scripts
+from fsm.request import Request, TurnContext
+from fsm.testing.backend import PROMPT
+from fsm.testing.callers import requests, turns
+from fsm.testing.strategies import seldom
+
+MODES = ("call", "stream", "acall", "astream")
+PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
+LATEST = 12
+
+
+@frozen
+class Case:
+    """Hold one call to be made.
+
+    Arguments:
+        script: what the provider answers, to whichever backend of the chain.
+        mode: the method of the client.
+        request: what is asked.
+        turn: what the call is told of its turn.
+        prefill: how the backends continue a trailing assistant turn.
+        contents: whether the journal may hold texts.
+        compacts: whether there is a compactor.
+        leaves_after: for a stream, the number of events after which the consumer goes away; None stays.
+    """
+
+    script: Script
+    mode: str = "call"
+    request: Request = field(factory=lambda: Request(PROMPT))
+    turn: TurnContext = field(factory=TurnContext)
+    prefill: Any = "no"
+    contents: bool = False
+    compacts: bool = False
+    leaves_after: int | None = None
+
+    @property
+    def is_streaming(self) -> bool:
+        """Tell whether the reply is asked for as a stream."""
+        return self.mode in ("stream", "astream")
+
+    @property
+    def is_async(self) -> bool:
+        """Tell whether an event loop runs the call."""
+        return self.mode in ("acall", "astream")
+
+    def describe(self) -> Iterator[str]:
+        """Say what a script alone does not tell."""
+        request, turn = self.request, self.turn
+        yield f"mode: {self.mode}"
+        yield f"messages: {', '.join(str(message.get('role')) for message in request.messages)}"
+        told = {
+            "tools": len(request.tools),
+            "max_tokens": request.max_tokens,
+            "input_tokens": request.input_tokens,
+            "turn": f"prior_answer={turn.prior_answer!r}, only_housekeeping={turn.only_housekeeping}"
+            if turn != TurnContext()
+            else None,
+            "prefill": self.prefill if self.prefill != "no" else None,
+            "contents": self.contents,
+            "compactor": "keeps the last message" if self.compacts else None,
+            "the consumer leaves after": f"{self.leaves_after} events" if self.leaves_after is not None else None,
+        }
+        yield from (f"{name}: {value}" for name, value in told.items() if value)
+
+
+def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
+    """Generate calls.
+
+    Arguments:
+        replies: generates one reply of a script.
+    """
+    return st.builds(
+        Case,
+        script=scripts(items=replies),
+        mode=st.sampled_from(MODES),
+        request=requests(),
+        turn=seldom(turns()).map(lambda turn: turn or TurnContext()),
+        prefill=st.sampled_from(PREFILLS),
+        contents=st.booleans(),
+        compacts=st.booleans(),
+        leaves_after=seldom(st.integers(0, LATEST)),
+    )
+
+
+def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
+    """Make a failing case smaller for as long as it fails.
+
+    Hypothesis shrinks before; it stops where it makes no progress for a while, which long scripts make it do early.
+
+    Arguments:
+        case: a case that fails.
+        fails: tells whether another one fails in the same way.
+    """
+    while True:
+        smaller = next(filter(fails, _smaller(case)), None)
+        if smaller is None:
+            return case
+        case = smaller
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    replies = case.script.replies
+    for index, reply in enumerate(replies):
+        others = [*replies[:index], *replies[index + 1 :]]
+        if others:
+            yield attrs.evolve(case, script=Script(others))
+        for name in reply.given:
+            less = ScriptedReply(**{field: value for field, value in reply.given.items() if field != name})
+            yield attrs.evolve(case, script=Script([*replies[:index], less, *replies[index + 1 :]]))
+    plain = Case(case.script)
+    for attribute in fields(Case):
+        change: dict[str, Any] = {attribute.name: getattr(plain, attribute.name)}
+        if getattr(case, attribute.name) != change[attribute.name]:
+            yield attrs.evolve(case, **change)

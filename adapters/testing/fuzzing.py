@@ -1,0 +1,221 @@
+"""What `rungwise fuzz` runs: calls through the real adapters and drivers, over providers that do anything.
+
+Hypothesis makes the scripts, and makes the failing one as small as it can.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import attrs
+from attrs import define, field, frozen
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+
+from adapters.testing.case import Case, cases, smallest
+from adapters.testing.scripts import scripted_replies
+from adapters.testing.stage import KEY, PRICES, Stage
+from adapters.testing.wire_checks import check_answer, check_requests
+from fsm.checker.certificate import Certificate
+from fsm.checker.verify import verify
+from fsm.checker.worst import worst_cases
+from fsm.policy import DEFAULT_POLICY, Policy
+from fsm.testing.coverage import Coverage
+from fsm.testing.honesty import check_all
+from fsm.testing.seen import Seen
+
+UNHEALTHY = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+BATCH = 200
+"""Examples that follow from one seed; the next batch has another, so a longer run begins like a shorter one."""
+
+
+@frozen
+class Finding:
+    """Hold the smallest case that failed.
+
+    Arguments:
+        case: the case.
+        error: what it raised: a `Dishonest`, or a crash.
+        seed: the seed that leads to it.
+        backends: how many backends the chain had.
+    """
+
+    case: Case
+    error: Exception
+    seed: int
+    backends: int
+
+    @property
+    def what(self) -> str:
+        """Say what is wrong, on one line."""
+        kind = "" if isinstance(self.error, AssertionError) else f"{type(self.error).__name__}: "
+        return " ".join(f"{kind}{self.error}".split())
+
+    def to_toml(self) -> str:
+        """Write the script as `rungwise serve` takes it, under comments that say how it was asked."""
+        about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
+        return "".join(f"# {_printable(line)}\n" for line in about) + self.case.script.to_toml()
+
+
+def _printable(line: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
+
+
+@define(eq=False)
+class Fuzzer:
+    """Make calls until one is dishonest, or time is up; use it in a `with` block.
+
+    Arguments:
+        policy: how the calls recover.
+        backends: how many backends the chain has.
+        seed: what the examples follow from.
+        over_http: whether the provider is a server on loopback and not in memory.
+        progress: is called after each example.
+        coverage: what was covered.
+        examples: how many calls were made.
+    """
+
+    policy: Policy = DEFAULT_POLICY
+    backends: int = 2
+    seed: int = 0
+    over_http: bool = False
+    progress: Callable[[Fuzzer], None] = lambda fuzzer: None
+    coverage: Coverage = field(factory=Coverage, init=False)
+    examples: int = field(default=0, init=False)
+    _stage: Stage = field(init=False)
+    _ends_at: float | None = field(default=None, init=False)
+    _failed: tuple[Case, Exception] | None = field(default=None, init=False)
+    _certificates: dict[tuple[int | None, int | None], Certificate] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._stage = Stage(self.policy, self.backends, self.over_http)
+
+    def __enter__(self) -> Fuzzer:
+        self._stage.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stage.__exit__()
+
+    def run(self, *, examples: int | None = None, seconds: float | None = None) -> Finding | None:
+        """Make calls, and return the smallest one that failed; None if all were honest.
+
+        Arguments:
+            examples: how many to make; None makes them until the time is up.
+            seconds: after which no more are begun; None sets no limit.
+
+        Raises:
+            ValueError: there is neither a number of examples nor a limit.
+        """
+        if examples is None and seconds is None:
+            raise ValueError("give a number of examples, or of seconds")
+        self._failed = None
+        self._ends_at = None if seconds is None else time.monotonic() + seconds
+        left, batch = examples, 0
+        while not self._is_late() and (left is None or left > 0):
+            count = BATCH if left is None else min(BATCH, left)
+            found = self._run_batch(batch, count)
+            if found is not None:
+                return found
+            left = None if left is None else left - count
+            batch += 1
+        return None
+
+    def _is_late(self) -> bool:
+        return self._ends_at is not None and time.monotonic() >= self._ends_at
+
+    def _run_batch(self, number: int, count: int) -> Finding | None:
+        @seed(f"{self.seed}/{number}")
+        @settings(
+            max_examples=count,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=UNHEALTHY,
+            report_multiple_bugs=False,
+            verbosity=Verbosity.quiet,
+        )
+        @given(cases(scripted_replies(hangs=not self.over_http, delays=not self.over_http)))
+        def attempt(case: Case) -> None:
+            if self._failed is None and self._is_late():
+                return
+            try:
+                self.check(case)
+            except Exception as error:
+                self._failed = case, error
+                raise
+            if self._failed is None:  # what follows only makes the failing case smaller
+                self.examples += 1
+                self.progress(self)
+
+        try:
+            attempt()
+        except Exception:
+            if self._failed is None:
+                raise
+            return self._finding(*self._failed)
+        return None
+
+    def _finding(self, case: Case, error: Exception) -> Finding:
+        """Make the case that Hypothesis came to as small as it can be."""
+        told = error
+
+        def fails(other: Case) -> bool:
+            nonlocal told
+            try:
+                self.check(other)
+            except Exception as caught:
+                if _kind(caught) != _kind(error):
+                    return False
+                told = caught
+                return True
+            return False
+
+        return Finding(smallest(case, fails), told, self.seed, self.backends)
+
+    def check(self, case: Case) -> None:
+        """Make one call and check that it is honest.
+
+        Raises:
+            Dishonest: it is not.
+        """
+        events: list[object] = []
+        result = self._stage.make(case, events)
+        stays = case.is_streaming and case.leaves_after is None
+        seen = Seen(
+            result,
+            request=case.request,
+            turn=case.turn,
+            events=events if stays else None,
+            certificate=self._certify(case.request.max_tokens, case.request.input_tokens),
+            secrets=(KEY,),
+        )
+        check_all(seen)
+        received = self._stage.received
+        check_requests(result, received)
+        if received:
+            last = case.script.reply(len(received) - 1)
+            check_answer(result, last, received[-1], seeds=case.prefill != "no")
+        self.coverage.record(seen)
+
+    @property
+    def certificate(self) -> Certificate:
+        """Return what is proved of the policy, for a request of which nothing is known."""
+        return self._certify(None, None)
+
+    def _certify(self, max_tokens: int | None, input_tokens: int | None) -> Certificate:
+        """Return the certificate for a request; only the worst cases depend on it, so the rest is proved once."""
+        key = max_tokens, input_tokens
+        if not self._certificates:
+            self._certificates[None, None] = verify(self.policy, self._stage.chain())
+        if key not in self._certificates:
+            proved = self._certificates[None, None]
+            worst = worst_cases(self.policy, proved.limits, [PRICES] * self.backends, *key)
+            self._certificates[key] = attrs.evolve(
+                proved, max_tokens=max_tokens, input_tokens=input_tokens, worst=worst
+            )
+        return self._certificates[key]
+
+
+def _kind(error: Exception) -> tuple[type[Exception], object]:
+    return type(error), getattr(error, "property", None)

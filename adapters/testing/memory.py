@@ -1,0 +1,119 @@
+"""The embedded provider without its sockets: the same scripts and the same bytes, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+
+import httpx
+import orjson
+from attrs import define, field
+
+from adapters.provider import ReceivedRequest, Responder, render
+from adapters.script import Script, ScriptedReply
+from fsm.testing.clock import VirtualClock
+
+BASE_URL = "http://provider.test/v1"
+
+
+@define(eq=False)
+class MemoryProvider:
+    """Answer from a script what an `EmbeddedProvider` would answer.
+
+    Arguments:
+        script: a `Script`, or a function from the request to its reply.
+        clock: what `delay` and `chunk_delay` move; a reply that hangs ends in a timeout at once.
+        requests: what has arrived.
+    """
+
+    script: Script | Responder
+    clock: VirtualClock = field(factory=VirtualClock)
+    requests: list[ReceivedRequest] = field(factory=list, init=False)
+
+    @property
+    def base_url(self) -> str:
+        """Return the base URL; nothing listens there."""
+        return BASE_URL
+
+    def play(self, script: Script | Responder) -> None:
+        """Begin another script."""
+        self.script = script
+        self.requests.clear()
+
+    def respond(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request.
+
+        Raises:
+            httpx.TransportError: the script breaks the connection, or hangs.
+        """
+        body = orjson.loads(request.content)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        received = ReceivedRequest(request.url.raw_path.decode(), headers, body, self.clock.now)
+        self.requests.append(received)
+        script = self.script
+        reply = script.reply(len(self.requests) - 1) if isinstance(script, Script) else script(received)
+        return self._response(reply, body, len(self.requests))
+
+    def _response(self, reply: ScriptedReply, body: Mapping[str, object], number: int) -> httpx.Response:
+        if reply.hang and reply.cut_after is None:
+            raise httpx.ReadTimeout("the provider is silent")
+        self.clock.advance(reply.delay)
+        rendered = render(reply, body, number)
+        is_chunked = rendered.content_type == "text/event-stream"
+        framing = ("transfer-encoding", "chunked") if is_chunked else ("content-length", str(len(rendered.body)))
+        given = {name.lower(): value for name, value in reply.headers.items()}
+        headers = {"content-type": rendered.content_type, **given, framing[0]: framing[1]}
+        stream = _Body(rendered.pieces, reply, self.clock, is_chunked)
+        return httpx.Response(reply.status, headers=[*headers.items()], stream=stream)
+
+
+@define(eq=False)
+class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """Bring a body in the pieces, at the pace and with the accident that the script asks for."""
+
+    pieces: tuple[bytes, ...]
+    reply: ScriptedReply
+    clock: VirtualClock
+    is_chunked: bool
+
+    def __iter__(self) -> Iterator[bytes]:
+        cut = self.reply.cut_after
+        left = sum(map(len, self.pieces)) if cut is None else cut
+        for index, piece in enumerate(self.pieces):
+            self.clock.advance(self.reply.chunk_delay if index else 0.0)
+            if left <= 0:
+                break
+            yield piece[:left]
+            left -= len(piece)
+        if cut is not None:
+            self._break_off(is_short=left < 0)
+
+    def _break_off(self, *, is_short: bool) -> None:
+        if self.reply.hang:
+            raise httpx.ReadTimeout("the provider fell silent")
+        if is_short or self.is_chunked:  # a chunked body has an end of its own, which is missing
+            raise httpx.RemoteProtocolError("peer closed connection without sending complete message body")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
+
+
+@define(eq=False)
+class MemoryTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Be the transport of an `httpx.Client` or `httpx.AsyncClient` that reaches a provider in memory.
+
+    Arguments:
+        provider: who answers every request, whatever its URL.
+    """
+
+    provider: MemoryProvider
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request."""
+        request.read()
+        return self.provider.respond(request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request asynchronously."""
+        await request.aread()
+        return self.provider.respond(request)

@@ -1,0 +1,178 @@
+"""Hypothesis strategies for the scripts of a provider, which `rungwise serve` can replay.
+
+All of them shrink to a plain answer, and a script to one such reply.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from adapters.chat_reply import STOP_REASONS
+from adapters.script import Script, ScriptedReply
+from fsm.testing.strategies import ANSWER, first_or_often, headers, seldom, texts, tool_calls
+
+Fields = dict[str, SearchStrategy[Any]]
+Kind = SearchStrategy[dict[str, Any]]
+
+BUSY = (500, 429, 503, 529, 408, 502, 504, 404, 409, 599)
+FINAL = (401, 402, 403, 400, 422, 302, 418, 999)
+ODD_SUCCESSES = (201, 205)
+UNKNOWN_FINISHES = ("a_new_word", "STOP_MAYBE", "FINISH_REASON_UNSPECIFIED", "null", "error", "network_error")
+FIXABLE = (
+    {"message": "Unsupported parameter: 'temperature' is not supported with this model."},
+    {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "param": "max_tokens"},
+    {"message": "max_tokens: 9000 > 900, which is the maximum", "type": "invalid_request_error"},
+    {"message": "This model does not support assistant message prefill."},
+    {"message": "Corrupted thought signature."},
+)
+TOO_LONG = (
+    {"message": "maximum context length is 4097 tokens", "code": "context_length_exceeded"},
+    {"message": "prompt is too long: 210000 tokens > 200000 maximum"},
+)
+OTHER_ERRORS = (
+    {"message": "Please try again in 20s.", "type": "tokens", "code": "rate_limit_exceeded"},
+    {"message": "Please try again in 6m0s.", "code": 429},
+    {"message": "You exceeded your current quota", "code": "insufficient_quota"},
+    {"message": "flagged by the content management policy", "code": "content_filter"},
+    {"message": "The server is overloaded.", "type": "overloaded_error"},
+    {"message": ""},
+)
+BODIES = (
+    "",
+    "{}",
+    "[]",
+    "null",
+    "<html><body>Bad gateway</body></html>",
+    '{"choices": []}',
+    '{"choices": [{"index": 0, "message": {"role": "assistant", "content": ["x", {"text": 5}]}}]}',
+    '{"choices": [{"index": 0, "message": {"role": "assistant", "content": "An answer."}, "finish_reason": 7}]}',
+    '{"error": {"message": "overloaded", "type": "overloaded_error"}}',
+    '{"choices": [{"message": {"content": "\\ud83d"}, "finish_reason": "\\udc00"}], "usage": {"prompt_tokens": NaN}}',
+    "data: [DONE]\n\n",
+    'data: {"choices": [{"index": 0, "delta": {"content": "An an"}}]}\n\ndata: {"choices": [{"ind',
+    'event: error\ndata: {"error": "gone"}\n\n',
+    ": a comment\n\n\n\n",
+)
+LONGEST_DELAY = 100.0
+WIDEST_CUT = 1_500
+MOST_ODDITIES = 3
+
+TEXTS = texts()
+THOUGHTS = st.sampled_from(("First I look at the river.", "Then at its bank. ", " "))
+WHOLE_CALLS = st.lists(tool_calls(whole=True), min_size=1, max_size=2)
+CALLS = st.lists(tool_calls(), min_size=1, max_size=2)
+
+
+@st.composite
+def _usages(draw: DrawFn) -> dict[str, Any]:
+    """Generate a usage as providers spell it, also one that takes no notice of the cap."""
+    counts = st.integers(0, 9_000)
+    usage: dict[str, Any] = {"prompt_tokens": draw(counts), "completion_tokens": draw(counts)}
+    if draw(st.booleans()):
+        usage["prompt_tokens_details"] = {"cached_tokens": draw(counts)}
+        usage["completion_tokens_details"] = {"reasoning_tokens": draw(counts)}
+    return usage
+
+
+def _kind(fixed: Fields, optional: Fields | None = None) -> Kind:
+    return st.fixed_dictionaries(fixed, optional=optional or {})
+
+
+def _finish(*words: str) -> SearchStrategy[str]:
+    return st.sampled_from(words)
+
+
+_ODDITIES: Fields = {
+    "text": TEXTS,
+    "reasoning": THOUGHTS,
+    "tool_calls": CALLS,
+    "finish": _finish("", "length", "tool_calls", *sorted(STOP_REASONS)),
+    "usage": st.just({}) | _usages(),
+    "done": st.just(False),
+    "final_message": st.just(True) | TEXTS,
+    "error_event": st.sampled_from((*OTHER_ERRORS, *TOO_LONG, *FIXABLE)),
+    "reasoning_field": st.sampled_from(("reasoning", "reasoning_text", "reasoning_details")),
+    "refusal": st.just("I would rather not."),
+    "model": st.just("another-model"),
+}
+
+
+@st.composite
+def _anything(draw: DrawFn) -> dict[str, Any]:
+    """Generate what a reply may hold, not too much of it at once."""
+    names = draw(st.lists(st.sampled_from(tuple(_ODDITIES)), max_size=MOST_ODDITIES, unique=True))
+    return {name: draw(_ODDITIES[name]) for name in names}
+
+
+_USAGE: Fields = {"usage": _usages()}
+_HEADERS: Fields = {"headers": headers()}
+_BAD: tuple[Kind, ...] = (
+    _kind({"text": st.sampled_from(("", " \n", "<think></think>"))}, _USAGE),
+    _kind({"reasoning": THOUGHTS, "text": st.sampled_from(("", "\n"))}, _USAGE),
+    _kind({"text": st.sampled_from(("<think>hm</think>", "<think>a thought without an end"))}),
+    _kind({"text": TEXTS, "finish": _finish("length", "max_tokens")}, _USAGE),
+    _kind({"text": TEXTS, "finish": _finish("length")}, {"reasoning": THOUGHTS}),
+    _kind({"reasoning": THOUGHTS, "finish": _finish("length")}),
+    _kind({"tool_calls": CALLS}, {"finish": _finish("length"), "text": TEXTS}),
+    _kind({"text": TEXTS, "finish": _finish("pause_turn", "compaction")}),
+    _kind({"text": TEXTS, "finish": _finish(*UNKNOWN_FINISHES)}),
+    _kind({"text": TEXTS, "finish": _finish("model_context_window_exceeded")}),
+    _kind({"text": TEXTS, "finish": _finish(""), "done": st.just(False)}),
+    _kind({"text": TEXTS, "cut_after": st.integers(0, WIDEST_CUT)}, {"reasoning": THOUGHTS, "tool_calls": WHOLE_CALLS}),
+    _kind({"text": TEXTS, "error_event": st.sampled_from((*OTHER_ERRORS, *TOO_LONG, *FIXABLE))}),
+    _kind({"status": st.sampled_from(BUSY)}, _HEADERS),
+    _kind({"status": st.sampled_from((400, 422, 200)), "error": st.sampled_from(FIXABLE)}),
+    _kind({"status": st.sampled_from((400, 413, 500)), "error": st.sampled_from(TOO_LONG)}),
+    _kind({"status": st.sampled_from((429, 400, 503, 200)), "error": st.sampled_from(OTHER_ERRORS)}, _HEADERS),
+    _kind({"body": st.sampled_from(BODIES)}, {"status": st.sampled_from((*ODD_SUCCESSES, *BUSY))}),
+    _anything(),
+)
+_ENDING: tuple[Kind, ...] = (
+    _kind({"text": st.just(ANSWER)}),
+    _kind({"text": TEXTS}, _USAGE),
+    _kind({"tool_calls": WHOLE_CALLS}, {"text": TEXTS, **_USAGE}),
+    _kind({"text": TEXTS, "finish": _finish("content_filter")}),
+    _kind({"refusal": st.just("I would rather not.")}),
+    _kind({"status": st.sampled_from(FINAL)}, _HEADERS),
+)
+
+
+def scripted_replies(*, hangs: bool = True, delays: bool = True) -> SearchStrategy[ScriptedReply]:
+    """Generate replies, good and bad, with the way in which they go over the wire.
+
+    Arguments:
+        hangs: whether some fall silent, which over HTTP takes as long as the policy's timeouts.
+        delays: whether some come late, which over HTTP takes that long.
+    """
+    what = first_or_often(st.one_of(*_ENDING), st.one_of(*_BAD), once_in=6)
+    return st.builds(lambda reply, wire: ScriptedReply(**{**wire, **reply}), what, _wire(hangs=hangs, delays=delays))
+
+
+def _wire(*, hangs: bool, delays: bool) -> Kind:
+    """Generate how a reply is cut into pieces, and how late they come."""
+    pieces: Fields = {
+        "chunk_size": st.integers(1, 40),
+        "write_sizes": st.lists(st.integers(1, 200), min_size=1, max_size=3),
+    }
+    late: Fields = {"delay": st.floats(0, LONGEST_DELAY), "chunk_delay": st.floats(0, 1.0)} if delays else {}
+    silent: Fields = {"hang": st.just(True)} if hangs else {}
+    some = st.one_of(*(_kind({name: value}) for name, value in {**pieces, **late, **silent}.items()))
+    return seldom(some).map(lambda found: found or {})
+
+
+def scripts(
+    *, items: SearchStrategy[ScriptedReply] | None = None, longest: int = 8, longest_run: int = 5
+) -> SearchStrategy[Script]:
+    """Generate scripts: what a provider answers, request by request, the last reply for ever.
+
+    Arguments:
+        items: generates one reply; `scripted_replies()` where None.
+        longest: the most runs of equal replies.
+        longest_run: how often a reply may come in a row.
+    """
+    each = items if items is not None else scripted_replies()
+    runs = st.lists(st.tuples(each, st.integers(1, longest_run)), min_size=1, max_size=longest)
+    return runs.map(lambda found: Script([reply for reply, times in found for _ in range(times)]))

@@ -1,0 +1,58 @@
+"""Whether what a call made of its replies is what the provider sent, and what it sent is what its journal says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adapters.provider import ReceivedRequest, render
+from adapters.script import ScriptedReply
+from fsm.result import Result
+from fsm.testing.seen import Dishonest
+from fsm.thinking import split_thinking
+
+SENT = "what is done is what the provider sent"
+ASKED = "what goes over the wire is what the journal says"
+CAPS = ("max_tokens", "max_completion_tokens")
+
+
+def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
+    """Check that every attempt was one request, and that its output cap reached the wire."""
+    sent = [step for step in result.journal.steps if step.event == "sent"]
+    # A consumer that leaves when it is told of a request ends the call before that one goes out.
+    unsent = len(sent) - len(requests)
+    if not 0 <= unsent <= (result.outcome == "cancelled"):
+        raise Dishonest(ASKED, f"{len(requests)} requests arrived, and the journal has {len(sent)}")
+    for step, request in zip(sent, requests, strict=False):
+        caps = [request.body[name] for name in CAPS if name in request.body]
+        if caps != ([] if step.cap is None else [step.cap]):
+            raise Dishonest(ASKED, f"the request carried {caps or 'no cap'}, and the journal says {step.cap}", step)
+
+
+def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest, *, seeds: bool) -> None:
+    """Check that a call is done only by a reply that came whole, and that nothing of it was changed on the way.
+
+    Arguments:
+        reply: the last reply of the script that was played.
+        request: the request that it answered.
+        seeds: whether a reply may begin with what it was seeded with, which is no text.
+    """
+    if result.outcome != "done" or reply.body is not None:
+        return
+    streams = request.body.get("stream") is True
+    if not 200 <= reply.status < 300 or reply.error is not None or reply.error_event is not None:
+        raise Dishonest(SENT, "the last reply was an error")
+    if not _came_to_its_end(reply, request, streams):
+        raise Dishonest(SENT, "the last reply broke off before its end")
+    text = reply.final_message if streams and isinstance(reply.final_message, str) else reply.text
+    visible, part = split_thinking(text)[0], result.parts[-1] if result.parts else ""
+    if visible != part and not (seeds and visible.endswith(part)) and visible.strip():
+        raise Dishonest(SENT, f"the text sent was {visible[:80]!r}, and the last part is {part[:80]!r}")
+    sent = [(call.name, call.arguments) for call in reply.tool_calls]
+    if result.tool_calls and sent != [(call.name, call.arguments) for call in result.tool_calls]:
+        raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
+
+
+def _came_to_its_end(reply: ScriptedReply, request: ReceivedRequest, streams: bool) -> bool:
+    body = render(reply, request.body).body
+    arrived = body[: reply.cut_after]
+    return b"[DONE]" in arrived or b'"finish_reason":"' in arrived if streams else arrived == body

@@ -1,0 +1,66 @@
+"""The fuzz kit: strategies, a virtual clock, a scripted backend, and the one assertion that every call must pass.
+
+    @given(fsm.testing.scripts_of_replies())
+    def test_our_policy(script):
+        call = fsm.testing.run(POLICY, script, chain=2)
+        fsm.testing.assert_call_honest(call, certificate=CERTIFICATE)
+
+It needs Hypothesis: `pip install 'rungwise[testing]'`.
+"""
+
+try:
+    import hypothesis as _hypothesis  # noqa: F401  (only to say what is missing)
+except ImportError as error:
+    raise ImportError("fsm.testing needs Hypothesis: pip install 'rungwise[testing]'") from error
+
+from fsm.testing.backend import Played, ScriptedBackend, run
+from fsm.testing.callers import chains, limits, policies, requests, turns
+from fsm.testing.clock import VirtualClock
+from fsm.testing.coverage import RECORDER, Coverage
+from fsm.testing.honesty import Dishonest, assert_call_honest
+from fsm.testing.profiles import register_profiles
+from fsm.testing.stateful import CallMachine, calls_of
+from fsm.testing.strategies import (
+    chunkings,
+    failures,
+    headers,
+    plays,
+    replies,
+    scripts_of_replies,
+    texts,
+    tool_calls,
+    usages,
+)
+from fsm.testing.switch import set_testing, testing
+
+__all__ = [
+    "RECORDER",
+    "CallMachine",
+    "Coverage",
+    "Dishonest",
+    "Played",
+    "ScriptedBackend",
+    "VirtualClock",
+    "assert_call_honest",
+    "calls_of",
+    "chains",
+    "chunkings",
+    "failures",
+    "headers",
+    "limits",
+    "plays",
+    "policies",
+    "register_profiles",
+    "replies",
+    "requests",
+    "run",
+    "scripts_of_replies",
+    "set_testing",
+    "testing",
+    "texts",
+    "tool_calls",
+    "turns",
+    "usages",
+]
+
+register_profiles()

@@ -1,0 +1,184 @@
+"""A backend without HTTP: what it answers is a list, and its time is virtual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+from typing import Any
+
+import attrs
+from attrs import define, field, frozen
+
+from fsm.call import Call, StreamEvent
+from fsm.errors import ConfigurationError
+from fsm.events import Reasoning, Text
+from fsm.pacing import paced
+from fsm.policy import DEFAULT_POLICY, Policy
+from fsm.reply import Failure, Reply
+from fsm.request import Link, Message, PlainLink, Request, Send
+from fsm.testing.clock import VirtualClock
+
+PROMPT = "Where do the kingfishers nest in winter?"
+
+
+@frozen
+class Played:
+    """Hold a reply with the way in which it streams.
+
+    Arguments:
+        reply: the reply, or the failure.
+        sizes: the code points of successive deltas, over and over; empty hands each text over in one piece.
+        heard: the text of the deltas: what arrives before a failure, or before a reply that then says something else;
+            None for the text of the reply.
+    """
+
+    reply: Reply | Failure
+    sizes: tuple[int, ...] = ()
+    heard: str | None = None
+
+    def deltas(self) -> Iterator[Text | Reasoning]:
+        """Yield what a stream of this reply brings."""
+        reasoning, text = (self.reply.reasoning, self.reply.text) if isinstance(self.reply, Reply) else ("", "")
+        if self.heard is not None:
+            text = self.heard
+        for kind, whole in ((Reasoning, reasoning), (Text, text)):
+            yield from map(kind, _cut(whole, self.sizes))
+
+
+Scripted = Reply | Failure | Played
+
+
+@define(eq=False)
+class ScriptedBackend:
+    """Answer from a script, for every backend of a chain, and drive calls over it.
+
+    Arguments:
+        script: what comes back, in the order of the requests; the last is repeated for ever.
+        clock: the time; waits move it.
+        latency: seconds that each request takes.
+        sizes: the code points of successive deltas of a stream, for what brings no sizes of its own.
+        cancel_at: the number of steps after which the caller ends the call: before the first request with 0, in an
+            attempt when its deltas have come, or before the next one goes out.
+        sends: every request, as it went out.
+        events: what a consumer of the streams was given.
+    """
+
+    script: Sequence[Scripted]
+    clock: VirtualClock = field(factory=VirtualClock)
+    latency: float = 0.0
+    sizes: tuple[int, ...] = ()
+    cancel_at: int | None = None
+    sends: list[Send] = field(factory=list, init=False)
+    events: list[StreamEvent] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not self.script:
+            raise ConfigurationError("the script is empty; give at least one reply")
+
+    def run(
+        self,
+        policy: Policy = DEFAULT_POLICY,
+        *,
+        chain: int | Sequence[Link] = 1,
+        request: str | Sequence[Message] | Request = PROMPT,
+        **options: Any,
+    ) -> Call:
+        """Run a call to its end and return it.
+
+        Arguments:
+            policy: how it recovers.
+            chain: the backends, or how many there are.
+            request: a prompt, messages, or a `Request`.
+            options: the other arguments of `Call`: `turn`, `jitter`, `is_streaming`, `has_compactor`, ...
+
+        Raises:
+            ConfigurationError: what `Call` or `Request` raise.
+        """
+        asked = request if isinstance(request, Request) else Request(request)
+        return self.drive(Call(asked, paced(policy), links(chain), **options))
+
+    def drive(self, call: Call) -> Call:
+        """Run a call that has not begun to its end, and return it."""
+        send = call.begin(self.clock.now)
+        while send is not None and not self._cancels(call, None) and self._goes_out(call, send):
+            played = self._next(len(self.sends))
+            self.sends.append(attrs.evolve(send))
+            heard = list(played.deltas()) if call.is_streaming else []
+            for delta in heard:
+                self.events += call.hear(delta)
+            self.clock.advance(self.latency)
+            if self._cancels(call, partial_reply(heard)):
+                break
+            send = call.receive(played.reply, self.clock.now)
+            self.events += call.drain()
+        self.events += call.drain()
+        return call
+
+    def _goes_out(self, call: Call, send: Send) -> bool:
+        if send.wait > 0:
+            self.clock.sleep(send.wait)
+        if send.needs_compaction:
+            call.compacted(send.messages[-1:])
+        goes = call.sending(self.clock.now)
+        self.events += call.drain()
+        return goes
+
+    def _cancels(self, call: Call, partial: Reply | None) -> bool:
+        if self.cancel_at is None or len(call.journal.steps) < self.cancel_at:
+            return False
+        call.cancel(self.clock.now, partial)
+        return True
+
+    def _next(self, number: int) -> Played:
+        item = self.script[min(number, len(self.script) - 1)]
+        return item if isinstance(item, Played) else Played(item, self.sizes)
+
+
+def run(
+    policy: Policy,
+    script: Sequence[Scripted],
+    *,
+    chain: int | Sequence[Link] = 1,
+    events: list[StreamEvent] | None = None,
+    latency: float = 0.0,
+    sizes: tuple[int, ...] = (),
+    cancel_at: int | None = None,
+    **options: Any,
+) -> Call:
+    """Run one call over a script, without HTTP and without waiting, and return it.
+
+    Arguments:
+        events: is filled with what a consumer of the stream was given.
+        policy, script, chain, latency, sizes, cancel_at, options: as in `ScriptedBackend` and its `run`.
+
+    Raises:
+        ConfigurationError: the script is empty, or what `Call` raises.
+    """
+    backend = ScriptedBackend(script, latency=latency, sizes=sizes, cancel_at=cancel_at)
+    call = backend.run(policy, chain=chain, **options)
+    if events is not None:
+        events += backend.events
+    return call
+
+
+def links(chain: int | Sequence[Link]) -> Sequence[Link]:
+    """Return a chain of so many plain links, or the chain that was given."""
+    return [PlainLink(f"backend-{number}") for number in range(1, chain + 1)] if isinstance(chain, int) else chain
+
+
+def partial_reply(heard: Sequence[Text | Reasoning]) -> Reply | None:
+    """Return what had arrived of a reply when the caller ended the call, as a driver would."""
+    if not heard:
+        return None
+    text = "".join(delta.text for delta in heard if isinstance(delta, Text))
+    reasoning = "".join(delta.text for delta in heard if isinstance(delta, Reasoning))
+    return Reply(text, reasoning=reasoning, interrupted=True)
+
+
+def _cut(text: str, sizes: tuple[int, ...]) -> Iterator[str]:
+    start = 0
+    for size in cycle(sizes or (max(len(text), 1),)):
+        if start >= len(text):
+            return
+        yield text[start : start + max(size, 1)]
+        start += max(size, 1)

@@ -1,0 +1,128 @@
+"""Hypothesis strategies for what a caller gives: requests, policies, chains.
+
+All of them shrink to the default that is easiest to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from fsm.policy import Budget, Limits, Policy, Waits
+from fsm.request import Message, PlainLink, Prices, Request, TurnContext
+from fsm.table import CALL, Table
+from fsm.testing.backend import PROMPT
+from fsm.testing.strategies import seldom
+
+ASKED: Sequence[Message] = ({"role": "user", "content": PROMPT},)
+TOOL_ROUND: Sequence[Message] = (
+    *ASKED,
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "Two nests were seen in the steep bank."},
+)
+ENDS_ON_ASSISTANT: Sequence[Message] = (*ASKED, {"role": "assistant", "content": "They nest in "})
+TOOLS = (
+    {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}},
+    {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}}},
+)
+MOST = 4
+
+
+def requests() -> SearchStrategy[Request]:
+    """Generate requests: a prompt, a conversation after a tool round, one that ends on the assistant; capped or not."""
+    return st.builds(
+        Request,
+        messages=st.sampled_from((ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT)),
+        tools=st.sampled_from(((), TOOLS)),
+        max_tokens=st.sampled_from((None, 1, 50, 4096, 50_000)),
+        input_tokens=st.sampled_from((None, 100)),
+    )
+
+
+def turns() -> SearchStrategy[TurnContext]:
+    """Generate what a call may be told of the turn around it."""
+    answers = st.sampled_from((None, "They nest in the bank; I have noted that.", " ", "<think>no answer</think>"))
+    return st.builds(TurnContext, answers, st.booleans())
+
+
+def limits(*, most: int = MOST) -> SearchStrategy[Limits]:
+    """Generate limits.
+
+    Arguments:
+        most: the highest limit, 1 or more.
+    """
+    names = ("retries", "reasks", "nudges", "prefills", "enlargements", "repairs", "compactions", "continuations")
+    each: dict[str, SearchStrategy[Any]] = {name: st.integers(0, most) | st.integers(1, most) for name in names}
+    return st.builds(Limits, **each, fallbacks=st.one_of(st.none(), st.integers(0, most)))
+
+
+def policies(
+    *, limits: SearchStrategy[Limits] | None = None, table: Table = CALL, money: bool = False
+) -> SearchStrategy[Policy]:
+    """Generate policies.
+
+    Arguments:
+        limits: generates their limits; `limits()` where None.
+        table: the machine of all of them.
+        money: whether some have a budget of money, which needs prices on every backend.
+    """
+    seconds = st.sampled_from((0.0, 0.5, 2.0, 5.0, 60.0))
+    waits = st.builds(
+        Waits,
+        retry_base=seconds,
+        retry_cap=seconds,
+        overload_cap=seconds,
+        reask_base=seconds,
+        reask_cap=seconds,
+        jitter=st.sampled_from((0.5, 0.0, 1.0)),
+        longest_asked=st.sampled_from((120.0, 120.0, 120.0, 0.0, 3.0)),
+    )
+    budget = st.builds(
+        Budget,
+        attempts=st.sampled_from((24, 100)) | st.integers(1, 40),
+        seconds=seldom(st.floats(0.5, 600.0)),
+        output_tokens=seldom(st.integers(1, 50_000)),
+        money=st.one_of(st.none(), st.floats(0.001, 1.0)) if money else st.none(),
+    )
+    return st.builds(
+        Policy,
+        limits=limits if limits is not None else _limits(),
+        budget=budget,
+        waits=waits,
+        switch_after=st.dictionaries(st.sampled_from(("overloaded", "timeout", "rate_limit")), st.integers(1, 3)),
+        base_cap=st.sampled_from((4096, 100)),
+        largest_cap=st.sampled_from((32_768, 300)),
+        nudge_window=st.sampled_from((5, 1, 0)),
+        skip_identical_empties=st.booleans(),
+        table=st.just(table),
+    )
+
+
+_limits = limits  # the parameter of `policies` has the same name
+
+
+def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[PlainLink]]:
+    """Generate chains of plain links: different capabilities, duplicates, links that cannot be used.
+
+    Arguments:
+        longest: the most links.
+        priced: whether every link has prices.
+    """
+    prices = st.builds(Prices, input=st.sampled_from((1.0, 0.0)), output=st.sampled_from((10.0, 0.0, 1.5)))
+    link = st.builds(
+        PlainLink,
+        name=st.sampled_from(("backend-1", "backend-2", "backend-3")),
+        prefills=st.booleans(),
+        echoes=st.booleans(),
+        problem=seldom(st.just("no key")),
+        prices=prices if priced else st.one_of(st.none(), prices),
+    )
+    usable = st.lists(link, min_size=1, max_size=longest)
+    return usable.filter(lambda found: any(each.problem is None for each in found))

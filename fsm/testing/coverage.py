@@ -1,0 +1,136 @@
+"""What a test run has covered: paths, states and rows, and the worst path that was seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from threading import Lock
+
+from attrs import define, field, frozen
+
+from fsm.table import Row, Table
+from fsm.testing.seen import Seen
+from fsm.testing.spending_checks import spending
+
+MOST_NAMED = 4
+"""Rows that were never taken are named if there are no more than this."""
+
+
+@frozen
+class Extreme:
+    """Hold the most that was seen of one thing that calls spend.
+
+    Arguments:
+        name: what is spent.
+        amount: how much, at most.
+        certified: the worst case that was proved, where there was a certificate.
+        rungs: the path.
+    """
+
+    name: str
+    amount: float
+    certified: float | None
+    rungs: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """Return how near it came to what was proved; 0 where nothing was."""
+        return self.amount / self.certified if self.certified else 0.0
+
+    def __str__(self) -> str:
+        of = f" of {self.certified:g}" if self.certified is not None else ""
+        return f"{self.amount:g}{of} {self.name}"
+
+
+@define(eq=False)
+class Coverage:
+    """Gather what calls have covered; safe to use from several threads.
+
+    Arguments:
+        paths: how many calls were looked at.
+        rows: how often each row was taken.
+    """
+
+    paths: int = 0
+    rows: Counter[Row] = field(factory=Counter)
+    _distinct: set[int] = field(factory=set)
+    _tables: list[Table] = field(factory=list)
+    _extremes: dict[str, Extreme] = field(factory=dict)
+    _lock: Lock = field(factory=Lock, repr=False)
+
+    def record(self, seen: Seen) -> None:
+        """Count a call."""
+        taken = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in seen.path]
+        rungs = (seen.table.start, *(row.target for row in taken if row.target != seen.table.hub))
+        spent = spending(seen)
+        certified = {worst.name: worst.value for worst in seen.certificate.worst} if seen.certificate else {}
+        with self._lock:
+            self.paths += 1
+            self._distinct.add(hash(tuple(taken)))
+            self.rows.update(taken)
+            if not any(table is seen.table for table in self._tables):
+                self._tables.append(seen.table)
+            for name in ("attempts", "waiting seconds"):
+                extreme = Extreme(name, spent[name], certified.get(name), rungs)
+                known = self._extremes.get(name)
+                if known is None or (extreme.share, extreme.amount) > (known.share, known.amount):
+                    self._extremes[name] = extreme
+
+    def reset(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self.paths = 0
+            for gathered in (self.rows, self._distinct, self._tables, self._extremes):
+                gathered.clear()
+
+    @property
+    def distinct(self) -> int:
+        """Count the paths that differ."""
+        return len(self._distinct)
+
+    @property
+    def known(self) -> tuple[Row, ...]:
+        """Return every row of the tables that calls ran on."""
+        return tuple(dict.fromkeys(row for table in self._tables for row in table.rows))
+
+    @property
+    def missing(self) -> tuple[Row, ...]:
+        """Return the rows that were never taken."""
+        return tuple(row for row in self.known if row not in self.rows)
+
+    @property
+    def states(self) -> tuple[int, int]:
+        """Return how many states were seen, and how many there are."""
+        known = {state for table in self._tables for state in table.states}
+        seen = {state for row in self.rows for state in (row.source, row.target)}
+        return len(seen & known), len(known)
+
+    @property
+    def extremes(self) -> tuple[Extreme, ...]:
+        """Return the worst paths that were seen."""
+        return tuple(self._extremes.values())
+
+    def summary(self) -> str:
+        """Say in a line what was covered."""
+        return "; ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        seen, states = self.states
+        rows = self.known
+        yield f"{self.paths} paths, {self.distinct} of them different"
+        yield f"{seen} of {states} states and {len(rows) - len(self.missing)} of {len(rows)} rows"
+        if 0 < len(self.missing) <= MOST_NAMED:
+            yield f"never taken: {', '.join(map(str, self.missing))}"
+        if self._extremes:
+            yield f"at worst {', '.join(map(str, self.extremes))} ({rungs_text(self.extremes[0].rungs)})"
+
+
+def rungs_text(rungs: Sequence[str]) -> str:
+    """Write rungs in a line, runs of equal ones once with their length."""
+    runs = [(name, len(list(group))) for name, group in groupby(rungs)]
+    return ", ".join(name if times == 1 else f"{name} x{times}" for name, times in runs)
+
+
+RECORDER = Coverage()
+"""What this process has covered; the pytest plugin tells it at the end of a run."""

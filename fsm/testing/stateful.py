@@ -1,0 +1,228 @@
+"""A ready stateful test: many calls at once on the shared machine, in whatever order Hypothesis likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import attrs
+from attrs import define, field
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from fsm.call import Call, StreamEvent
+from fsm.errors import IllegalEvent
+from fsm.events import Reasoning, Text
+from fsm.policy import DEFAULT_POLICY, Policy
+from fsm.replay import replay
+from fsm.reply import Reply
+from fsm.request import Link, Request, Send
+from fsm.testing.backend import links, partial_reply
+from fsm.testing.callers import requests
+from fsm.testing.honesty import assert_call_honest
+from fsm.testing.seen import Dishonest
+from fsm.testing.strategies import failures, replies, texts
+
+APART = "calls on one machine do not touch each other"
+REFUSED = "an event out of step raises and changes nothing"
+
+Snapshot = tuple[Any, ...]
+
+
+@define(eq=False)
+class Running:
+    """Follow one call.
+
+    Arguments:
+        call: the call.
+        send: what it wants sent; None once it has ended.
+        is_sent: whether that has gone out.
+        heard: the deltas of the attempt in flight.
+        events: what its consumer was given.
+        known: what was seen of it when it was last touched.
+    """
+
+    call: Call
+    send: Send | None = None
+    is_sent: bool = False
+    heard: list[Text | Reasoning] = field(factory=list)
+    events: list[StreamEvent] = field(factory=list)
+    known: Snapshot = ()
+
+    def look(self) -> Snapshot:
+        """Return all of the call that another one might disturb."""
+        call = self.call
+        ladder = call.ladder
+        spent = tuple(getattr(ladder, name) for name in call.journal.counters)
+        return (ladder.rung, spent, ladder.attempts, call.backend, call.ledger.usage, len(call.journal.steps))
+
+    def settle(self) -> None:
+        """Take what the consumer is due, and remember how the call looks."""
+        if self.call.is_streaming:
+            self.events += self.call.drain()
+        if self.call.is_over:
+            self.send = None
+        self.known = self.look()
+
+
+class CallMachine(RuleBasedStateMachine):
+    """Interleave calls: begin, send, hear, receive, cancel, replay, in any order; all of them must stay honest.
+
+    Derive from it, or call `calls_of`, to set what the calls are made of.
+    """
+
+    policy: ClassVar[Policy] = DEFAULT_POLICY
+    """How the calls recover."""
+    chain: ClassVar[int | Sequence[Link]] = 2
+    """Their backends, or how many there are."""
+    most: ClassVar[int] = 4
+    """How many calls there are at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Running] = []
+        self.now = 0.0
+
+    @property
+    def in_flight(self) -> list[Running]:
+        """List the calls that wait for a reply."""
+        return [each for each in self.calls if each.send is not None and each.is_sent]
+
+    @property
+    def waiting(self) -> list[Running]:
+        """List the calls that want something sent."""
+        return [each for each in self.calls if each.send is not None and not each.is_sent]
+
+    @property
+    def over(self) -> list[Running]:
+        """List the calls that have ended."""
+        return [each for each in self.calls if each.send is None]
+
+    @precondition(lambda self: len(self.calls) < self.most)
+    @rule(request=requests(), streams=st.booleans(), contents=st.booleans())
+    def begin(self, request: Request, streams: bool, contents: bool) -> None:
+        """Begin a call."""
+        call = Call(
+            request,
+            self.policy,
+            links(self.chain),
+            jitter=lambda: 1.0,
+            contents=contents,
+            has_compactor=True,
+            is_streaming=streams,
+        )
+        running = Running(call, call.begin(self.now))
+        running.settle()
+        self.calls.append(running)
+
+    @precondition(lambda self: self.waiting)
+    @rule(which=st.integers(0, 3))
+    def send(self, which: int) -> None:
+        """Let a request go out after its wait."""
+        running = self.waiting[which % len(self.waiting)]
+        send = running.send
+        assert send is not None
+        self.now += send.wait
+        if send.needs_compaction:
+            running.call.compacted(send.messages[-1:])
+        running.is_sent = running.call.sending(self.now)
+        running.heard = []
+        running.settle()
+
+    @precondition(lambda self: any(each.call.is_streaming for each in self.in_flight))
+    @rule(which=st.integers(0, 3), text=texts(), thinks=st.booleans())
+    def hear(self, which: int, text: str, thinks: bool) -> None:
+        """Let a piece of a stream arrive."""
+        streaming = [each for each in self.in_flight if each.call.is_streaming]
+        running = streaming[which % len(streaming)]
+        delta = Reasoning(text) if thinks else Text(text)
+        running.heard.append(delta)
+        running.events += running.call.hear(delta)
+        running.settle()
+
+    @precondition(lambda self: self.in_flight)
+    @rule(which=st.integers(0, 3), reply=st.one_of(replies(), failures()), seconds=st.sampled_from((0.0, 0.5, 20.0)))
+    def receive(self, which: int, reply: Any, seconds: float) -> None:
+        """Let a reply or a failure arrive; a stream has brought some of it already."""
+        running = self.in_flight[which % len(self.in_flight)]
+        heard = partial_reply(running.heard)
+        if isinstance(reply, Reply) and running.call.is_streaming:
+            text, reasoning = (heard.text, heard.reasoning) if heard is not None else ("", "")
+            if reply.text:
+                running.events += running.call.hear(Text(reply.text))
+            reply = attrs.evolve(reply, text=text + reply.text, reasoning=reasoning + reply.reasoning)
+        self.now += seconds
+        running.send = running.call.receive(reply, self.now)
+        running.is_sent = False
+        running.settle()
+
+    @precondition(lambda self: len(self.calls) > len(self.over))
+    @rule(which=st.integers(0, 3))
+    def cancel(self, which: int) -> None:
+        """End a call from outside."""
+        going = [each for each in self.calls if each.send is not None]
+        running = going[which % len(going)]
+        running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+        running.settle()
+
+    @precondition(lambda self: self.over)
+    @rule(which=st.integers(0, 3))
+    def again(self, which: int) -> None:
+        """Take a call that has ended away, so that there is room for another: no run ever comes to a standstill."""
+        running = self.over[which % len(self.over)]
+        self.judge(running)
+        self.calls.remove(running)
+
+    @precondition(lambda self: self.calls)
+    @rule(which=st.integers(0, 3))
+    def replay(self, which: int) -> None:
+        """Run a journal again, also one whose call still goes on."""
+        call = self.calls[which % len(self.calls)].call
+        policy = self.policy if self.policy.table is not DEFAULT_POLICY.table else None
+        again = replay(call.journal, policy)
+        steps = call.journal.steps
+        if again.journal.steps[: len(steps)] != steps:
+            raise Dishonest(APART, "a replay took other steps")
+
+    @precondition(lambda self: self.calls)
+    @rule(which=st.integers(0, 3))
+    def get_out_of_step(self, which: int) -> None:
+        """Give a call what it cannot take now."""
+        running = self.calls[which % len(self.calls)]
+        try:
+            if running.send is None:
+                running.call.receive(Reply("late", stop_reason="stop"), self.now)
+            else:
+                running.call.begin(self.now)
+        except IllegalEvent:
+            return
+        raise Dishonest(REFUSED, "nothing was raised")
+
+    @invariant()
+    def calls_are_apart(self) -> None:
+        """Check that no call has changed since it was touched."""
+        for running in self.calls:
+            if running.known != running.look():
+                raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
+
+    def judge(self, running: Running) -> None:
+        """Check a call that has ended; derive to pass a certificate."""
+        assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
+
+    def teardown(self) -> None:
+        """End what still goes on, and check every call."""
+        for running in self.calls:
+            running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+            running.settle()
+            self.judge(running)
+
+
+def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) -> type[CallMachine]:
+    """Return the stateful test of a policy: `TestMine = calls_of(policy).TestCase`.
+
+    Arguments:
+        policy: how the calls recover.
+        chain: their backends, or how many there are.
+        most: how many calls there are at once.
+    """
+    return type("CallMachine", (CallMachine,), {"policy": policy, "chain": chain, "most": most})

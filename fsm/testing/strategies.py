@@ -1,0 +1,245 @@
+"""Hypothesis strategies for what a provider does: replies, failures, headers, scripts of them, chunk boundaries.
+
+All of them shrink to a plain answer: the first alternative is always the simplest one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import AnyStr, TypeVar, get_args
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from fsm.reply import Failure, Reason, Reply, StopReason, ToolCall, Usage
+from fsm.testing.backend import Played, Scripted
+
+T = TypeVar("T")
+
+ANSWER = "An answer."
+PIECES = (
+    ANSWER,
+    " And some more of it.",
+    "The kingfishers nest in the steep bank of the river.\n",
+    "Grüße 🪜 e\u0301",
+    " \n",
+    "<b>bold</b>",
+    "<think>Let me look at it again.</think>",
+    "<Thinking>and again</Thinking>\n\n",
+    "<think>a thought without an end",
+    "<thi",
+    "</think>",
+    "```python\n",
+)
+CIRCLES = "The same line again and again.\n" * 20
+MOST_TOKENS = 5_000
+SHARES = ((0, 0, 0), (1, 0, 0), (3, 1, 4), (0, 4, 2))  # quarters: read from a cache, written to one, reasoning
+LONGEST_SCRIPT = 8
+LONGEST_RUN = 5
+
+REASONS: tuple[Reason, ...] = get_args(Reason)
+PASSING: tuple[Reason, ...] = ("server_error", "rate_limit", "overloaded", "timeout", "connection", "malformed")
+MENDABLE: tuple[Reason, ...] = (
+    *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature"),
+    *("context_overflow", "payload_too_large"),
+)
+STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
+STATUSES = (None, 400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 529)
+DURATIONS = ("1", "2.5", "0", "-1", "NaN", "1e400", "17", "119", "121", "86400", "12ms", "6m0s", "1h30m", "soon", "")
+DATES = ("Wed, 12 Nov 2025 10:00:00 GMT", "Wed, 12 Nov 2025 10:01:00 GMT", "2025-11-12T10:00:30Z", "yesterday")
+WAIT_HEADERS = ("retry-after", "retry-after-ms", "x-ms-retry-after-ms", "Retry-After")
+BUCKETS = ("requests", "tokens")
+
+
+def texts() -> SearchStrategy[str]:
+    """Generate visible content as providers send it: plain, blank, with inline reasoning, running in circles."""
+    joined = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
+    return st.one_of(st.just(ANSWER), joined, st.just(CIRCLES), st.just(""))
+
+
+def usages(*, most: int = MOST_TOKENS) -> SearchStrategy[Usage]:
+    """Generate token counts, the cached ones within the input and the reasoning within the output.
+
+    Arguments:
+        most: the most tokens of a kind.
+    """
+    counts = st.integers(0, most)
+
+    def build(asked: int, out: int, shares: tuple[int, int, int], estimated: bool) -> Usage:
+        read, created, reasoning = asked * shares[0] // 4, asked * shares[1] // 4, out * shares[2] // 4
+        return Usage(asked, out, read, created, reasoning, estimated)
+
+    return st.builds(build, counts, counts, st.sampled_from(SHARES), st.booleans())
+
+
+def tool_calls(*, whole: bool = False) -> SearchStrategy[ToolCall]:
+    """Generate tool calls: whole, cut anywhere, with arguments that are no JSON object, without a name.
+
+    Arguments:
+        whole: whether every call can be handed out.
+    """
+    arguments = st.dictionaries(st.sampled_from(("path", "city", "n")), st.sampled_from(("x", 1, None)), min_size=1)
+    complete = arguments.map(json.dumps)
+    names = st.sampled_from(("look_up", "note"))
+    ids = st.sampled_from(("call_1", "call_2", ""))
+    if whole:
+        return st.builds(ToolCall, ids, names, complete)
+    cut = st.builds(lambda text, share: text[: int(len(text) * share)], complete, st.floats(0, 0.99))
+    other = st.sampled_from(("", "[]", "null", "{}", '{"a": NaN}', "{'a': 1}"))
+    return st.builds(ToolCall, ids, st.one_of(names, st.just("")), st.one_of(complete, cut, other))
+
+
+def replies() -> SearchStrategy[Reply]:
+    """Generate replies of every kind: answers, tool calls, empty ones, cut ones, ones that hide what they are."""
+    return first_or_often(_good_replies(), _bad_replies(), once_in=6)
+
+
+def _good_replies() -> SearchStrategy[Reply]:
+    """Generate replies that end a call."""
+    calls = st.lists(tool_calls(whole=True), min_size=1, max_size=2).map(tuple)
+    text = st.one_of(st.just(ANSWER), texts())
+    return st.one_of(
+        _reply("stop", text),
+        _reply("tool_calls", st.one_of(st.just(""), text), tool_calls=calls),
+        _reply("content_filter", text),
+    )
+
+
+def _bad_replies() -> SearchStrategy[Reply]:
+    """Generate replies that a call recovers from."""
+    text, thoughts = texts(), st.sampled_from(("First I look at the river.", " \n", "Then at its bank."))
+    calls = st.lists(tool_calls(), min_size=1, max_size=2).map(tuple)
+    return st.one_of(
+        _reply("stop", st.sampled_from(("", " ", "<think></think>"))),
+        _reply("stop", st.sampled_from(("", "\n", "<think>hm</think>")), reasoning=thoughts),
+        _reply("length", text, reasoning=st.one_of(st.just(""), thoughts)),
+        _reply("length", st.just(""), reasoning=thoughts),
+        _reply("length", st.just(""), tool_calls=calls),
+        _reply("paused", text),
+        _reply("overflow", text),
+        _reply(None, st.one_of(st.just(""), text), interrupted=st.just(True)),
+        _reply("unknown", text),
+        _anything(text, calls, thoughts),
+    )
+
+
+def first_or_often(first: SearchStrategy[T], often: SearchStrategy[T], *, once_in: int = 4) -> SearchStrategy[T]:
+    """Generate the first one out of so many times, and shrink to it."""
+    return st.integers(1, once_in).flatmap(lambda chance: first if chance == 1 else often)
+
+
+def evenly(*kinds: SearchStrategy[T]) -> SearchStrategy[T]:
+    """Generate every kind equally often, however many alternatives it has, and shrink to the first."""
+    return st.integers(0, len(kinds) - 1).flatmap(lambda index: kinds[index])
+
+
+def seldom(values: SearchStrategy[T]) -> SearchStrategy[T | None]:
+    """Generate None three out of four times, and shrink to it."""
+    return st.integers(0, 3).flatmap(lambda chance: values if chance == 3 else st.none())
+
+
+def _reply(
+    stop: StopReason | None, text: SearchStrategy[str], **fields: SearchStrategy[object]
+) -> SearchStrategy[Reply]:
+    return st.builds(Reply, text=text, usage=usages(), stop_reason=st.just(stop), stop_raw=st.just(stop), **fields)
+
+
+def _anything(
+    text: SearchStrategy[str], calls: SearchStrategy[tuple[ToolCall, ...]], thoughts: SearchStrategy[str]
+) -> SearchStrategy[Reply]:
+    """Generate replies whose fields know nothing of each other."""
+    return st.builds(
+        Reply,
+        text=text,
+        final_text=st.one_of(st.none(), text),
+        tool_calls=st.one_of(st.just(()), calls),
+        usage=usages(),
+        model=st.sampled_from((None, "a-model")),
+        interrupted=st.booleans(),
+        halted=st.booleans(),
+        reasoning=st.one_of(st.just(""), thoughts),
+        stop_reason=st.sampled_from((*STOP_REASONS, None)),
+        stop_raw=st.sampled_from((None, "stop", "eos", "a_new_word")),
+        refusal=st.sampled_from((None, "I would rather not do that.")),
+        failure=st.one_of(st.none(), failures()),
+    )
+
+
+def failures() -> SearchStrategy[Failure]:
+    """Generate failures of every reason, with and without a wait that the service asks for."""
+    waits = st.one_of(st.just(1.0), st.floats(0.001, 200.0), st.sampled_from((5e-324, 120.0, 1e9 - 1)))
+    return st.builds(
+        Failure,
+        reason=st.sampled_from(PASSING) | st.sampled_from(MENDABLE) | st.sampled_from(REASONS),
+        status=st.sampled_from(STATUSES),
+        code=st.sampled_from((None, "rate_limit_exceeded", "insufficient_quota")),
+        message=st.sampled_from(("", "The request was: kingfishers in winter")),
+        asked_wait=seldom(waits),
+        should_retry=seldom(st.booleans()),
+        parameter=st.sampled_from(("temperature", "top_p", None)),
+        available_tokens=st.one_of(st.integers(1, MOST_TOKENS), st.none()),
+    )
+
+
+@st.composite
+def headers(draw: DrawFn) -> dict[str, str]:
+    """Generate response headers: the waits and the limits that they announce, in every notation, also garbage."""
+    found: dict[str, str] = {}
+    for name in draw(st.lists(st.sampled_from(WAIT_HEADERS), max_size=2, unique_by=str.lower)):
+        found[name] = draw(st.sampled_from((*DURATIONS, *DATES)))
+    if draw(st.booleans()):
+        found["x-should-retry"] = draw(st.sampled_from(("true", "false", "True", "perhaps")))
+    for bucket in draw(st.lists(st.sampled_from(BUCKETS), max_size=2, unique=True)):
+        found[f"x-ratelimit-remaining-{bucket}"] = draw(st.sampled_from(("0", "1", "-1", "")))
+        found[f"x-ratelimit-reset-{bucket}"] = draw(st.sampled_from((*DURATIONS, *DATES)))
+    if draw(st.booleans()):
+        found["date"] = DATES[0]
+    return found
+
+
+def plays() -> SearchStrategy[Played]:
+    """Generate replies and failures with the way in which they stream: cut anywhere, or failing after some text."""
+    sizes = st.lists(st.integers(1, 40), max_size=3).map(tuple)
+    heard = st.one_of(st.none(), texts())
+    return evenly(
+        st.builds(Played, replies(), sizes),
+        st.builds(Played, failures(), sizes, heard),
+        st.builds(Played, replies(), sizes, heard),
+    )
+
+
+def scripts_of_replies(
+    *,
+    items: SearchStrategy[Scripted] | None = None,
+    longest: int = LONGEST_SCRIPT,
+    longest_run: int = LONGEST_RUN,
+) -> SearchStrategy[list[Scripted]]:
+    """Generate what a provider does, request by request; a `ScriptedBackend` repeats the last reply for ever.
+
+    Ladders are long and the same reply again and again is what climbs them, so scripts are made of runs.
+
+    Arguments:
+        items: generates one reply; replies, failures and broken streams where None.
+        longest: the most runs.
+        longest_run: how often a reply may come in a row.
+    """
+    bad: SearchStrategy[Scripted] = evenly(failures(), _bad_replies(), plays())
+    each: SearchStrategy[Scripted] = items if items is not None else first_or_often(replies(), bad)
+    runs = st.lists(st.tuples(each, st.integers(1, longest_run)), min_size=1, max_size=longest)
+    return runs.map(lambda found: [item for item, times in found for _ in range(times)])
+
+
+@st.composite
+def chunkings(draw: DrawFn, whole: AnyStr, *, most: int = 20) -> list[AnyStr]:
+    """Generate the pieces in which bytes or a text may arrive: cut anywhere, joined again they are `whole`.
+
+    Arguments:
+        whole: what arrives.
+        most: the most cuts.
+    """
+    cuts: Sequence[int] = []
+    if len(whole) > 1:
+        cuts = sorted(draw(st.lists(st.integers(1, len(whole) - 1), max_size=most, unique=True)))
+    ends = [*cuts, len(whole)]
+    return [whole[start:end] for start, end in zip([0, *cuts], ends, strict=True)]

@@ -1,0 +1,47 @@
+"""What a client bears: several event loops, and bodies without an end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import fsm
+from adapters import Client, OpenAIChat, ScriptedReply, exchange
+
+
+def test_one_client_serves_one_event_loop_after_another(serve: Any, backend_of: Any) -> None:
+    client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
+
+    async def twice() -> list[str]:
+        texts = [(await client.acall("Where?")).text for _ in range(2)]
+        await client.aclose()
+        return texts
+
+    assert [asyncio.run(twice()) for _ in range(3)] == [["In the reeds."] * 2] * 3
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_body_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
+    monkeypatch.setattr(exchange, "LARGEST_BODY", 100_000)
+    read = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal read
+        while True:
+            read += 1
+            yield b"x" * 10_000
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=endless()))
+    client = Client(
+        OpenAIChat("m", base_url="http://localhost/v1"),
+        http=httpx.Client(transport=transport),
+        policy=fsm.Policy(limits=fsm.Limits(retries=0)),
+    )
+    with pytest.raises(fsm.Failed) as raised:
+        _ = list(client.stream("hi")) if streams else client.call("hi")
+    assert raised.value.result.failures[0][1].reason == "malformed"
+    assert read <= 12

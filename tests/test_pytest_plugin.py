@@ -1,0 +1,163 @@
+"""The pytest plugin, in pytest runs of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+INSTALLED = any(each.value == "adapters.pytest_plugin" for each in entry_points(group="pytest11"))
+PLUGIN = () if INSTALLED else ("-p", "adapters.pytest_plugin")  # what is installed is loaded, and not twice
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> object:
+    def start(source: str, *arguments: str) -> pytest.RunResult:
+        pytester.makepyfile(source)
+        return pytester.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *arguments)
+
+    return start
+
+
+def test_the_fixtures_make_calls_that_never_wait(run) -> None:
+    result = run(
+        """
+        import time
+        import anyio
+        import pytest
+        import fsm
+        from adapters import Script, ScriptedReply
+
+        ANSWER = ScriptedReply(text="An answer.")
+        BUSY = ScriptedReply(status=503, headers={"retry-after": "60"})
+        providers = []
+
+        def test_waits_are_virtual(rungwise_provider, rungwise_client, rungwise_clock):
+            provider = rungwise_provider(BUSY, ANSWER)
+            providers.append(provider)
+            started = time.monotonic()
+            client = rungwise_client(provider)
+            assert client.call("hi").text == "An answer."
+            assert time.monotonic() - started < 30
+            assert rungwise_clock.waits == [60.0]
+            assert len(provider.requests) == 2
+
+        def test_providers_are_closed_at_the_end():
+            with pytest.raises(OSError):
+                import httpx
+                try:
+                    httpx.get(providers[0].base_url)
+                except httpx.TransportError as error:
+                    raise OSError from error
+
+        def test_chains_and_scripts(rungwise_provider, rungwise_client, rungwise_clock):
+            first = rungwise_provider(Script([ScriptedReply(status=401)]))
+            second = rungwise_provider(lambda request: ANSWER)
+            client = rungwise_client(first, second, policy=fsm.Policy(budget=fsm.Budget(attempts=2)))
+            assert client.call("hi").backend == "backend-2"
+            assert anyio.run(client.acall, "hi").backend == "backend-2"
+
+        def test_without_replies_there_is_an_empty_one(rungwise_provider, rungwise_client, rungwise_clock):
+            with pytest.raises(fsm.EmptyResponse):
+                rungwise_client(rungwise_provider(), clock=rungwise_clock).call("hi")
+            assert rungwise_clock.waits == [5.0, 10.0, 20.0]
+        """
+    )
+    result.assert_outcomes(passed=4)
+    result.stdout.no_fnmatch_line("*- rungwise -*")
+
+
+def test_the_summary_tells_what_was_covered(run) -> None:
+    result = run(
+        """
+        import fsm
+        from fsm import testing
+        from fsm import verify
+
+        def test_some_calls():
+            certificate = verify()
+            empty = fsm.Reply(stop_reason="stop")
+            for script in ([empty], [fsm.Reply("An answer.", stop_reason="stop")]):
+                testing.assert_call_honest(testing.run(fsm.Policy(), script), certificate=certificate)
+        """
+    )
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- rungwise -*",
+            "2 paths, 2 of them different; 5 of 19 states and 5 of * rows; "
+            "at worst 4 of 24 attempts, 35 of * waiting seconds (ask, reask x3, exhausted)",
+        ]
+    )
+
+
+@pytest.mark.parametrize(("profile", "examples", "same"), [("rungwise-ci", 100, True), ("rungwise-fuzz", 1000, False)])
+def test_the_profiles_can_be_asked_for(run, profile: str, examples: int, same: bool) -> None:
+    result = run(
+        f"""
+        from hypothesis import given, settings, strategies as st
+
+        drawn = []
+
+        @given(st.integers())
+        def test_it(number):
+            drawn.append(number)
+
+        def test_profile():
+            assert settings.get_current_profile_name() == {profile!r}
+            assert settings.default.derandomize is {same}
+            assert len(drawn) == {examples}
+        """,
+        f"--hypothesis-profile={profile}",
+    )
+    result.assert_outcomes(passed=2)
+
+
+def test_a_run_that_does_not_use_it_is_left_alone(run) -> None:
+    result = run(
+        """
+        import sys
+
+        def test_nothing_was_imported():
+            ours = [name for name in sys.modules if name.startswith(("fsm", "transitions", "httpx"))]
+            assert ours == []
+        """,
+        "-p",
+        "no:hypothesispytest",
+    )
+    result.assert_outcomes(passed=1)
+    assert result.errlines == []
+    result.stdout.no_fnmatch_line("*- rungwise -*")
+
+
+def test_it_works_where_hypothesis_is_missing(run) -> None:
+    result = run(
+        """
+        import sys
+        sys.modules["hypothesis"] = None
+
+        def test_provider(rungwise_provider):
+            assert rungwise_provider().base_url
+
+        def test_clock(rungwise_clock):
+            pass
+        """,
+        "-p",
+        "no:hypothesispytest",
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*fsm.testing needs Hypothesis*"])
+
+
+def test_importing_it_is_cheap() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import pytest; import adapters.pytest_plugin;"
+        " print([n for n in ('hypothesis', 'httpx', 'transitions', 'anyio', 'attrs', 'orjson') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
+    assert done.stdout.strip() == "[]"
