@@ -14,7 +14,7 @@ class FrozenMap(dict[str, Any]):
         raise TypeError("this mapping cannot be changed")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenMap, (dict(self),)
