@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +15,7 @@ from adapters.cli_output import bad_input, complain, counted, is_terminal, note,
 from adapters.cli_prices import MOST_TOKENS, TOKENS, check_prices, prices_option
 
 if TYPE_CHECKING:
+    from fsm.checker.worst import WorstCase
     from fsm.diagram import Format, View
     from fsm.policy import Policy
     from fsm.request import Prices
@@ -120,10 +121,8 @@ def _check(directory: Path) -> int:
 @click.option(
     "--backends",
     type=click.IntRange(1, 100),
-    default=1,
-    show_default=True,
     metavar="N",
-    help="How many backends the chain has.",
+    help="How many backends the chain has; without it, one, and the worst cases of two and of three are added.",
 )
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for.")
 @click.option("--input-tokens", type=click.IntRange(0, MOST_TOKENS), metavar="N", help="The input tokens of a request.")
@@ -166,23 +165,42 @@ def _verify(
     policy: Policy,
     *,
     as_json: bool,
-    backends: int,
+    backends: int | None,
     max_tokens: int | None,
     input_tokens: int | None,
     prices: Prices | None,
     exhaustive: bool,
 ) -> int:
     from fsm.checker.verify import verify as certify
+    from fsm.checker.verify import worst_by_fallbacks
     from fsm.request import PlainLink
 
     check_prices(policy, prices)
-    chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
+    chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, (backends or 1) + 1)]
     with _progress(shown=exhaustive) as progress:
         certificate = certify(
             policy, chain, max_tokens=max_tokens, input_tokens=input_tokens, exhaustive=exhaustive, progress=progress
         )
-    put(json.dumps(certificate.to_json(), indent=2) + "\n" if as_json else certificate.to_text())
+    worst: Mapping[int, tuple[WorstCase, ...]] = {}
+    if backends is None and certificate.ok:
+        worst = worst_by_fallbacks(policy, 2, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
+    if as_json:
+        by_fallbacks = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
+        more = {"worst_by_fallbacks": by_fallbacks} if worst else {}
+        put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
+    else:
+        put(certificate.to_text() + "".join(_by_fallbacks(worst)))
     return 0 if certificate.ok else 1
+
+
+def _by_fallbacks(worst: Mapping[int, tuple[WorstCase, ...]]) -> Iterator[str]:
+    """Write the worst cases of several chains as a table of 80 columns."""
+    if worst:
+        yield "\nWorst cases by the number of fallbacks\n"
+        yield f"  {'fallbacks':<10}" + "".join(f"{case.name:>17}" for case in worst[0]) + "\n"
+    for count, cases in worst.items():
+        values = (f"{case.value:,.10g}" if case.value is not None else "not known" for case in cases)
+        yield f"  {count:<10}" + "".join(f"{value:>17}" for value in values) + "\n"
 
 
 @contextmanager

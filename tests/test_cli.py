@@ -720,9 +720,19 @@ def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatc
 
 
 def test_a_certificate_as_text() -> None:
-    result = CliRunner().invoke(main, ["verify"])
+    result = CliRunner().invoke(main, ["verify", "--backends", "1"])
     assert (result.exit_code, result.stdout) == (0, verify().to_text())
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_without_a_number_of_backends_the_worst_cases_of_two_fallbacks_are_told_as_well() -> None:
+    result = CliRunner().invoke(main, ["verify", "--max-tokens", "4096"])
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert result.stdout.splitlines()[-1].split() == ["2", "24", "2,160", "593,920", "not", "known"]
+    held = json.loads(CliRunner().invoke(main, ["verify", "--json", "--max-tokens", "4096"]).stdout)
+    for fallbacks in range(3):
+        certificate = verify(chain=fallbacks + 1, max_tokens=4096).to_json()
+        assert held["worst_by_fallbacks"][str(fallbacks)] == json.loads(json.dumps(certificate["worst"]))
 
 
 def test_a_certificate_as_json_is_about_what_was_given(tmp_path: Path) -> None:
@@ -777,7 +787,7 @@ def test_the_version_is_told() -> None:
 
 
 def test_prices_put_money_into_the_certificate() -> None:
-    given = ["verify", "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8", "--json"]
+    given = ["verify", "--backends", "1", "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8", "--json"]
     certificate = json.loads(CliRunner().invoke(main, given).stdout)
     chain = [PlainLink("backend 1", prices=Prices(2, 8))]
     assert certificate == json.loads(json.dumps(verify(chain=chain, max_tokens=100, input_tokens=10).to_json()))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
+import attrs
 import pytest
 
 import adapters
@@ -73,3 +75,13 @@ def test_the_top_level_holds_only_what_was_agreed():
     top = {name.split("/")[0] for name in tracked if name}
     agreed = {"fsm", "adapters", "tests", "diagrams", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"}
     assert top <= {*agreed, ".gitignore", ".ci"}
+
+
+def test_the_examples_of_the_readme_are_python_and_the_rung_of_ones_own_is_accepted():
+    blocks = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
+    for block in blocks:
+        compile(block, "README.md", "exec")
+    [own] = [block for block in blocks if "class Ladder(fsm.Ladder)" in block]
+    names = {"attrs": attrs, "fsm": fsm, "__name__": "readme"}
+    exec(own, names)
+    assert fsm.verify(names["policy"]).ok

@@ -14,7 +14,7 @@ from fsm.checker.counterexample import PathStep, Property, path_text
 from fsm.checker.proof import prove
 from fsm.checker.structure import problems
 from fsm.checker.walk import ALIVE, ORDERED, walk
-from fsm.checker.worst import worst_cases
+from fsm.checker.worst import WorstCase, worst_cases
 from fsm.errors import ConfigurationError, TableError
 from fsm.ladder import COUNTER, names_of
 from fsm.policy import DEFAULT_POLICY, Policy
@@ -76,6 +76,23 @@ def verify(
         return certificate
     prices = [each for _, each in backends]
     return evolve(certificate, worst=worst_cases(policy, limits, prices, max_tokens, input_tokens))
+
+
+def worst_by_fallbacks(
+    policy: Policy,
+    most: int,
+    *,
+    prices: Prices | None = None,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+) -> Mapping[int, tuple[WorstCase, ...]]:
+    """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
+    return {
+        fallbacks: worst_cases(
+            policy, _limits(policy, fallbacks + 1), [prices] * (fallbacks + 1), max_tokens, input_tokens
+        )
+        for fallbacks in range(most + 1)
+    }
 
 
 def check_table(table: Table) -> None:
