@@ -10,6 +10,7 @@ does not understand is refused, never guessed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ class Refusal(Exception):
     """Say what the run cannot understand or must not happen."""
 
 
-class Path:
+class Path(ABC):
     """Be one run: the answers that were given, what they say of facts and counters, and what was changed."""
 
     def __init__(self, answers: tuple[bool, ...], model: type[Ladder], state: str) -> None:
@@ -73,9 +74,9 @@ class Path:
             return self.state
         return self.look_up(name)
 
+    @abstractmethod
     def look_up(self, name: str) -> Any:
         """Return a field that is no fact."""
-        raise NotImplementedError
 
     def write(self, name: str, value: Any) -> None:
         """Take a new value for a field of the model."""
