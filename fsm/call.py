@@ -27,7 +27,7 @@ from fsm.delivery import Delivery, correction
 from fsm.errors import ConfigurationError, IllegalEvent
 from fsm.events import Discard, Reasoning, Rung, Text
 from fsm.journal import Evidence, Journal, Setting, Step
-from fsm.ladder import COUNTER, FACT, Ladder, names_of
+from fsm.ladder import COUNTER, FACT, Ladder, names_of, reader_of
 from fsm.ledger import Ledger
 from fsm.machine import RowMachine, fire, machine_of
 from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
@@ -101,9 +101,8 @@ class Call:
     _prompt: int | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        for name, value, kind in (("policy", self.policy, Policy), ("turn", self.turn, TurnContext)):
-            if not isinstance(value, kind):
-                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+        if not isinstance(self.policy, Policy) or not isinstance(self.turn, TurnContext):
+            _refuse(self.policy, self.turn)
         policy, table = self.policy, self.policy.table
         self._chain = Chain.of(tuple(self.chain), needs_prices=policy.budget.money is not None)
         self._machine = machine_of(table)
@@ -157,7 +156,7 @@ class Call:
         self._origin = now
         while (problem := self.link.problem) is not None:
             self._record(Row("skipped", self.ladder.rung, None, self.ladder.rung), None, note=problem)
-            self._chain.index += 1
+            self._chain.move_to(self.backend + 1)
         return self._propose(0.0)
 
     def sending(self, now: float | None = None) -> bool:
@@ -378,7 +377,7 @@ class Call:
         following = self._chain.next_usable()
         assert following is not None
         self._skip(following, self.ladder.rung)
-        self._chain.index = following
+        self._chain.move_to(following)
         self._alike = None
 
     def _skip(self, following: int | None, state: str) -> None:
@@ -482,7 +481,7 @@ class Call:
         note: str | None = None,
     ) -> None:
         ladder, journal = self.ladder, self.journal
-        spent = tuple([getattr(ladder, name) for name in journal.counters])
+        spent = reader_of(type(ladder))(ladder)
         name = backend if backend is not None else self.link.name
         now, attempts = self.ledger.elapsed, ladder.attempts
         journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, self._prompt))
@@ -499,6 +498,13 @@ class Call:
 
 _LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 """The outcomes that a usable backend further down the chain might have prevented."""
+
+
+def _refuse(policy: object, turn: object) -> None:
+    """Name the argument that is of the wrong type."""
+    for name, value, kind in (("policy", policy, Policy), ("turn", turn, TurnContext)):
+        if not isinstance(value, kind):
+            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define
+from attrs import define, field
 
 from fsm.errors import ConfigurationError
 from fsm.request import Link
@@ -16,11 +16,13 @@ class Chain:
 
     Arguments:
         links: the backends in order.
-        index: the one that is asked.
+        index: the place of the one that is asked.
+        link: the one that is asked.
     """
 
     links: Sequence[Link]
     index: int = 0
+    link: Link = field(init=False)
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
@@ -40,10 +42,12 @@ class Chain:
                     raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
         return cls(links)
 
-    @property
-    def link(self) -> Link:
-        """Return the backend that is asked."""
-        return self.links[self.index]
+    def __attrs_post_init__(self) -> None:
+        self.move_to(self.index)
+
+    def move_to(self, index: int) -> None:
+        """Ask another backend from now on."""
+        self.index, self.link = index, self.links[index]
 
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
