@@ -95,6 +95,10 @@ def refuse_reserved(parameters: Mapping[str, Any], where: str) -> None:
     for name, instead in RESERVED.items():
         if name in parameters:
             raise ConfigurationError(f"{where} cannot set {name!r}: {instead}")
+    if parameters.get("n") not in (None, 1):
+        raise ConfigurationError(
+            f"{where} cannot set 'n' above 1: a call has one answer, and a cap would count for each"
+        )
 
 
 def _set_cap(body: Body, send: Send, cap: CapField) -> None:

@@ -7,10 +7,10 @@ import inspect
 import random
 import threading
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -72,7 +72,7 @@ class Client:
         self._http, self._async_http = http, async_http
         self._own_http: OwnClient | None = None
         # A connection belongs to the event loop that opened it, so each loop has a pool of its own.
-        self._own_async_http: WeakKeyDictionary[object, OwnAsyncClient] = WeakKeyDictionary()
+        self._own_async_http: dict[object, OwnAsyncClient] = {}
         self._lock = threading.Lock()
         self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": jitter}
         self._compactor = compactor
@@ -158,12 +158,20 @@ class Client:
             with self._lock:
                 loop = _event_loop(self)
                 if loop not in self._own_async_http:
+                    self._forget_closed_loops()
                     self._own_async_http[loop] = OwnAsyncClient()
                 http = self._own_async_http[loop]
         return AsyncDriver(http, self.chain, self.policy.timeouts, self._clock, self._async_sleep, self._compactor)
 
+    def _forget_closed_loops(self) -> None:
+        """Let go of the pools whose event loop is no more: nothing can close their connections but their own end."""
+        for loop in [loop for loop in self._own_async_http if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
+            del self._own_async_http[loop]
+
     def close(self) -> None:
         """Close the synchronous connections; a client that was passed in stays open."""
+        with self._lock:
+            self._forget_closed_loops()
         if self._own_http is not None:
             self._own_http.close()
             self._own_http = None

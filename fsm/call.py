@@ -26,7 +26,7 @@ from fsm.chain import Chain
 from fsm.delivery import Delivery, correction
 from fsm.errors import ConfigurationError, IllegalEvent
 from fsm.events import Discard, Reasoning, Rung, Text
-from fsm.journal import Evidence, Journal, Setting, Step
+from fsm.journal import Evidence, Journal, Links, Setting, Step
 from fsm.ladder import COUNTER, FACT, Ladder, names_of, reader_of
 from fsm.ledger import Ledger
 from fsm.machine import RowMachine, fire, machine_of
@@ -111,7 +111,7 @@ class Call:
         self.ledger = Ledger(policy.budget)
         needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
-        setting = Setting(policy, chain, request.max_tokens, request.input_tokens, self.has_compactor)
+        setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
         self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
 
     # what a driver calls
@@ -484,7 +484,8 @@ class Call:
         spent = reader_of(type(ladder))(ladder)
         name = backend if backend is not None else self.link.name
         now, attempts = self.ledger.elapsed, ladder.attempts
-        journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, self._prompt))
+        prompt = self._prompt if row.event in ("sent", "ran_out") else None
+        journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, prompt))
         if self.is_streaming:
             self._outbox.append(Rung(journal.last))
         if self.observer is not None:

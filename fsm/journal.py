@@ -33,7 +33,7 @@ class Step:
         backend: the name of the backend that the step is about.
         wait: seconds to wait in the rung that was entered.
         cap: the output cap that was sent, in tokens.
-        input_tokens: the tokens that the next prompt was counted as, for a budget of money.
+        input_tokens: the tokens that the prompt to be sent was counted as, for a budget of money.
         usage: what the reply cost.
         stop_raw: the provider's own finish reason.
         status, reason, code: the failure, as far as the provider told it.
@@ -104,37 +104,53 @@ class Evidence:
     content: dict[str, Any] | None = None
 
 
+class Links:
+    """Hold the backends of a call out of reach of whatever writes attrs objects down: they hold keys."""
+
+    __slots__ = ("live",)
+
+    def __init__(self, live: tuple[Link, ...]) -> None:
+        self.live = live
+
+    @property
+    def plain(self) -> tuple[PlainLink, ...]:
+        """Return what a journal may tell of them."""
+        names = [attribute.name for attribute in attrs.fields(PlainLink)]
+        return tuple(PlainLink(**{name: getattr(link, name) for name in names}) for link in self.live)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Links, (self.plain,)
+
+
 @define(eq=False)
 class Setting:
     """Hold what a call was given, without its messages.
 
     Arguments:
-        policy, chain: as the call got them; after reading, the chain is of plain links.
+        policy: as the call got it.
+        links: the backends.
         max_tokens, input_tokens: as in `Request`.
         has_compactor: whether the driver could shorten messages.
     """
 
     policy: Policy
-    chain: tuple[Link, ...]
+    links: Links
     max_tokens: int | None = None
     input_tokens: int | None = None
     has_compactor: bool = False
     table: str | None = None  # the name of the recorded table, known after reading
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the backends at home, and their keys with them: a copy holds plain links."""
-        names = [attribute.name for attribute in attrs.fields(PlainLink)]
-        chain = tuple(PlainLink(**{name: getattr(link, name) for name in names}) for link in self.chain)
-        rest = (self.max_tokens, self.input_tokens, self.has_compactor, self.table)
-        return type(self), (self.policy, chain, *rest)
+    @property
+    def chain(self) -> tuple[PlainLink, ...]:
+        """Return the backends as far as a journal tells of them."""
+        return self.links.plain
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the setting as plain values."""
-        names = [attribute.name for attribute in attrs.fields(PlainLink)]
         return {
             "table": self.policy.table.name,
             "policy": self.policy.to_mapping(),
-            "chain": [{name: getattr(link, name) for name in names} for link in self.chain],
+            "chain": [attrs.asdict(link) for link in self.chain],
             "max_tokens": self.max_tokens,
             "input_tokens": self.input_tokens,
             "has_compactor": self.has_compactor,
@@ -148,10 +164,9 @@ class Setting:
             prices = Prices(**link["prices"]) if link["prices"] else None
             identities = frozenset((kind, name) for kind, name in link["identities"])
             chain.append(PlainLink(**{**link, "prices": prices, "identities": identities}))
-        policy = _policy(values["policy"], values["counters"])
-        return cls(
-            policy, tuple(chain), values["max_tokens"], values["input_tokens"], values["has_compactor"], values["table"]
-        )
+        policy, links = _policy(values["policy"], values["counters"]), Links(tuple(chain))
+        names = ("max_tokens", "input_tokens", "has_compactor", "table")
+        return cls(policy, links, *(values[name] for name in names))
 
 
 @define(eq=False)
@@ -260,11 +275,13 @@ class Journal:
 
 
 def _policy(values: Mapping[str, Any], counters: Iterable[str]) -> Policy:
-    """Read a recorded policy; the limits of a ladder of one's own come back with the policy that a replay is given."""
+    """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those."""
     known = {attribute.name for attribute in attrs.fields(Limits)}
     own = [name for name in counters if name not in known]
     if isinstance(values, Mapping) and isinstance(values.get("limits"), Mapping):
         values = {**values, "limits": {name: limit for name, limit in values["limits"].items() if name not in own}}
+    if isinstance(values, Mapping) and isinstance(values.get("hints"), Mapping):
+        values = {**values, "hints": {**values["hints"], "rungs": {}}}
     policy: Policy = from_mapping(Policy, values)
     return policy
 

@@ -21,6 +21,8 @@ from fsm.table import CALL, Table
 LARGEST_LIMIT = 1_000
 """No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
 
+_MISSING: Any = object()
+
 LARGEST_AMOUNT = 1e12
 """No number of seconds and no sum of money may exceed this."""
 
@@ -217,12 +219,24 @@ class Policy:
             from fsm.checker.verify import check_call_table  # the checker reads policies, so it is imported late
 
             check_call_table(self.table)
-            for name in names_of(self.table.model, COUNTER):
-                if not hasattr(self.limits, name):
-                    raise ConfigurationError(
-                        f"{type(self.limits).__name__} has no limit {name!r}, which the table counts; "
-                        "derive a frozen attrs class from Limits with that field"
-                    )
+            self._check_own_limits()
+        for name in self.hints.rungs:
+            if name not in self.table.rungs:
+                raise ConfigurationError(f"Hints.rungs: {_unknown('rung', name, self.table.rungs)}")
+
+    def _check_own_limits(self) -> None:
+        for name in names_of(self.table.model, COUNTER):
+            where, limit = f"{type(self.limits).__name__}.{name}", getattr(self.limits, name, _MISSING)
+            if limit is _MISSING:
+                raise ConfigurationError(
+                    f"{type(self.limits).__name__} has no limit {name!r}, which the table counts; "
+                    "derive a frozen attrs class from Limits with that field"
+                )
+            whole = isinstance(limit, int) and not isinstance(limit, bool) and 0 <= limit <= LARGEST_LIMIT
+            if not whole and not (name == "fallbacks" and limit is None):
+                raise ConfigurationError(
+                    f"{where} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
+                )
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy") -> Policy:

@@ -64,7 +64,7 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
 
 
 def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
-    """Give back the count of each prompt; every step tells that of the newest, a send or its end that of its own."""
+    """Give back the count of each prompt that was sent, or could not be."""
     return iter([step.input_tokens or 0 for step in recorded if step.event in ("sent", "ran_out")])
 
 

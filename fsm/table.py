@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, frozen, validators
 
 from fsm.errors import TableError
 from fsm.ladder import COUNTER, Ladder, names_of
@@ -30,6 +30,11 @@ from fsm.ladder import COUNTER, Ladder, names_of
 AWAIT = "await"
 RUNGS = ("ask", "retry", "reask", "nudge", "prefill", "continuation", "enlarge", "repair", "compact", "fallback")
 OUTCOMES = ("done", "salvaged", "partial", "refused", "exhausted", "failed", "cancelled", "over_budget")
+
+
+def _name(instance: object, attribute: Any, value: Any) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise TableError(f"Row.{attribute.name} must be a name, not {value!r}")
 
 
 @frozen
@@ -44,11 +49,11 @@ class Row:
         effect: the name of a method on the model that runs before the state changes; None for nothing.
     """
 
-    event: str
-    source: str
-    guard: str | None
-    target: str
-    effect: str | None = None
+    event: str = field(validator=_name)
+    source: str = field(validator=_name)
+    guard: str | None = field(validator=validators.optional(_name))
+    target: str = field(validator=_name)
+    effect: str | None = field(default=None, validator=validators.optional(_name))
 
     def __str__(self) -> str:
         guard = f" [{self.guard}]" if self.guard else ""
@@ -150,6 +155,8 @@ class Table:
             old.insert(old.index(before) if before else _place(old, row), row)
         known = {row.source for row in old if row.event == "sent"}
         targets = {row.target for row in rows} - known - {self.hub, *self.outcomes}
+        if model is not None and not (isinstance(model, type) and issubclass(model, Ladder)):
+            raise TableError(f"model must be a class derived from Ladder, not {model!r}")
         table = self if model is None else evolve(self, model=model, ranks=_ranks(self.ranks, model))
         return table._derive([*old, *(extra for rung in sorted(targets) for extra in rung_rows(rung))])
 

@@ -500,6 +500,11 @@ def test_a_rung_of_ones_own_takes_its_counter_and_sends_its_hint():
     assert fsm.replay(journal, policy).outcome == "refused"
     with pytest.raises(fsm.ConfigurationError, match="Limits has no limit 'pleas'"):
         fsm.Policy(table=table)
+    for wrong in ("x", None, 1.5, 10**6, -1):
+        with pytest.raises(fsm.ConfigurationError, match=r"Limits\.pleas must be a whole number"):
+            fsm.Policy(table=table, limits=Limits(pleas=wrong))
+    with pytest.raises(fsm.ConfigurationError, match="unknown rung 'pleed'; did you mean 'plead'"):
+        fsm.Policy(table=table, limits=Limits(), hints=fsm.Hints(rungs={"pleed": "x"}))
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
@@ -513,11 +518,23 @@ def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
         assert copied.journal.to_json() == result.journal.to_json()
         assert fsm.replay(copied.journal).outcome == outcome
     assert b"sk-a-real" not in pickle.dumps(result)
+    assert "sk-a-real" not in str(attrs.asdict(result))
     if outcome == "failed":
         again = pickle.loads(pickle.dumps(fsm.result.error_of(result)))
         assert (type(again), str(again)) == (fsm.Failed, str(fsm.result.error_of(result)))
     assert pickle.loads(pickle.dumps(fsm.Policy(base_cap=99))) == fsm.Policy(base_cap=99)
     assert pickle.loads(pickle.dumps(fsm.Policy())).table is fsm.CALL
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_call_with_a_budget_of_money_that_was_cancelled_early_replays(sent):
+    chain, policy = [fsm.PlainLink(prices=fsm.Prices(1.0, 2.0))], fsm.Policy(budget=fsm.Budget(money=1.0))
+    call = fsm.Call(fsm.Request("a prompt"), policy, chain)
+    call.begin()
+    if sent:
+        call.sending(1.0)
+    call.cancel(2.0)
+    assert fsm.replay(fsm.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
 
 
 class TestSilence:
@@ -569,6 +586,8 @@ class TestSilence:
         (lambda: fsm.Call(fsm.Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext"),
         (lambda: fsm.Call(fsm.Request("x"), "policy"), "policy must be a Policy"),
         (lambda: fsm.Budget(seconds=10**400), "finite"),
+        (lambda: fsm.Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
+        (lambda: fsm.CALL.with_rows(fsm.Row("refused", "await", None, "partial"), model="x"), "derived from Ladder"),
         (lambda: fsm.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
     ],
 )

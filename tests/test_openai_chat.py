@@ -1111,3 +1111,10 @@ def test_arbitrary_json_never_raises(values: list[Any]) -> None:
         read(json.dumps({"choices": [{"message": value, "delta": value}], "usage": value}))
         read(json.dumps(value))
         run(event(choices=[{"delta": value}], usage=value), event(choices=[{"message": value, "finish_reason": value}]))
+
+
+@pytest.mark.parametrize("where", ["backend", "call"])
+def test_several_answers_at_once_are_refused_because_the_cap_holds_for_each(where: str) -> None:
+    with pytest.raises(ConfigurationError, match="'n' above 1"):
+        _ = backend(parameters={"n": 2}) if where == "backend" else body_of(parameters={"n": 2})
+    assert body_of(parameters={"n": 1})["n"] == 1

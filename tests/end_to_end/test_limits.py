@@ -24,6 +24,16 @@ def test_one_client_serves_one_event_loop_after_another(serve: Any, backend_of: 
     assert [asyncio.run(twice()) for _ in range(3)] == [["In the reeds."] * 2] * 3
 
 
+def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any) -> None:
+    client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
+    for _ in range(5):
+        asyncio.run(client.acall("Where?"))
+        assert len(client._own_async_http) == 1
+    client.close()
+    assert len(client._own_async_http) == 0
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_body_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
     monkeypatch.setattr(exchange, "LARGEST_BODY", 100_000)
