@@ -95,34 +95,34 @@ def test_twenty_four_attempts_are_the_default(run: Any) -> None:
 
 def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> None:
     timeouts = fsm.Timeouts(first_byte=60, idle=60)
-    ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.15), timeouts=timeouts))
+    ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.6), timeouts=timeouts))
     assert ended.outcome == "over_budget"
     assert len(ended.requests) == 1
     assert ended.waits == []
-    assert 0.14 < ended.result.seconds < 0.45
-    assert "0.15 s" in str(ended.error)
+    assert 0.55 < ended.result.seconds < 2.5
+    assert "0.6 s" in str(ended.error)
 
 
 def test_a_provider_that_hangs_leaves_nothing_for_the_fallback(run: Any) -> None:
-    ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(seconds=0.15)))
+    ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(seconds=0.6)))
     assert ended.outcome == "over_budget"
     assert ended.counts == [1, 0]
 
 
 def test_a_provider_that_trickles_ends_with_the_seconds_of_the_budget(run: Any) -> None:
     trickle = ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,))
-    ended = run([trickle], policy=Policy(budget=Budget(seconds=0.15)))
+    ended = run([trickle], policy=Policy(budget=Budget(seconds=0.6)))
     assert ended.outcome == "over_budget"
     assert len(ended.requests) == 1
-    assert 0.14 < ended.result.seconds < 0.45
+    assert 0.55 < ended.result.seconds < 2.5
 
 
 @STREAMS
 def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -> None:
     silent = cut(ScriptedReply(text=FIRST + "never sent", chunk_size=len(FIRST)), FIRST, hang=True)
-    ended = run([silent], policy=Policy(budget=Budget(seconds=0.15)))
+    ended = run([silent], policy=Policy(budget=Budget(seconds=0.6)))
     assert (ended.outcome, ended.text) == ("over_budget", FIRST)
-    assert 0.14 < ended.result.seconds < 0.45
+    assert 0.55 < ended.result.seconds < 2.5
     assert ended.result.usage.output_tokens > 0
 
 
@@ -131,24 +131,24 @@ def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
     serve: Any, backend_of: Any, mode: str
 ) -> None:
     provider = serve(HANGS)
-    policy = Policy(budget=Budget(seconds=0.15))
+    policy = Policy(budget=Budget(seconds=0.6))
 
     began = time.monotonic()
     with pytest.raises(fsm.OverBudget):
         ask_on_own_client(mode, backend_of(provider), policy)
-    assert 0.14 < time.monotonic() - began < 0.45
+    assert 0.55 < time.monotonic() - began < 2.5
     assert len(provider.requests) == 1
 
 
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_the_seconds_hold_for_a_trickle_on_the_callers_own_client(serve: Any, backend_of: Any, mode: str) -> None:
     provider = serve(ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,)))
-    policy = Policy(budget=Budget(seconds=0.15))
+    policy = Policy(budget=Budget(seconds=0.6))
 
     began = time.monotonic()
     with pytest.raises(fsm.OverBudget):
         ask_on_own_client(mode, backend_of(provider), policy)
-    assert 0.14 < time.monotonic() - began < 0.45
+    assert 0.55 < time.monotonic() - began < 2.5
 
 
 def test_a_wait_that_does_not_fit_is_not_begun(run: Any) -> None:

@@ -106,7 +106,7 @@ def test_a_backend_that_refuses_connections_is_retried_then_left(run: Any, dead_
 
 
 def test_a_backend_that_never_answers_is_left_after_its_second_timeout(run: Any) -> None:
-    limits = fsm.Timeouts(first_byte=0.05, total=0.05)
+    limits = fsm.Timeouts(first_byte=0.4, total=0.4)
     ended = run([ScriptedReply(hang=True)], [ANSWER], policy=fsm.Policy(timeouts=limits))
     assert (ended.outcome, ended.counts) == ("done", [2, 1])
     assert ended.waits == [2]

@@ -154,7 +154,7 @@ def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: A
 
 @STREAMS
 def test_a_stream_that_falls_silent_after_text_is_a_cut(run: Any, cut: Any) -> None:
-    policy = fsm.Policy(timeouts=fsm.Timeouts(idle=0.1), hints=HINTS.hints)
+    policy = fsm.Policy(timeouts=fsm.Timeouts(idle=0.5), hints=HINTS.hints)
     ended = run([cut(long(), FIRST, hang=True), ANSWER], policy=policy)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
     assert ended.added == [[], GO_ON]
