@@ -12,7 +12,7 @@ from attrs import frozen
 
 from adapters.backend import Backend
 from adapters.exchange import Exchange, partial
-from adapters.limits import Limits
+from adapters.limits import AttemptLimits
 from adapters.sync_driver import Compactor
 from fsm.call import Call, StreamEvent
 from fsm.pacing import waits_are_off
@@ -66,7 +66,7 @@ class AsyncDriver:
             while send is not None and await self._ready(call, send):
                 for event in call.drain():
                     yield event
-                limits = Limits.of(send, self.timeouts, self.clock(), stream=call.is_streaming)
+                limits = AttemptLimits.of(send, self.timeouts, self.clock(), stream=call.is_streaming)
                 exchange = Exchange(self.chain[send.backend], limits, call.is_streaming)
                 response = None
                 try:
@@ -120,7 +120,7 @@ class AsyncDriver:
         return response
 
 
-async def _next(chunks: AsyncIterator[bytes], limits: Limits) -> bytes | None:
+async def _next(chunks: AsyncIterator[bytes], limits: AttemptLimits) -> bytes | None:
     """Read more of a body, for as long as the attempt may go on; None at its end."""
     left = limits.left
     if left is None or left > limits.idle:

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from adapters.backend import Backend, Decoder
 from adapters.capabilities import LEARNED
-from adapters.limits import Limits
+from adapters.limits import AttemptLimits
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
 from fsm.reply import Failure, Reply
@@ -48,7 +48,7 @@ class Exchange:
     """
 
     backend: Backend
-    limits: Limits
+    limits: AttemptLimits
     is_streaming: bool
     decoder: Decoder | None = field(default=None, init=False)
     _size: int = field(default=0, init=False)

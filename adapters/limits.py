@@ -16,7 +16,7 @@ LINGER = 0.1
 
 
 @define(eq=False)
-class Limits:
+class AttemptLimits:
     """Limit one attempt.
 
     Arguments:
@@ -43,7 +43,7 @@ class Limits:
         *,
         stream: bool,
         is_cancelled: Callable[[], bool] | None = None,
-    ) -> Limits:
+    ) -> AttemptLimits:
         """Work out the limits of an attempt that begins now, on the driver's clock."""
         left = None if send.deadline is None else max(send.deadline - now, 0.001)
         by_call = left is not None and (timeouts.total is None or left < timeouts.total)

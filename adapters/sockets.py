@@ -18,7 +18,7 @@ from typing import Any
 import httpcore
 
 from adapters.cancellation import Cancellation
-from adapters.limits import Limits
+from adapters.limits import AttemptLimits
 
 SLICE = 0.05
 """Seconds between two looks at a cancellation while a read is blocked; half of what a caller is promised."""
@@ -31,7 +31,7 @@ class CallEnded(BaseException):
 
 
 @contextmanager
-def limited(limits: Limits) -> Iterator[None]:
+def limited(limits: AttemptLimits) -> Iterator[None]:
     """Put the sockets that this thread writes to under the limits of an attempt, until they are written to again."""
     _sending.limits = limits
     try:
@@ -45,7 +45,7 @@ class LimitedStream(httpcore.NetworkStream):
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
-        self._limits: Limits | None = None
+        self._limits: AttemptLimits | None = None
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read, for as long as the attempt may go on."""
@@ -56,7 +56,7 @@ class LimitedStream(httpcore.NetworkStream):
             return self._inner.read(max_bytes, limits.within(timeout) if timeout is not None else limits.left)
         return self._read_in_slices(max_bytes, timeout, limits)
 
-    def _read_in_slices(self, max_bytes: int, timeout: float | None, limits: Limits) -> bytes:
+    def _read_in_slices(self, max_bytes: int, timeout: float | None, limits: AttemptLimits) -> bytes:
         ends_at = None if timeout is None else time.monotonic() + timeout
         while True:
             if limits.is_cancelled is not None and limits.is_cancelled():
@@ -126,7 +126,7 @@ class Breaker:
         cancellation: ends the call from outside, or None.
     """
 
-    def __init__(self, response: Any, limits: Limits, cancellation: Cancellation | None) -> None:
+    def __init__(self, response: Any, limits: AttemptLimits, cancellation: Cancellation | None) -> None:
         stream = response.extensions.get("network_stream")
         self._socket = None if stream is None else stream.get_extra_info("socket")
         self._limits = limits
@@ -172,7 +172,7 @@ class NoBreaker:
     hurry = close = tick
 
 
-def breaker_of(response: Any, limits: Limits, cancellation: Cancellation | None) -> Breaker | NoBreaker:
+def breaker_of(response: Any, limits: AttemptLimits, cancellation: Cancellation | None) -> Breaker | NoBreaker:
     """Return what ends a blocked read of this response."""
     if isinstance(response.extensions.get("network_stream"), LimitedStream):
         return NoBreaker()

@@ -12,7 +12,7 @@ from attrs import frozen
 from adapters.backend import Backend
 from adapters.cancellation import Cancellation
 from adapters.exchange import Exchange, partial
-from adapters.limits import Limits
+from adapters.limits import AttemptLimits
 from adapters.sockets import CallEnded, breaker_of, limited
 from fsm.call import Call, StreamEvent
 from fsm.pacing import waits_are_off
@@ -153,10 +153,10 @@ class SyncDriver:
         else:
             time.sleep(seconds)
 
-    def _limits(self, send: Send, stream: bool) -> Limits:
+    def _limits(self, send: Send, stream: bool) -> AttemptLimits:
         token = self.cancellation
         is_cancelled = None if token is None else lambda: token.is_cancelled
-        return Limits.of(send, self.timeouts, self.clock(), stream=stream, is_cancelled=is_cancelled)
+        return AttemptLimits.of(send, self.timeouts, self.clock(), stream=stream, is_cancelled=is_cancelled)
 
     def _open(self, exchange: Exchange, send: Send) -> Response:
         encoded, limits = exchange.backend.encode(send, stream=exchange.is_streaming), exchange.limits

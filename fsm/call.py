@@ -104,9 +104,9 @@ class Call:
         if not isinstance(self.policy, Policy) or not isinstance(self.turn, TurnContext):
             _refuse(self.policy, self.turn)
         policy, table = self.policy, self.policy.table
-        self._chain = Chain.of(tuple(self.chain), needs_prices=policy.budget.money is not None)
+        self._chain = Chain.of(self.chain, needs_prices=policy.budget.money is not None)
         self._machine = machine_of(table)
-        request, chain = self.request, tuple(self._chain.links)
+        request, chain = self.request, self._chain.links
         self.ladder = table.model(_limits(policy.limits, len(chain)), table.start)
         self.ledger = Ledger(policy.budget)
         needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
@@ -355,7 +355,7 @@ class Call:
             return None
         wait = self._wait(heard)
         self._record(row, evidence, wait=wait, draw=self._draw)
-        self._transcript.prepare(row.target, heard.learned)
+        self._transcript.prepare(row.target, heard.cue)
         if row.target == "fallback":
             self._move_on()
         if self.is_streaming:

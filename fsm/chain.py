@@ -20,7 +20,7 @@ class Chain:
         link: the one that is asked.
     """
 
-    links: Sequence[Link]
+    links: tuple[Link, ...]
     index: int = 0
     link: Link = field(init=False)
 
@@ -40,7 +40,7 @@ class Chain:
             for link in links:
                 if link.prices is None:
                     raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
-        return cls(links)
+        return cls(tuple(links))
 
     def __attrs_post_init__(self) -> None:
         self.move_to(self.index)

@@ -16,7 +16,7 @@ from fsm.reply import Failure, Reply
 from fsm.request import CAP_PARAMETERS, Request, TurnContext
 from fsm.stitching import stitch
 from fsm.thinking import split_thinking
-from fsm.transcript import NOTHING_LEARNED, Composed, Learned, Transcript
+from fsm.transcript import NO_CUE, Composed, Cue, Transcript
 
 KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
 """The events whose reply is a part of the answer. The text of any other is discarded."""
@@ -51,7 +51,7 @@ class Heard:
     part: str = ""  # the visible text that is kept, as it came
     new: str = ""  # what of it had not been said
     reasoning: str = ""
-    learned: Learned = NOTHING_LEARNED
+    cue: Cue = NO_CUE
     reply: Reply | None = None
     failure: Failure | None = None
     delivered: str = ""  # what this attempt handed to the consumer
@@ -82,7 +82,7 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
         echoes = attempt.echoes and composed.prefill
         heard.new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
     if event not in _PLAIN:
-        heard.learned = Learned(
+        heard.cue = Cue(
             reasoning=reasoning,
             thinks_inline=bool(inline.strip()),
             is_paused=event == "paused",
@@ -103,7 +103,7 @@ def observe_failure(failure: Failure, transcript: Transcript, backend: int) -> H
         repair = None
     evidence = Evidence(event_of_failure(failure), repair=repair)
     _note_failure(evidence, failure)
-    return Heard(evidence, failure=failure, learned=Learned(backend=backend, repair=evidence.repair))
+    return Heard(evidence, failure=failure, cue=Cue(backend=backend, repair=evidence.repair))
 
 
 def observe_cut(delivered: str, failure: Failure) -> Heard:
@@ -157,7 +157,7 @@ def facts_of(
         "has_text": has_text,
         "added_text": bool(heard.new.strip()),
         "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
-        "thinks_inline": heard.learned.thinks_inline,
+        "thinks_inline": heard.cue.thinks_inline,
         "repeats_itself": event in CUT and is_repetitive(gathered),
         "same_empty_again": same_empty_again,
         "wait_fits": wait_fits,

@@ -14,7 +14,7 @@ from fsm.policy import Policy
 from fsm.reply import Failure, Reply, ToolCall
 from fsm.request import Request, TurnContext
 from fsm.result import Result
-from fsm.transcript import Learned
+from fsm.transcript import Cue
 
 
 def replay(journal: Journal, policy: Policy | None = None) -> Result:
@@ -126,7 +126,7 @@ def _heard(step: Step, backend: int) -> Heard:
         part=content.get("part", ""),
         new=content.get("new", ""),
         reasoning=content.get("reasoning", ""),
-        learned=Learned(
+        cue=Cue(
             backend,
             content.get("reasoning", ""),
             "thinks_inline" in step.facts,

@@ -113,53 +113,53 @@ class Transcript:
 
     # what each rung changes
 
-    def prepare(self, rung: str, evidence: Learned) -> None:
-        """Change what the next request will hold, as the rung says; a rung unknown here changes nothing."""
+    def prepare(self, rung: str, cue: Cue) -> None:
+        """Change what the next request will hold, as the rung says; a rung of the user's own adds its hint."""
         change = _CHANGES.get(rung)
         if change is not None:
-            change(self, evidence)
+            change(self, cue)
         self.hint = self.hints.rungs.get(rung, self.hint)
 
-    def _reask(self, evidence: Learned) -> None:
+    def _reask(self, cue: Cue) -> None:
         self.seed = ""
 
-    def _add_nudge(self, evidence: Learned) -> None:
+    def _add_nudge(self, cue: Cue) -> None:
         self.seed = ""
         self.nudged_at = len(self.gathered)
 
-    def _prefill(self, evidence: Learned) -> None:
-        known, new = self.seed, evidence.reasoning.strip()
+    def _prefill(self, cue: Cue) -> None:
+        known, new = self.seed, cue.reasoning.strip()
         # A model that goes on from its seed sends only what follows; one that starts again repeats it.
         self.seed = new if not known or new.startswith(known) else f"{known}\n{new}"
-        self.seed_is_inline = evidence.thinks_inline
+        self.seed_is_inline = cue.thinks_inline
 
-    def _continue(self, evidence: Learned) -> None:
+    def _continue(self, cue: Cue) -> None:
         self.seed = ""
-        self.is_paused = evidence.is_paused
+        self.is_paused = cue.is_paused
 
-    def _enlarge(self, evidence: Learned) -> None:
-        self.lower_reasoning = self.lower_reasoning or evidence.reasoned_to_the_cap
+    def _enlarge(self, cue: Cue) -> None:
+        self.lower_reasoning = self.lower_reasoning or cue.reasoned_to_the_cap
 
-    def _repair(self, evidence: Learned) -> None:
-        kind, _, detail = (evidence.repair or "").partition(":")
-        self.repaired |= {evidence.repair or ""}
+    def _repair(self, cue: Cue) -> None:
+        kind, _, detail = (cue.repair or "").partition(":")
+        self.repaired |= {cue.repair or ""}
         if kind == "output_cap":
             self.available_tokens = max(1, int(detail) - RESERVE_BELOW_AVAILABLE)
         elif kind == "parameter_unsupported":
             self.dropped |= {detail}
         elif kind == "prefill_unsupported":
-            self.without_prefill |= {evidence.backend}
+            self.without_prefill |= {cue.backend}
         elif kind == "reasoning_signature":
             self.portable = True
 
-    def _fall_back(self, evidence: Learned) -> None:
+    def _fall_back(self, cue: Cue) -> None:
         self.seed, self.nudged_at, self.is_paused, self.hint = "", None, False, None
         self.portable, self.lower_reasoning = True, False
         self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
 
 
 @frozen
-class Learned:
+class Cue:
     """Hold what a rung needs to know of the reply that led to it."""
 
     backend: int = 0
@@ -170,9 +170,9 @@ class Learned:
     repair: str | None = None
 
 
-NOTHING_LEARNED = Learned()
+NO_CUE = Cue()
 
-_CHANGES: dict[str, Callable[[Transcript, Learned], None]] = {
+_CHANGES: dict[str, Callable[[Transcript, Cue], None]] = {
     "reask": Transcript._reask,
     "nudge": Transcript._add_nudge,
     "prefill": Transcript._prefill,

@@ -17,7 +17,7 @@ from fsm.ledger import TOKENS_PRICED
 from fsm.plan import cap_of, longest_wait
 from fsm.policy import Policy
 from fsm.request import Prices
-from fsm.transcript import Learned, Transcript
+from fsm.transcript import Cue, Transcript
 
 
 @frozen
@@ -192,7 +192,7 @@ class _Cost:
     def keeps_seed(self, rung: str) -> bool:
         """Tell whether the reasoning seeded by an earlier attempt is still sent in a rung."""
         transcript = Transcript((), self.policy.hints, seed="seed")
-        transcript.prepare(rung, Learned())
+        transcript.prepare(rung, Cue())
         return bool(transcript.seed)
 
     def cap(self, ladder: Any) -> int:
