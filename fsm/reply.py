@@ -90,6 +90,8 @@ class Failure:
         should_retry: the service's own word (`x-should-retry`), or None.
         parameter: the request parameter that the provider named, for `parameter_unsupported`.
         available_tokens: output tokens that the provider said are available, for `output_cap`.
+        is_stale: whether the request went out on a connection that had served another one, and that broke before a byte
+            of an answer came: the server had closed it, so the request is sent again at once.
         exception: what was raised, if anything was.
     """
 
@@ -101,6 +103,7 @@ class Failure:
     should_retry: bool | None = None
     parameter: str | None = None
     available_tokens: int | None = None
+    is_stale: bool = False
     exception: BaseException | None = field(default=None, repr=False, eq=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
