@@ -18,6 +18,7 @@ from adapters.chat_stream import ChatDecoder
 from adapters.endpoint import KEY_HEADERS, Endpoint, check_headers, check_key, key_problem, merged, read_url, shown_url
 from fsm.errors import ConfigurationError
 from fsm.failures import classify_response
+from fsm.judge import expects_json
 from fsm.reply import Failure, Reply
 from fsm.request import CAP_PARAMETERS, Prices, Send
 
@@ -146,6 +147,11 @@ class OpenAIChat:
         """Return the output cap among the backend's own parameters, in tokens."""
         caps = [self.parameters[name] for name in CAP_PARAMETERS if name in self.parameters]
         return caps[0] if caps and isinstance(caps[0], int) else None
+
+    @property
+    def expects_json(self) -> bool:
+        """Tell whether the backend's own parameters ask for JSON."""
+        return bool(expects_json(self.parameters))
 
     @property
     def _prefill(self) -> PrefillMode:

@@ -4,6 +4,7 @@ from fsm.call import Call, Observer, StreamEvent
 from fsm.checker.certificate import Certificate
 from fsm.checker.verify import verify
 from fsm.errors import (
+    BrokenMachine,
     CallError,
     Cancelled,
     ConfigurationError,
@@ -29,6 +30,7 @@ from fsm.table import CALL, Row, Table
 
 __all__ = [
     "CALL",
+    "BrokenMachine",
     "Budget",
     "Call",
     "CallError",

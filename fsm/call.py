@@ -14,7 +14,7 @@ knows what the rung sends (`fsm/transcript.py`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,11 +27,13 @@ from fsm.delivery import Delivery, correction
 from fsm.errors import ConfigurationError, IllegalEvent
 from fsm.events import Discard, Reasoning, Rung, Text
 from fsm.journal import Evidence, Journal, Links, Setting, Step
+from fsm.judge import expects_json
 from fsm.ladder import COUNTER, FACT, Ladder, names_of, reader_of
 from fsm.ledger import Ledger
-from fsm.machine import RowMachine, fire, machine_of
+from fsm.machine import RowMachine, Watch, fire, machine_of
+from fsm.metering import measured
 from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
-from fsm.plan import wait_of
+from fsm.plan import is_drawn, wait_of
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
 from fsm.reply import NO_USAGE, Failure, Reply
 from fsm.request import Link, PlainLink, Request, Send, TurnContext
@@ -64,7 +66,8 @@ class Call:
         contents: whether the journal may hold texts and tool calls.
         has_compactor: whether the driver can shorten messages that do not fit.
         is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
-        estimate: counts the input tokens of messages or tools; a replay gives back what was recorded.
+        estimate: counts the input tokens of messages or tools, where the request does not say.
+        prompts: the tokens of each prompt as a journal recorded them, for a replay; None counts them.
 
     Raises:
         ConfigurationError: no backend of the chain is usable, or the budget names money and a backend has no prices.
@@ -80,6 +83,7 @@ class Call:
     has_compactor: bool = False
     is_streaming: bool = False
     estimate: Callable[[Any], int] = estimate_tokens
+    prompts: Iterator[int] | None = None
 
     ladder: Ladder = field(init=False)
     journal: Journal = field(init=False)
@@ -99,6 +103,8 @@ class Call:
     _last: Heard | None = field(default=None, init=False)
     _draw: float | None = field(default=None, init=False)
     _prompt: int | None = field(default=None, init=False)
+    _base: int | None = field(default=None, init=False)
+    _watch: Watch = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.policy, Policy) or not isinstance(self.turn, TurnContext):
@@ -113,6 +119,7 @@ class Call:
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
         self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
+        self._watch = Watch(table, self.ladder.limits)
 
     # what a driver calls
 
@@ -168,6 +175,8 @@ class Call:
         send = self._send
         if self._result is not None or send is None:
             return False
+        if send.needs_compaction:  # nobody has shortened anything
+            self._compose(send)
         lacking = self.ledger.lacking(self.ladder.attempts, 0.0, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
@@ -208,8 +217,7 @@ class Call:
         """Take what was observed before, as a replay does, and return the next thing to send."""
         self._ensure_sent()
         self._pass_time(now)
-        if heard.part:
-            self._transcript.gather(heard.part, heard.new)
+        self._gather(heard)
         return self._advance(heard)
 
     def compacted(self, messages: Sequence[Any]) -> Send:
@@ -222,9 +230,8 @@ class Call:
         send = self._send
         if send is None or not send.needs_compaction:
             raise IllegalEvent("no send waits for a compaction")
-        self._transcript.messages = Request(messages).messages
-        attempt = self._compose()
-        send.messages, send.prefill, send.needs_compaction = attempt.composed.messages, attempt.composed.prefill, False
+        self._transcript.messages, self._base = Request(messages).messages, None
+        self._compose(send)
         return send
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
@@ -286,39 +293,64 @@ class Call:
         attempt = self._attempt
         assert attempt is not None
         if isinstance(reply, Failure) and delivered.strip():
-            heard = observe_cut(delivered, reply)
+            heard = observe_cut(delivered, reply, attempt)
         elif isinstance(reply, Failure):
-            heard = observe_failure(reply, self._transcript, self.backend)
+            heard = observe_failure(reply, attempt, self._transcript, self.backend)
         else:
             heard = observe_reply(reply, attempt, self._transcript, self.request, self.backend)
         heard.delivered = delivered
-        if not heard.evidence.usage.input_tokens and (self._transcript.needs_cap or self.link.prices is not None):
-            self._charge(heard, attempt)
-        if heard.part:
-            self._transcript.gather(heard.part, heard.new)
+        overran = self._count_usage(heard, reply if isinstance(reply, Reply) else heard.reply, attempt)
+        self._gather(heard)
         if heard.evidence.event not in self._machine.unguarded:
-            self._find_facts(heard)
+            self._find_facts(heard, overran=overran)
+        elif overran:
+            heard.evidence.facts = ("overran",)
         if self.contents:
             heard.evidence.content = contents_of(heard, self.turn)
         return heard
 
-    def _charge(self, heard: Heard, attempt: Attempt) -> None:
-        """Count what the provider did not; a budget without a cap of the caller's is not used up by one silence."""
-        cap = attempt.cap
-        if cap is not None and self.request.max_tokens is None and self.link.max_tokens is None:
-            cap = min(cap, self.policy.base_cap)
-        nothing = heard.failure if heard.reply is None else None
-        heard.evidence.usage = self.ledger.charge(
-            heard.evidence.usage, nothing, cap, self._count(attempt.composed.messages)
-        )
+    def _gather(self, heard: Heard) -> None:
+        if heard.part:
+            self._transcript.gather(heard.part, heard.new, self._attempt.cap if self._attempt is not None else None)
 
-    def _count(self, messages: tuple[Any, ...]) -> int:
-        """Return the tokens of a prompt: the caller's own count, or an estimate."""
-        return self.request.input_tokens or self.estimate(messages) + self.estimate(self.request.tools)
+    def _count_usage(self, heard: Heard, reply: Reply | None, attempt: Attempt) -> bool:
+        """Count what the provider did not, and tell whether the reply is longer than what was reserved for it."""
+        evidence, reserves = heard.evidence, self._transcript.needs_cap
+        if not reserves and self.link.prices is None:
+            return False
+        overran = False
+        if reply is not None:
+            evidence.usage, overran = measured(evidence.usage, reply, attempt.cap)
+        if not evidence.usage.input_tokens:
+            cap = attempt.cap
+            if cap is not None and self.request.max_tokens is None and self.link.max_tokens is None:
+                cap = min(cap, self.policy.base_cap)  # one silence does not use up a budget that nobody split
+            nothing = heard.failure if reply is None else None
+            evidence.usage = self.ledger.charge(evidence.usage, nothing, cap, lambda: self._count(attempt.composed))
+        return overran and reserves
 
-    def _find_facts(self, heard: Heard) -> None:
+    def _count(self, composed: Composed) -> int:
+        """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate."""
+        if self.prompts is not None:
+            return next(self.prompts, 0)
+        if self._base is None:
+            self._base = self._count_base()
+        return self._base + composed.added_tokens
+
+    def _count_base(self) -> int:
+        """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
+        request, messages = self.request, self._transcript.messages
+        given, tools = request.input_tokens, self.estimate(request.tools)
+        if given is None:
+            return self.estimate(messages) + tools
+        if messages is request.messages:
+            return given
+        # What the caller counted says how far the estimate is off.
+        return -(-given * (self.estimate(messages) + tools) // max(1, self.estimate(request.messages) + tools))
+
+    def _find_facts(self, heard: Heard, *, overran: bool) -> None:
         evidence, previous = heard.evidence, self._last
-        if evidence.reason is not None:
+        if evidence.reason is not None and not (heard.failure is not None and heard.failure.is_stale):
             alike = self._alike = self._alike or {}
             alike[evidence.reason] = alike.get(evidence.reason, 0) + 1
         facts = facts_of(
@@ -331,6 +363,8 @@ class Call:
             same_empty_again=self.policy.skip_identical_empties and _same_empty(heard, previous),
             has_compactor=self.has_compactor,
             has_next_backend=self._chain.next_usable() is not None,
+            asks_for_little=self._asks_for_little,
+            overran=overran,
         )
         evidence.facts = tuple(name for name, held in facts.items() if held)
 
@@ -338,6 +372,8 @@ class Call:
         """Fire the event and go where the table leads."""
         evidence = heard.evidence
         self.ledger.pay(evidence.usage, self.link.prices)
+        if "overran" in evidence.facts and self._attempt is not None:
+            self.ledger.overran = self._attempt.cap
         self._last = heard
         if heard.failure is not None:
             self._failures = {**(self._failures or {}), self.backend: heard.failure}
@@ -368,7 +404,7 @@ class Call:
 
     def _wait(self, heard: Heard) -> float:
         self._draw = None
-        if self.ladder.rung in ("retry", "reask") and heard.evidence.asked_wait is None:
+        if is_drawn(self.ladder, heard.evidence.event, heard.evidence.asked_wait):
             self._draw = min(1.0, max(0.0, self.jitter()))
         return wait_of(self.policy.waits, self.ladder, heard.evidence.event, heard.failure, self._draw or 0.0)
 
@@ -386,37 +422,51 @@ class Call:
 
     # what goes out
 
-    def _compose(self) -> Attempt:
-        link, transcript = self.link, self._transcript
+    @property
+    def _asks_for_little(self) -> bool:
+        asked = self.request.max_tokens or self.link.max_tokens
+        return asked is not None and asked <= self.policy.handful
+
+    def _compose(self, send: Send) -> None:
+        """Put together what goes out: the messages, and the cap that the budget has for them."""
+        link, transcript, request = self.link, self._transcript, self.request
         prefills = link.prefills and self.backend not in transcript.without_prefill
         composed = Composed(transcript.messages) if transcript.is_plain else transcript.compose(prefills)
-        self._prompt = self._count(composed.messages) if self.policy.budget.money is not None else None
-        cap = self.ledger.cap(self.policy, self.ladder, self.request, link, self._prompt or 0)
+        self._prompt = self._count(composed) if self.policy.budget.money is not None else None
+        cap = self.ledger.cap(self.policy, self.ladder, request, link, self._prompt or 0)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
-        self._attempt = Attempt(composed, cap, link.echoes)
-        return self._attempt
+        asks = expects_json(request.parameters) if request.parameters else None
+        attempt = Attempt(
+            composed, cap, link.echoes, link.expects_json if asks is None else asks, self._asks_for_little
+        )
+        self._attempt = attempt
+        send.messages, send.max_tokens, send.prefill = composed.messages, cap, composed.prefill
+        send.added_tokens, send.needs_compaction = composed.added_tokens, False
 
     def _propose(self, wait: float) -> Send | None:
         """Return what the rung sends, or None when the budget does not allow it."""
-        attempt, transcript = self._compose(), self._transcript
-        seconds = self.policy.budget.seconds
+        transcript, seconds = self._transcript, self.policy.budget.seconds
         send = Send(
             self.ladder.rung,
             self.backend,
             wait,
-            attempt.composed.messages,
-            attempt.cap,
+            transcript.messages,
+            None,
             self.request,
-            attempt.composed.prefill,
-            transcript.dropped,
-            transcript.lower_reasoning,
-            transcript.portable,
-            None if seconds is None else (self._origin or 0.0) + seconds,
-            self.ladder.rung == "compact",
+            dropped=transcript.dropped,
+            lower_reasoning=transcript.lower_reasoning,
+            portable=transcript.portable,
+            deadline=None if seconds is None else (self._origin or 0.0) + seconds,
+            needs_compaction=self.ladder.rung == "compact",
+            must_cut=transcript.needs_cap,
         )
-        lacking = self.ledger.lacking(self.ladder.attempts, wait, attempt.cap)
+        if send.needs_compaction:
+            self._prompt = None  # what it will cost is known when the compactor has run
+        else:
+            self._compose(send)
+        lacking = self.ledger.lacking(self.ladder.attempts, wait, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
             return None
@@ -458,6 +508,7 @@ class Call:
             tuple((self.chain[index].name, failures[index]) for index in sorted(failures)),
             reply,
             self.journal,
+            self.ledger.overran is not None,
         )
 
     def _salvaged(self, gathered: str) -> str:
@@ -482,6 +533,8 @@ class Call:
     ) -> None:
         ladder, journal = self.ladder, self.journal
         spent = reader_of(type(ladder))(ladder)
+        if row.event != "skipped":
+            self._watch.check(row, spent)
         name = backend if backend is not None else self.link.name
         now, attempts = self.ledger.elapsed, ladder.attempts
         prompt = self._prompt if row.event in ("sent", "ran_out") else None

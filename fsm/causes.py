@@ -8,9 +8,10 @@ from fsm.table import Row
 CAUSES = {
     "came_empty": "the reply was empty",
     "only_reasoned": "the reply held reasoning but no answer",
-    "truncated": "the reply was cut at the output cap and no continuation is left",
+    "truncated": "the reply was cut at the output cap and is not gone on from",
     "paused": "the provider paused the turn and no continuation is left",
     "tools_truncated": "the tool calls were cut or could not be parsed",
+    "json_truncated": "the JSON was cut at the output cap",
     "reasoning_truncated": "the output cap was used up by reasoning",
     "interrupted": "the stream ended before its terminal event",
     "malformed": "the reply had no usable shape or an unknown finish reason",
@@ -33,4 +34,8 @@ def cause_of(row: Row, evidence: Evidence) -> str | None:
         cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
     if "repeats_itself" in evidence.facts:
         cause += "; the text ran in circles"
+    if "asks_for_little" in evidence.facts and evidence.event == "truncated":
+        cause += "; no more tokens were asked for"
+    if "overran" in evidence.facts:
+        cause += "; the provider took no notice of the output cap"
     return cause

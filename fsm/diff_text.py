@@ -111,7 +111,7 @@ def _is_long(row: tuple[str, ...]) -> bool:
 def _figure(worst: WorstCase) -> str:
     if worst.value is None:
         return "not known"
-    least = "" if worst.is_exact or worst.ended_by.startswith("budget.") else "no more than "
+    least = "" if worst.is_exact else "no more than "
     ended = f" ({worst.ended_by})" if worst.ended_by.startswith("budget.") else ""
     return f"{least}{_number(worst.value)}{ended}"
 

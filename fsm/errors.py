@@ -5,6 +5,7 @@
         TableError                      a table that cannot be proved
       JournalMismatch                   a replay took another step than its journal
       IllegalEvent                      an event that the machine does not take in this state: a driver's bug
+      BrokenMachine                     a step that its table's proof rules out: our bug, or a guard that lies
       CallError                         a call that did not succeed; carries the `Result`
         Exhausted                       every rung was tried
           EmptyResponse                 ... and nothing but empty replies came
@@ -69,6 +70,10 @@ class JournalMismatch(RungwiseError):
 
 class IllegalEvent(RungwiseError):
     """Say that an event does not belong to the current state; nothing has changed."""
+
+
+class BrokenMachine(RungwiseError):
+    """Say that a running machine did what the proof of its table rules out; the call must not go on."""
 
 
 class CallError(RungwiseError):

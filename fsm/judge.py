@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,9 @@ from fsm.reply import Reply, ToolCall
 Tools = tuple[Mapping[str, Any], ...]
 
 
-def judge(reply: Reply, visible: str, reasoning: str, cap: int | None, tools: Tools = ()) -> str:
+def judge(
+    reply: Reply, visible: str, reasoning: str, cap: int | None, tools: Tools = (), *, expects_json: bool = False
+) -> str:
     """Return the event that a reply is.
 
     Arguments:
@@ -21,9 +24,10 @@ def judge(reply: Reply, visible: str, reasoning: str, cap: int | None, tools: To
         reasoning: all its reasoning, structured and inline.
         cap: the output cap in tokens that was sent, or None.
         tools: the tool definitions of the request, for calls that come without arguments.
+        expects_json: whether the request asked for JSON, so that anything else is no answer.
     """
     if reply.interrupted:
-        return "interrupted"
+        return "refused" if reply.failure is not None and reply.failure.reason == "content_policy" else "interrupted"
     if reply.stop_reason == "content_filter" or reply.refusal:
         return "refused"
     if reply.stop_reason == "overflow":
@@ -31,13 +35,15 @@ def judge(reply: Reply, visible: str, reasoning: str, cap: int | None, tools: To
     if reply.tool_calls:
         return _judge_tools(reply, cap, tools)
     if was_cut(reply, cap):
-        return "truncated" if visible.strip() else "reasoning_truncated"
+        if not visible.strip():
+            return "reasoning_truncated"
+        return "json_truncated" if expects_json else "truncated"
     if reply.stop_reason in ("unknown", "error", "tool_calls"):
         return "malformed"
     if reply.stop_reason == "paused":
         return "paused"
     if visible.strip():
-        return "answered"
+        return "answered" if not expects_json or is_json(visible) else "malformed"
     return "only_reasoned" if reasoning.strip() else "came_empty"
 
 
@@ -81,3 +87,33 @@ def _requires_nothing(name: str, tools: Tools) -> bool:
             parameters = function.get("parameters") or {}
             return isinstance(parameters, Mapping) and not parameters.get("required")
     return False
+
+
+def is_json(text: str) -> bool:
+    """Tell whether a text is one JSON value and nothing else."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _is_odd_json(text)
+    return True
+
+
+def _is_odd_json(text: str) -> bool:
+    """Tell whether Python reads as JSON what stricter readers refuse: NaN, and halves of surrogate pairs."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def expects_json(parameters: Mapping[str, Any]) -> bool | None:
+    """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+    found = parameters.get("response_format")
+    if isinstance(found, Mapping):
+        return str(found.get("type", "")).startswith("json")
+    return True if any(parameters.get(name) for name in _JSON_PARAMETERS) else None
+
+
+_JSON_PARAMETERS = ("guided_json", "json_schema")
+"""What vLLM and llama.cpp's server call a schema that the answer must fit."""

@@ -68,6 +68,9 @@ class Ladder:
     repair_known: bool = fact()  # the provider named one thing that was not yet repaired
     has_compactor: bool = fact()  # the caller gave a compactor
     has_next_backend: bool = fact()  # a usable backend follows in the chain
+    connection_was_stale: bool = fact()  # the server had closed the reused connection before the request came
+    asks_for_little: bool = fact()  # the caller wants a handful of tokens, so that a cut reply is what was asked for
+    overran: bool = fact()  # the reply is longer than its cap, so that no budget can rest on the next one's
 
     # guards
 
@@ -75,6 +78,11 @@ class Ladder:
     def may_retry(self) -> bool:
         """Tell whether the same request may be sent again; never after text that is kept."""
         return self.wait_fits and not self.added_text and self.retries < self.limits.retries
+
+    @property
+    def may_resend(self) -> bool:
+        """Tell whether the same request may be sent again at once, because nobody had read it."""
+        return self.connection_was_stale and self.may_retry
 
     @property
     def may_reask(self) -> bool:
@@ -94,12 +102,17 @@ class Ladder:
     @property
     def may_continue(self) -> bool:
         """Tell whether cut text may be gone on from."""
-        return not self.repeats_itself and self.continuations < self.limits.continuations
+        return (
+            not self.repeats_itself
+            and not self.asks_for_little
+            and not self.overran
+            and self.continuations < self.limits.continuations
+        )
 
     @property
     def may_resume(self) -> bool:
-        """Tell whether a cut stream may be gone on from: it brought text that is kept."""
-        return self.added_text and not self.repeats_itself and self.continuations < self.limits.continuations
+        """Tell whether a cut stream may be gone on from: it brought text that is kept, and no wait is in the way."""
+        return self.added_text and self.wait_fits and self.may_continue
 
     @property
     def may_enlarge(self) -> bool:
@@ -109,7 +122,7 @@ class Ladder:
     @property
     def may_repair(self) -> bool:
         """Tell whether the one thing that the provider named may be fixed."""
-        return self.repair_known and self.repairs < self.limits.repairs
+        return self.repair_known and self.wait_fits and self.repairs < self.limits.repairs
 
     @property
     def may_compact(self) -> bool:

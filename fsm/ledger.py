@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, evolve
 
 from fsm.ladder import Ladder
@@ -27,12 +29,14 @@ class Ledger:
         usage: the tokens of every attempt so far.
         cost: in the currency of the prices; None once a backend without prices was paid.
         elapsed: seconds since the call began.
+        overran: the cap that a provider took no notice of, in tokens; nothing is reserved for an attempt after that.
     """
 
     budget: Budget
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     elapsed: float = 0.0
+    overran: int | None = None
 
     def pay(self, usage: Usage, prices: Prices | None) -> None:
         """Add what one attempt has used."""
@@ -44,7 +48,7 @@ class Ledger:
         elif self.cost is not None:
             self.cost += price_of(usage, prices)
 
-    def charge(self, usage: Usage, failure: Failure | None, cap: int | None, input_tokens: int) -> Usage:
+    def charge(self, usage: Usage, failure: Failure | None, cap: int | None, prompt: Callable[[], int]) -> Usage:
         """Return what an attempt is counted as where the provider did not say.
 
         A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
@@ -54,7 +58,7 @@ class Ledger:
             usage: what the provider reported, or what was estimated from the text that arrived.
             failure: why nothing came, if nothing came.
             cap: the output tokens that the attempt might have brought.
-            input_tokens: the tokens of its prompt, as far as anybody knows.
+            prompt: counts the tokens of its prompt, as far as anybody knows.
         """
         if failure is not None and usage is NO_USAGE:
             if not may_be_billed(failure):
@@ -62,7 +66,7 @@ class Ledger:
             usage = Usage(output_tokens=cap or 0)
         if usage.input_tokens:
             return usage
-        return evolve(usage, input_tokens=input_tokens, estimated=True)
+        return evolve(usage, input_tokens=prompt(), estimated=True)
 
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""
@@ -85,7 +89,7 @@ class Ledger:
         return cap
 
     def _affordable(self, money: float, tokens: int, prices: Prices) -> int:
-        left = money - (self.cost or 0.0) - tokens * prices.input / TOKENS_PRICED
+        left = money - (self.cost or 0.0) - tokens * dearest_input(prices) / TOKENS_PRICED
         if left <= 0:
             return 0
         if not prices.output:
@@ -97,6 +101,8 @@ class Ledger:
         budget = self.budget
         if attempts >= budget.attempts:
             return f"all {budget.attempts} attempts of the budget are used"
+        if self.overran is not None:
+            return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
         if not self.allows_wait(wait):
             return f"the next attempt would begin after the {budget.seconds:g} s of the budget"
         if cap is not None and cap < 1:
@@ -105,8 +111,16 @@ class Ledger:
         return None
 
 
+def dearest_input(prices: Prices) -> float:
+    """Return the most that an input token can cost: who reserves money does not know what will be cached."""
+    return max(prices.input, prices.cache_read or 0.0, prices.cache_creation or 0.0)
+
+
 def price_of(usage: Usage, prices: Prices) -> float:
-    """Return what an attempt costs, in the currency of the prices."""
+    """Return what an attempt costs, in the currency of the prices; input that nobody reported, at its dearest."""
+    if usage.estimated:
+        input_cost = usage.input_tokens * dearest_input(prices)
+        return (input_cost + usage.output_tokens * prices.output) / TOKENS_PRICED
     plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
     read = prices.input if prices.cache_read is None else prices.cache_read
     created = prices.input if prices.cache_creation is None else prices.cache_creation

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from transitions import Machine, MachineError
 from transitions.core import Transition
 
-from fsm.errors import IllegalEvent
-from fsm.ladder import Ladder
+from fsm.errors import BrokenMachine, IllegalEvent
+from fsm.ladder import COUNTER, Ladder, names_of
 from fsm.table import Row, Table
 
 
@@ -75,3 +76,48 @@ def fire(machine: RowMachine, ladder: Ladder, event: str) -> Row:
     if not moved or ladder.row is None:
         raise IllegalEvent(f"event {event!r} does not belong to state {ladder.rung!r}")
     return ladder.row
+
+
+class Watch:
+    """Check each step of one call against what was proved of its table: a proof is about the rows, this about the run.
+
+    Arguments:
+        table: the machine that the call runs on.
+        limits: the limit of each counter, by name.
+    """
+
+    __slots__ = ("_hub", "_limits", "_outcomes", "_ranks", "_spent")
+
+    def __init__(self, table: Table, limits: object) -> None:
+        counters = names_of(table.model, COUNTER)
+        self._limits = tuple(getattr(limits, name) for name in counters)
+        self._ranks = _places(table.ranks, counters)
+        self._hub, self._outcomes = table.hub, table.outcomes
+        self._spent = (0,) * len(counters)
+
+    def check(self, row: Row, spent: tuple[int, ...]) -> None:
+        """Take what is spent of each counter after a step.
+
+        Raises:
+            BrokenMachine: a counter has left its limits, or the variant did not fall.
+        """
+        before, self._spent = self._spent, spent
+        if row.target in self._outcomes:
+            falls = True
+        elif spent == before:
+            falls = row.target == self._hub and row.source != self._hub
+        else:
+            falls = row.target != self._hub and self._left(spent) < self._left(before)
+        if not falls:
+            raise BrokenMachine(f"{row}: the variant did not fall")
+        for count, limit in zip(spent, self._limits, strict=True):
+            if not 0 <= count <= limit:
+                raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
+
+    def _left(self, spent: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([sum([self._limits[place] - spent[place] for place in group]) for group in self._ranks])
+
+
+@lru_cache(maxsize=64)
+def _places(ranks: tuple[tuple[str, ...], ...], counters: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(counters.index(name) for name in group) for group in ranks)

@@ -36,11 +36,21 @@ class Attempt:
         composed: the messages as they went out.
         cap: the output cap that went out, in tokens.
         echoes: whether the backend repeats a continued turn.
+        expects_json: whether the answer must be JSON, so that a piece of it is nothing to go on from.
+        asks_for_little: whether the caller wants a handful of tokens.
     """
 
     composed: Composed
     cap: int | None
     echoes: bool = False
+    expects_json: bool = False
+    asks_for_little: bool = False
+
+    def keeps(self, event: str) -> bool:
+        """Tell whether the text of a reply becomes a part of the answer."""
+        if self.expects_json and event in ("interrupted", "overflowed"):
+            return False
+        return event in KEEPS_TEXT and not (self.asks_for_little and event == "interrupted")
 
 
 @define(eq=False)
@@ -62,21 +72,23 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     visible, inline = split_thinking(reply.text) if "<" in reply.text else (reply.text, "")
     if reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN and not visible.strip():
         # An error event before any text is what it says; what had been reasoned is only paid for.
-        heard = observe_failure(reply.failure, transcript, backend)
+        heard = observe_failure(reply.failure, attempt, transcript, backend)
         heard.evidence.usage = reply.usage
         return heard
     composed = attempt.composed
     if composed.seed:
         visible = without_seed(visible, composed.seed)
     reasoning = reply.reasoning + inline if inline else reply.reasoning
-    event = judge(reply, visible, reasoning, attempt.cap, request.tools)
+    event = judge(reply, visible, reasoning, attempt.cap, request.tools, expects_json=attempt.expects_json)
+    if event == "came_empty" and reply.stop_reason == "stop" and _goes_on(composed, transcript):
+        event = "answered"  # the text was whole, and there was nothing left to say
     evidence = Evidence(event, usage=reply.usage, stop_raw=reply.stop_raw)
     heard = Heard(evidence, reasoning=reasoning, reply=reply)
     if reply.failure is not None:
         heard.failure = reply.failure
         _note_failure(evidence, reply.failure)
     # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
-    if event in KEEPS_TEXT and (visible.strip() or event in _PLAIN):
+    if attempt.keeps(event) and (visible.strip() or event in _PLAIN):
         heard.part = visible
         gathered = transcript.gathered
         echoes = attempt.echoes and composed.prefill
@@ -87,6 +99,7 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
             thinks_inline=bool(inline.strip()),
             is_paused=event == "paused",
             reasoned_to_the_cap=event == "reasoning_truncated",
+            cap=attempt.cap,
         )
     return heard
 
@@ -94,25 +107,33 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
 _PLAIN = frozenset({"answered", "called_tools"})
 
 
-def observe_failure(failure: Failure, transcript: Transcript, backend: int) -> Heard:
+def _goes_on(composed: Composed, transcript: Transcript) -> bool:
+    """Tell whether the request had the provider itself go on from text that was gathered."""
+    native = (composed.prefill and not composed.seed) or transcript.is_paused
+    return native and bool(transcript.gathered.strip())
+
+
+def observe_failure(failure: Failure, attempt: Attempt, transcript: Transcript, backend: int) -> Heard:
     """Classify a failure and name the repair that it allows, if any."""
     repair = repair_of(failure)
     if repair in transcript.repaired:
         repair = None
-    if transcript.needs_cap and transcript.dropped | {failure.parameter} >= {*CAP_PARAMETERS}:
-        repair = None
+    if attempt.cap is not None and transcript.dropped | {failure.parameter} >= {*CAP_PARAMETERS}:
+        repair = None  # without a cap that the backend takes, nothing would bound its answer
     evidence = Evidence(event_of_failure(failure), repair=repair)
     _note_failure(evidence, failure)
     return Heard(evidence, failure=failure, cue=Cue(backend=backend, repair=evidence.repair))
 
 
-def observe_cut(delivered: str, failure: Failure) -> Heard:
-    """Take a failure after text was handed out for a cut, whatever its class: that text is a part of the answer.
+def observe_cut(delivered: str, failure: Failure, attempt: Attempt) -> Heard:
+    """Take a failure after text was handed out for a cut: that text is a part of the answer, if it was not refused.
 
     Arguments:
         delivered: the text, which holds nothing that had been said before.
     """
-    heard = Heard(Evidence("interrupted"), part=delivered, new=delivered, failure=failure)
+    event = "refused" if event_of_failure(failure) == "refused" else "interrupted"
+    kept = delivered if attempt.keeps(event) else ""
+    heard = Heard(Evidence(event), part=kept, new=kept, failure=failure)
     heard.reply = Reply(delivered, interrupted=True, failure=failure)
     _note_failure(heard.evidence, failure)
     return heard
@@ -145,6 +166,8 @@ def facts_of(
     same_empty_again: bool,
     has_compactor: bool,
     has_next_backend: bool,
+    asks_for_little: bool,
+    overran: bool,
 ) -> dict[str, bool]:
     """Work out every fact of the ladder; the text of `heard` is already gathered."""
     gathered, event = transcript.gathered, heard.evidence.event
@@ -165,6 +188,9 @@ def facts_of(
         "repair_known": heard.evidence.repair is not None,
         "has_compactor": has_compactor,
         "has_next_backend": has_next_backend,
+        "connection_was_stale": heard.failure is not None and heard.failure.is_stale,
+        "asks_for_little": asks_for_little,
+        "overran": overran,
     }
 
 

@@ -191,6 +191,7 @@ class Policy:
             retries remain.
         base_cap: output tokens that the raised caps start from where the caller gave no cap.
         largest_cap: output tokens that no raised cap exceeds (the caller's own cap is never lowered to it).
+        handful: output tokens; text that a cap of the caller's of so many or fewer has cut is `partial` at once.
         nudge_window: how many messages from the end are looked at for a tool result.
         skip_identical_empties: treat two identical empty replies as final for this backend.
         table: the machine; derive your own with `fsm.CALL.without(...)` and its like.
@@ -210,6 +211,7 @@ class Policy:
     )
     base_cap: int = field(default=4096, validator=_whole(1, 10**9))
     largest_cap: int = field(default=32_768, validator=_whole(1, 10**9))
+    handful: int = field(default=16, validator=_whole(0, 10**9))
     nudge_window: int = field(default=5, validator=_whole(0, LARGEST_LIMIT))
     skip_identical_empties: bool = field(default=False, validator=_flag)
     table: Table = field(default=CALL, validator=_instance(Table), repr=False)

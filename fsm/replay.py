@@ -32,7 +32,6 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     policy = policy or setting.policy
     if setting.table not in (None, policy.table.name):
         raise JournalMismatch(f"the journal is of the table {setting.table!r}, the policy holds {policy.table.name!r}")
-    prompts = _prompts(recorded)
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = Call(
         Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
@@ -42,7 +41,7 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
         jitter=lambda: next(draws, 0.0),
         contents=journal.contents,
         has_compactor=setting.has_compactor,
-        estimate=lambda value: next(prompts, 0) if value else 0,
+        prompts=_prompts(recorded),
     )
     call.begin(0.0)
     for step in recorded:
@@ -64,8 +63,8 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
 
 
 def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
-    """Give back the count of each prompt that was sent, or could not be."""
-    return iter([step.input_tokens or 0 for step in recorded if step.event in ("sent", "ran_out")])
+    """Give back the count of each prompt that was counted."""
+    return iter([step.input_tokens for step in recorded if step.input_tokens is not None])
 
 
 def _turn(recorded: tuple[Step, ...]) -> TurnContext:
@@ -96,6 +95,7 @@ def _heard(step: Step, backend: int) -> Heard:
             status=step.status,
             code=step.code,
             asked_wait=step.asked_wait,
+            is_stale="connection_was_stale" in step.facts,
         )
     repair = step.note if "repair_known" in step.facts else None
     evidence = Evidence(

@@ -187,6 +187,11 @@ class Link(Protocol):
         ...
 
     @property
+    def expects_json(self) -> bool:
+        """Tell whether the backend itself asks for JSON, where the caller says nothing of it."""
+        ...
+
+    @property
     def prices(self) -> Prices | None:
         """Return the backend's prices, where known."""
         ...
@@ -208,6 +213,7 @@ class PlainLink:
     echoes: bool = False
     problem: str | None = None
     max_tokens: int | None = None
+    expects_json: bool = False
     prices: Prices | None = None
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
 
@@ -227,8 +233,11 @@ class Send:
         lower_reasoning: whether to ask for less reasoning, or none.
         portable: whether to leave out signatures and encrypted reasoning of other providers.
         deadline: when the whole call must have ended, on the driver's clock, or None.
-        needs_compaction: whether the caller's compactor must run on the messages first.
+        needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
+            and what the rungs have added comes back to what it makes of them.
         request: what the caller asked.
+        added_tokens: the tokens of what the rungs have added to the caller's messages.
+        must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
     """
 
     rung: str
@@ -243,3 +252,5 @@ class Send:
     portable: bool = False
     deadline: float | None = None
     needs_compaction: bool = False
+    added_tokens: int = 0
+    must_cut: bool = False

@@ -32,6 +32,7 @@ class Result:
         failures: the last failure of each backend that failed, by name, in the order of the chain.
         reply: the last reply, as it came.
         journal: every step.
+        overran: whether a provider took no notice of an output cap that a budget rests on; nothing was sent after that.
     """
 
     outcome: str
@@ -49,6 +50,7 @@ class Result:
     failures: tuple[tuple[str, Failure], ...]
     reply: Reply | None = field(repr=False)
     journal: Journal = field(repr=False, eq=False)
+    overran: bool = False
 
     @property
     def is_success(self) -> bool:

@@ -19,6 +19,7 @@ and the certificate.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -26,6 +27,9 @@ from attrs import evolve, field, frozen, validators
 
 from fsm.errors import TableError
 from fsm.ladder import COUNTER, Ladder, names_of
+
+CLOSE = 0.7
+"""How much alike two names of states are, on `difflib`'s scale, where one is taken for a slip of the other."""
 
 AWAIT = "await"
 RUNGS = ("ask", "retry", "reask", "nudge", "prefill", "continuation", "enlarge", "repair", "compact", "fallback")
@@ -134,7 +138,8 @@ class Table:
         """Return this table with more rows, in front of a given row or of the last resort of their own event.
 
         A new rung needs no rows of its own for `sent`, `ran_out` and `cancelled`: they are added. It sends the same
-        request again, with the text that `Hints.rungs` has for it as a user turn behind it.
+        request again, with the text that `Hints.rungs` has for it as a user turn behind it. A name that is nearly that
+        of a known state is taken for a slip.
 
         Arguments:
             rows: the new rows.
@@ -155,6 +160,12 @@ class Table:
             old.insert(old.index(before) if before else _place(old, row), row)
         known = {row.source for row in old if row.event == "sent"}
         targets = {row.target for row in rows} - known - {self.hub, *self.outcomes}
+        for row in rows:
+            close = (
+                difflib.get_close_matches(row.target, self.states, n=1, cutoff=CLOSE) if row.target in targets else ()
+            )
+            if close:
+                raise TableError(f"{row}: unknown state {row.target!r}; did you mean {close[0]!r}?")
         if model is not None and not (isinstance(model, type) and issubclass(model, Ladder)):
             raise TableError(f"model must be a class derived from Ladder, not {model!r}")
         table = self if model is None else evolve(self, model=model, ranks=_ranks(self.ranks, model))
@@ -219,6 +230,7 @@ _NUDGE: _Step = ("may_nudge", "nudge", "spend_nudge")
 _PREFILL: _Step = ("may_prefill", "prefill", "spend_prefill")
 _REASK: _Step = ("may_reask", "reask", "spend_reask")
 _RETRY: _Step = ("may_retry", "retry", "spend_retry")
+_RESEND: _Step = ("may_resend", "retry", "spend_retry")
 _ENLARGE: _Step = ("may_enlarge", "enlarge", "spend_enlargement")
 _CONTINUE: _Step = ("may_continue", "continuation", "spend_continuation")
 _RESUME: _Step = ("may_resume", "continuation", "spend_continuation")
@@ -244,11 +256,12 @@ CALL_ROWS: tuple[Row, ...] = (
     *_replies("truncated", _CONTINUE, _end("partial")),
     *_replies("paused", _CONTINUE, _KEEP_TEXT, _end("exhausted")),
     *_replies("tools_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
+    *_replies("json_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
     *_replies("reasoning_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
     *_replies("interrupted", _RESUME, _RETRY, _FALL_BACK, _KEEP_TEXT, _end("failed")),
     *_replies("malformed", _FALL_BACK, _RETRY, _KEEP_TEXT, _end("failed")),
     *_replies("refused", _FALL_BACK, _end("refused")),
-    *_replies("failed_transiently", _SWITCH, _RETRY, _FALL_BACK, _KEEP_TEXT, _end("failed")),
+    *_replies("failed_transiently", _RESEND, _SWITCH, _RETRY, _FALL_BACK, _KEEP_TEXT, _end("failed")),
     *_replies("failed_permanently", _FALL_BACK, _KEEP_TEXT, _end("failed")),
     *_replies("rejected_fixably", _REPAIR, _FALL_BACK, _KEEP_TEXT, _end("failed")),
     *_replies("overflowed", _COMPACT, _FALL_BACK, _KEEP_TEXT, _end("failed")),

@@ -23,12 +23,14 @@ class Composed:
         prefill: whether the last message is an assistant turn to be continued.
         seed: the reasoning that was put there, which is no visible text when a backend echoes it.
         stripped: the whitespace at the end of the continued text, which the wire leaves out.
+        added_tokens: the tokens of what stands there besides the caller's messages.
     """
 
     messages: tuple[Message, ...]
     prefill: bool = False
     seed: str = ""
     stripped: str = ""
+    added_tokens: int = 0
 
 
 @define(eq=False)
@@ -41,6 +43,7 @@ class Transcript:
         gathered: the text so far, stitched.
         parts: the raw parts of it.
         needs_cap: whether a budget forbids to send a request without an output cap.
+        gathered_tokens: the tokens of the text so far; no part has more than the cap that it came under.
     """
 
     messages: tuple[Message, ...]
@@ -48,8 +51,10 @@ class Transcript:
     gathered: str = ""
     parts: tuple[str, ...] = ()
     needs_cap: bool = False
+    gathered_tokens: int = 0
     hint: str | None = None  # of a rung of the user's own
     seed: str = ""
+    seed_tokens: int = 0
     seed_is_inline: bool = False
     is_paused: bool = False
     nudged_at: int | None = None  # how many characters were gathered when the nudge was given
@@ -60,10 +65,17 @@ class Transcript:
     repaired: frozenset[str] = frozenset()
     without_prefill: frozenset[int] = field(default=frozenset())
 
-    def gather(self, part: str, new: str) -> None:
-        """Add a part of the answer; `new` is what of it had not been said."""
+    def gather(self, part: str, new: str, cap: int | None = None) -> None:
+        """Add a part of the answer.
+
+        Arguments:
+            part: the part as it came.
+            new: what of it had not been said.
+            cap: the output cap that it came under, in tokens.
+        """
         self.parts = (*self.parts, part)
         self.gathered += new
+        self.gathered_tokens += _within(cap, estimate_tokens(new))
 
     @property
     def is_plain(self) -> bool:
@@ -82,34 +94,43 @@ class Transcript:
             prefills: whether the backend goes on from a trailing assistant turn.
         """
         messages = list(self.messages)
+        added: list[_Added] = []
         early = self.nudged_at == 0
         native = prefills and not self.seed and not (self.nudged_at and not early)
         if early:
-            messages += self._nudge()
+            added += self._nudge()
         if self.gathered:
-            messages.append(_assistant(self.gathered))
+            added.append(_assistant(self.gathered, self.gathered_tokens))
             if not native and not self.is_paused:
-                messages.append(_user(self.hints.continuation))
+                added.append(_user(self.hints.continuation))
         if self.nudged_at is not None and not early:
-            messages += self._nudge()
+            added += self._nudge()
         if self.seed:
-            messages.append(self._seed_turn(prefills))
-        elif messages[-1].get("role") == "assistant" and not prefills and not self.is_paused:
+            added.append(self._seed_turn(prefills))
+        elif not prefills and not self.is_paused and _role(added[-1][0] if added else messages[-1]) == "assistant":
             # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
-            messages.append(_user(self.hints.continuation))
+            added.append(_user(self.hints.continuation))
         if self.hint is not None:
-            messages.append(_user(self.hint))
-        prefill = prefills and messages[-1].get("role") == "assistant"
+            added.append(_user(self.hint))
+        messages += [message for message, _ in added]
+        prefill = prefills and _role(messages[-1]) == "assistant"
         continued = self.gathered if prefill and not self.seed else ""
-        return Composed(tuple(messages), prefill, self.seed if prefill else "", continued[len(continued.rstrip()) :])
+        return Composed(
+            tuple(messages),
+            prefill,
+            self.seed if prefill else "",
+            continued[len(continued.rstrip()) :],
+            sum(tokens for _, tokens in added),
+        )
 
-    def _nudge(self) -> list[Message]:
+    def _nudge(self) -> list[_Added]:
         return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
 
-    def _seed_turn(self, prefills: bool) -> Message:
+    def _seed_turn(self, prefills: bool) -> _Added:
+        tokens = self.seed_tokens + estimate_tokens(self.hints.seed)
         if not prefills:
-            return _user(self.hints.seed.replace("{reasoning}", self.seed))
-        return _assistant(f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed)
+            return _user(self.hints.seed.replace("{reasoning}", self.seed), tokens)
+        return _assistant(f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)
 
     # what each rung changes
 
@@ -130,7 +151,9 @@ class Transcript:
     def _prefill(self, cue: Cue) -> None:
         known, new = self.seed, cue.reasoning.strip()
         # A model that goes on from its seed sends only what follows; one that starts again repeats it.
-        self.seed = new if not known or new.startswith(known) else f"{known}\n{new}"
+        goes_on = bool(known) and not new.startswith(known)
+        self.seed = f"{known}\n{new}" if goes_on else new
+        self.seed_tokens = _within(cue.cap, estimate_tokens(new)) + (self.seed_tokens if goes_on else 0)
         self.seed_is_inline = cue.thinks_inline
 
     def _continue(self, cue: Cue) -> None:
@@ -168,6 +191,7 @@ class Cue:
     is_paused: bool = False
     reasoned_to_the_cap: bool = False
     repair: str | None = None
+    cap: int | None = None
 
 
 NO_CUE = Cue()
@@ -183,12 +207,32 @@ _CHANGES: dict[str, Callable[[Transcript, Cue], None]] = {
 }
 
 
-def _assistant(text: str) -> Message:
-    return {"role": "assistant", "content": text}
+_Added = tuple[Message, int]
+"""A message that a rung adds, with its tokens."""
+
+MESSAGE_TOKENS = 8
+"""Tokens that a message has besides its text: its role and the marks around it (3 to 7 in the usual chat templates)."""
 
 
-def _user(text: str) -> Message:
-    return {"role": "user", "content": text}
+def _assistant(text: str, tokens: int | None = None) -> _Added:
+    return _added("assistant", text, tokens)
+
+
+def _user(text: str, tokens: int | None = None) -> _Added:
+    return _added("user", text, tokens)
+
+
+def _added(role: str, text: str, tokens: int | None) -> _Added:
+    counted = estimate_tokens(text) if tokens is None else tokens
+    return {"role": role, "content": text}, counted + MESSAGE_TOKENS
+
+
+def _role(message: Message) -> Any:
+    return message.get("role")
+
+
+def _within(cap: int | None, tokens: int) -> int:
+    return tokens if cap is None else min(tokens, cap)
 
 
 def _is_tool_result(message: Message) -> bool:
@@ -204,12 +248,30 @@ BYTES_A_TOKEN = 3
 """UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
 
 
+PICTURES = frozenset({"image_url", "input_image", "image"})
+"""The types of the parts that hold a picture, embedded or by its URL."""
+
+PICTURE_TOKENS = 1_600
+"""Input tokens that a picture is taken to be: what Anthropic documents for the largest that is not scaled down."""
+
+
 def estimate_tokens(value: Any) -> int:
-    """Estimate the input tokens of messages or tools from the bytes of their texts; embedded pictures count as none."""
-    if isinstance(value, str):
-        return 0 if value.startswith("data:") else -(-len(value.encode("utf-8", "surrogatepass")) // BYTES_A_TOKEN)
-    if isinstance(value, (list, tuple)):
-        return sum(estimate_tokens(item) for item in value)
-    if hasattr(value, "items"):
-        return sum(estimate_tokens(item) for _, item in value.items())
-    return 1
+    """Estimate the input tokens of messages or tools from the bytes of their texts; pictures count alike.
+
+    Everything that is no picture counts by its bytes, also sound and files, for which that is far too much.
+    """
+    total, todo = 0, [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            total += -(-(len(item) if item.isascii() else len(item.encode("utf-8", "surrogatepass"))) // BYTES_A_TOKEN)
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif hasattr(item, "items"):
+            if item.get("type") in PICTURES:
+                total += PICTURE_TOKENS
+            else:
+                todo += [part for _, part in item.items()]
+        else:
+            total += 1
+    return total

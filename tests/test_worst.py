@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,16 +13,37 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm import CALL, Budget, Ladder, Limits, Policy, Prices, Row, Table, Waits
+from fsm import (
+    CALL,
+    Budget,
+    Failure,
+    Hints,
+    Ladder,
+    Limits,
+    PlainLink,
+    Policy,
+    Prices,
+    Reply,
+    Request,
+    Row,
+    Table,
+    ToolCall,
+    Usage,
+    Waits,
+)
+from fsm.checker.branches import branches, ladders
 from fsm.checker.walk import Walk, walk
 from fsm.checker.worst import WorstCase, compressed, worst_cases
-from fsm.ladder import COUNTER, names_of
+from fsm.ladder import COUNTER, FACT, names_of
 from fsm.machine import fire, machine_of
 from fsm.plan import cap_of, longest_wait
+from fsm.testing import run
+from fsm.transcript import estimate_tokens
 
 COUNTERS = names_of(Ladder, COUNTER)
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
 Weight = Callable[[Any], float]
+HINTS = sum(map(estimate_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 5 * 8
 
 
 def limits(**given: int) -> dict[str, int]:
@@ -33,21 +54,47 @@ def limits_of(policy: Policy, fallbacks: int) -> dict[str, int]:
     return {**{name: getattr(policy.limits, name) for name in COUNTERS}, "fallbacks": fallbacks}
 
 
-def heaviest(table: Table, walked: Walk, weight: Weight, attempts: int) -> float:
+def kinds_of(table: Table, given: Mapping[str, int]) -> Callable[[tuple[int, ...], str, tuple[int, ...]], set[str]]:
+    """Return what tells which events lead from the hub with some counters to a rung with others."""
+    ways = [each for event, source in ladders(table) for each in branches(table, event, source) if source == table.hub]
+
+    def kinds(counts: tuple[int, ...], rung: str, after: tuple[int, ...]) -> set[str]:
+        spent = dict(zip(COUNTERS, counts, strict=True))
+        found = set()
+        for way in ways:
+            possible = all(spent[name] < given[name] for name in way.left)
+            possible = possible and all(spent[name] == given[name] for name in way.spent)
+            if way.row is None or way.row.target != rung or not possible:
+                continue
+            now = {name: 0 if name in way.refills else count + (name in way.takes) for name, count in spent.items()}
+            if tuple(now.values()) == after:
+                found.add("resent" if way.facts.get("connection_was_stale") else way.row.event)
+        return found
+
+    return kinds
+
+
+def heaviest(table: Table, walked: Walk, weight: Weight, attempts: int, given: Mapping[str, int]) -> float:
     """Try every path through every configuration of the walk."""
+    kinds = kinds_of(table, given)
 
     @cache
-    def best(index: int, left: int) -> float:
+    def best(index: int, left: int, kind: str) -> float:
         state, counts = walked.configurations[index]
         if state in table.outcomes or (state != table.hub and left == 0):
             return 0.0
         if state == table.hub:
-            return max(best(target, left) for target in walked.edges[index])
+            ways = [(target, walked.configurations[target]) for target in walked.edges[index]]
+            return max(
+                best(target, left, kind)
+                for target, (rung, after) in ways
+                for kind in (kinds(counts, rung, after) if rung in table.rungs else {""})
+            )
         sent = [target for target in walked.edges[index] if walked.configurations[target][0] == table.hub]
-        ladder = SimpleNamespace(rung=state, **dict(zip(COUNTERS, counts, strict=True)))
-        return weight(ladder) + max(best(target, left - 1) for target in sent)
+        ladder = SimpleNamespace(rung=state, kind=kind, **dict(zip(COUNTERS, counts, strict=True)))
+        return weight(ladder) + max(best(target, left - 1, "") for target in sent)
 
-    return best(0, attempts)
+    return best(0, attempts, "")
 
 
 def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tokens: int, prompt: int) -> Weight:
@@ -60,20 +107,30 @@ def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tok
     def weight(ladder: Any) -> float:
         widest = [cap(count, given["enlargements"]) for count in range(ladder.continuations + 1)]
         own = cap(ladder.continuations, ladder.enlargements)
-        tokens = prompt + sum(widest[:-1]) + ladder.fallbacks * widest[-1]
+        tokens = prompt + sum(widest[:-1]) + (ladder.fallbacks + ladder.compactions) * widest[-1]
         if ladder.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
             tokens += given["prefills"] * own
+        if ladder.rung != "ask":
+            tokens += HINTS
         price = prices[ladder.fallbacks]
         return (tokens * max(price.input, price.cache_creation or 0) + own * price.output) / 1_000_000
 
     return weight
 
 
+def wait(policy: Policy) -> Weight:
+    def weight(ladder: Any) -> float:
+        return 0.0 if ladder.kind == "resent" else longest_wait(policy.waits, ladder, ladder.kind)
+
+    return weight
+
+
 def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens: int) -> None:
     prices, prompt = PRICES[: given["fallbacks"] + 1], 1000
+    policy = evolve(policy, limits=Limits(**given)) if type(policy.limits) is Limits else policy
     weights: dict[str, Weight] = {
         "attempts": lambda ladder: 1,
-        "waiting seconds": lambda ladder: longest_wait(policy.waits, ladder),
+        "waiting seconds": wait(policy),
         "output tokens": lambda ladder: cap_of(policy, ladder, max_tokens) or 0,
         "money": cost(policy, given, prices, max_tokens, prompt),
     }
@@ -83,27 +140,29 @@ def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens:
     assert [each.name for each in found] == list(weights)
     for each in found:
         weight = weights[each.name]
-        assert each.is_exact
-        assert each.value == pytest.approx(heaviest(table, walked, weight, policy.budget.attempts))
-        assert each.ladder == pytest.approx(heaviest(table, walked, weight, 1 + sum(given.values()) * 100))
-        assert each.value == pytest.approx(weigh_path(table, given, each, weight))
+        assert each.value == pytest.approx(heaviest(table, walked, weight, policy.budget.attempts, given))
+        assert each.ladder == pytest.approx(heaviest(table, walked, weight, 1 + sum(given.values()) * 100, given))
+        assert each.attained is not None
+        assert each.attained <= each.value * (1 + 1e-9)
+        assert each.is_exact == (each.attained == pytest.approx(each.value))
         assert len(each.rungs) <= policy.budget.attempts
+        check_path(table, given, each)
 
 
-def weigh_path(table: Table, given: Mapping[str, int], worst: WorstCase, weight: Weight) -> float:
-    """Take the path on the real machine, and weigh what it sends."""
+def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None:
+    """Take the path on the real machine, by its own events and facts."""
     limit: Any = SimpleNamespace(**given)
     ladder, machine = table.model(limit), machine_of(table)
-    total = weight(ladder)
+    rungs = [ladder.rung]
     fire(machine, ladder, "sent")
-    for move in worst.moves:
-        for name, held in move.facts.items():
-            setattr(ladder, name, held)
-        assert fire(machine, ladder, move.row.event) == move.row
-        total += weight(ladder)
+    for step in worst.enacted.steps:
+        for name in names_of(table.model, FACT):
+            setattr(ladder, name, name in step.facts)
+        assert fire(machine, ladder, step.event).guard == step.guard
+        rungs.append(ladder.rung)
         fire(machine, ladder, "sent")
+    assert tuple(rungs) == worst.rungs
     assert ladder.attempts == len(worst.rungs)
-    return total
 
 
 VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
@@ -153,17 +212,19 @@ def test_any_small_limits_against_every_path(
 
 
 def test_a_cheaper_fallback_is_no_reason_to_spend_late() -> None:
-    policy = Policy(budget=Budget(attempts=6))
     prices = [Prices(0, 100.0), Prices(0, 1.0)]
-    found = worst_cases(policy, limits(compactions=2, fallbacks=1, repairs=2), prices, 1000, 1)[3]
+    given = limits(compactions=2, fallbacks=1, repairs=2)
+    policy = Policy(budget=Budget(attempts=6), limits=Limits(**given))
+    found = worst_cases(policy, given, prices, 1000, 1)[3]
     assert found.path in ("ask, compact x2, repair x2, fallback", "ask, repair x2, compact x2, fallback")
     assert found.value == pytest.approx((5 * 1000 * 100.0 + 1000 * 1.0) / 1_000_000)
+    assert found.is_exact
 
 
 DEFAULT = [
-    (0, {"attempts": (24, 46), "waiting seconds": (1567.5, 1650), "output tokens": (593_920, 1_036_288)}),
-    (1, {"attempts": (24, 62), "waiting seconds": (1860, 2062.5), "output tokens": (593_920, 1_470_464)}),
-    (2, {"attempts": (24, 78), "waiting seconds": (2160, 2475), "output tokens": (593_920, 1_904_640)}),
+    (0, {"attempts": (24, 46), "waiting seconds": (2235, 2370), "output tokens": (593_920, 1_036_288)}),
+    (1, {"attempts": (24, 62), "waiting seconds": (2640, 3142.5), "output tokens": (593_920, 1_470_464)}),
+    (2, {"attempts": (24, 78), "waiting seconds": (2640, 3915), "output tokens": (593_920, 1_904_640)}),
 ]
 
 
@@ -174,17 +235,17 @@ def test_the_default_policy(fallbacks: int, expected: dict[str, tuple[float, flo
     found = worst_cases(policy, given, [None] * (fallbacks + 1), 4096, 1000)
     assert {each.name: (each.value, each.ladder) for each in found[:3]} == expected
     assert all(each.is_exact and each.ended_by == "budget.attempts" for each in found[:3])
-    waits, caps = found[1], found[2]
-    assert weigh_path(CALL, given, waits, lambda ladder: longest_wait(policy.waits, ladder)) == waits.value
-    assert weigh_path(CALL, given, caps, lambda ladder: cap_of(policy, ladder, 4096) or 0) == caps.value
+    for each in found[:3]:
+        check_path(CALL, given, each)
 
 
 def test_the_default_policy_by_hand() -> None:
     found = worst_cases(Policy(), limits_of(Policy(), 0), [None], None, None)
     # Three continuations give back retries, reasks and prefills; nothing gives back the rest.
     assert found[0].ladder == 1 + 3 + 4 * (3 + 3 + 2) + 1 + 3 + 3 + 3
-    # Each of four rounds: three waits as long as a service may ask for, and 5, 10, 20 s with half of it for jitter.
-    assert found[1].ladder == 4 * (3 * 120 + 7.5 + 15 + 30)
+    # Each of four rounds: three waits as long as a service may ask for, and 5, 10, 20 s with half of it for jitter;
+    # and as long a wait before each continuation of a broken stream, and before each repair.
+    assert found[1].ladder == 4 * (3 * 120 + 7.5 + 15 + 30) + (3 + 3) * 120
 
 
 def test_a_ladder_that_ends_before_the_budget_says_so() -> None:
@@ -228,17 +289,62 @@ def test_money_needs_to_know(prices: list[Prices | None], max_tokens: int | None
     assert (money.value, money.note) == (None, why)
 
 
-def test_a_rung_that_is_not_always_open_makes_a_bound_and_says_so() -> None:
-    # Only an empty reply after the last nudge is asked again here.
+def test_a_figure_that_no_call_attains_is_a_bound_and_says_so() -> None:
+    # Only an empty reply after the last nudge is asked again here, and this conversation holds no tool result.
     rows = [row for row in CALL.rows if row.target != "reask" or row.event != "came_empty"]
     rows = [row for row in rows if row.event != "only_reasoned" or row.guard in ("may_prefill", "may_reask", None)]
     table = evolve(CALL, rows=tuple(rows))
     given = limits(prefills=1, reasks=2)
-    policy = Policy()
+    policy = Policy(limits=Limits(**given))
     object.__setattr__(policy, "table", table)  # which the constructor refuses: text could become an error here
     attempts = worst_cases(policy, given, [None], 4096, 1000)[0]
-    assert attempts.value == heaviest(table, walk(table, given), lambda ladder: 1, 24) == 4
-    assert not attempts.is_exact
+    assert attempts.value == heaviest(table, walk(table, given), lambda ladder: 1, 24, given) == 4
+    assert attempts.is_exact  # the path that the search finds is one that a call takes
+    check_path(table, given, attempts)
+
+
+def test_a_backend_that_follows_is_asked_before_a_malformed_reply_is_waited_for() -> None:
+    """The search takes facts as they come; a call has a next backend until it has used it."""
+    waits = Waits(longest_asked=0.0, reask_base=100.0, reask_cap=1000.0)
+    policy = Policy(waits=waits, limits=Limits(**limits(retries=2, fallbacks=1)))
+    found = worst_cases(policy, limits(retries=2, fallbacks=1), [None, None], None, None)[1]
+    assert (found.value, found.attained) == (900.0, 450.0)
+    assert not found.is_exact
+    assert found.to_json()["exact"] is False
+
+
+def test_a_budget_of_seconds_is_a_bound_that_no_wait_attains() -> None:
+    found = worst_cases(Policy(budget=Budget(seconds=100.0)), limits_of(Policy(), 0), [None], None, None)[1]
+    assert (found.value, found.ended_by, found.is_exact) == (100.0, "budget.seconds", False)
+
+
+def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() -> None:
+    """Try every script of a few replies on real calls, whatever the search believes of rows and facts."""
+    waits = Waits(longest_asked=3.0, reask_base=4.0, jitter=0.0)
+    policy = Policy(waits=waits, budget=Budget(attempts=4), limits=Limits(retries=1, reasks=1, continuations=1))
+    kinds: list[Reply | Failure] = [
+        Reply("Some text that was cut.", stop_reason="length", usage=Usage(10, 100)),
+        Reply("Some text that broke off.", interrupted=True, failure=Failure("connection", asked_wait=3.0)),
+        Reply(stop_reason="stop", usage=Usage(10, 100)),
+        Reply(tool_calls=(ToolCall("1", "look_up", "{"),), stop_reason="length", usage=Usage(10, 100)),
+        Failure("malformed"),
+        Failure("server_error", asked_wait=3.0),
+        Failure("auth"),
+        Failure("context_overflow"),
+    ]
+    for backends in (1, 2):
+        links = [PlainLink(f"backend {number}") for number in range(backends)]
+        found = worst_cases(policy, limits_of(policy, backends - 1), [None] * backends, 100, 10)
+        spent = [0.0, 0.0]
+        for script in product(kinds, repeat=4):
+            call = run(policy, script, chain=links, request=Request("hi", max_tokens=100), has_compactor=True)
+            waited = sum(step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent")
+            spent = [max(spent[0], call.result.attempts), max(spent[1], waited)]
+        for worst, most in zip(found[:2], spent, strict=True):
+            assert most <= worst.value
+            assert worst.attained is not None
+            assert worst.attained <= most
+            assert not worst.is_exact or most == worst.value
 
 
 def test_an_own_table_with_another_rung_is_counted() -> None:

@@ -89,6 +89,21 @@ def overlaps(table: Table) -> tuple[tuple[Row, Row], ...]:
     return tuple(pair for rows in guarded for pair in combinations(rows, 2) if _hold_together(table, *pair))
 
 
+def finds(table: Table, row: Row, fact: str) -> bool:
+    """Tell whether the guard of a row holds only where a fact does.
+
+    Raises:
+        Refusal: the guard cannot be followed.
+    """
+
+    def body(probe: Any, path: SymbolicPath) -> bool:
+        path.in_guard = True
+        return value_of(probe, row.guard)
+
+    runs = explore(lambda answers: SymbolicPath(answers, table.model, row.source), body)
+    return all(path.facts.get(fact, False) for path, held in runs if held)
+
+
 def _hold_together(table: Table, first: Row, second: Row) -> bool:
     def body(probe: Any, path: SymbolicPath) -> bool:
         path.in_guard = True

@@ -96,7 +96,7 @@ def _text(certificate: Certificate) -> Iterator[str]:
         yield "Worst cases"
     for worst in certificate.worst:
         yield from _wrapped(f"  {worst.name}: {_figure(worst)}", 4)
-        yield from _wrapped(f"    {worst.path}", 6) if worst.moves else ()
+        yield from _wrapped(f"    {_path(worst)}", 6) if worst.rungs else ()
         yield from _wrapped(f"    ({worst.note})", 5)
     if not certificate.rows:
         return
@@ -125,9 +125,7 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
         return
     yield "## Worst cases"
     yield ""
-    figures = (
-        (worst.name, _figure(worst), worst.path if worst.moves else "", worst.note) for worst in certificate.worst
-    )
+    figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
     yield from _rows(("what", "at most", "path", "counted"), figures)
     yield "## Why every call ends"
     yield ""
@@ -174,6 +172,12 @@ def _figure(worst: WorstCase) -> str:
         return f"{figure}; the ladder ends the path"
     alone = f" (the ladder alone: {_number(worst.ladder)})" if worst.ladder is not None else ""
     return f"{figure}; {worst.ended_by} ends the path{alone}"
+
+
+def _path(worst: WorstCase) -> str:
+    """Write the path, and what it comes to where that is less than the bound."""
+    short = worst.value is not None and worst.attained is not None and not worst.is_exact
+    return f"{worst.path} (comes to {_number(worst.attained or 0)})" if short else worst.path
 
 
 def _number(value: int | float) -> str:

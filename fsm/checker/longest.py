@@ -9,8 +9,8 @@ alike, only whether it was spent: all that is ever spent of it is best spent in 
 What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first; the value of a state
 is a list by number of attempts (`fsm/maxplus.py`).
 
-That a leaf can be spent at any time is not taken for granted: a path through a move that is not free (`fsm/moves.py`)
-is an upper bound and is marked as such.
+That a leaf can be spent at any time is not taken for granted: the path is played to a call afterwards
+(`fsm/checker/enactment.py`), and a weight that the call does not attain is an upper bound and is marked as such.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from fsm.checker.moves import Move
 
 State = tuple[int, ...]
 Weight = Callable[[Any], Number]
-"""Weighs an attempt, given an object with the attributes of a model: its rung and its counters."""
+"""Weighs an attempt, given an object with its rung, the kind of the move there ("" for the first), and the counters."""
+
+Way = tuple[str, str]
+"""A rung, and the kind of the move that led there."""
 
 MOST_WORK = 2_000_000
 """List entries, and a hundred for each state; more than this takes longer than a person waits."""
@@ -39,12 +42,10 @@ class Longest:
     Arguments:
         value: its weight, the first attempt included.
         path: its moves in order; empty where the attempts were not limited.
-        is_exact: whether the path exists for certain, so that the weight is no mere bound.
     """
 
     value: Number
     path: tuple[Move, ...]
-    is_exact: bool
 
 
 class TooLarge(Exception):
@@ -64,8 +65,8 @@ class _Option:
 class _Spy:
     """Be a model whose fields are looked at, and remember which."""
 
-    def __init__(self, rung: str, spent: Mapping[str, int]) -> None:
-        self._fields = {"rung": rung, **spent}
+    def __init__(self, rung: str, kind: str, spent: Mapping[str, int]) -> None:
+        self._fields = {"rung": rung, "kind": kind, **spent}
         self.read: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
@@ -90,7 +91,7 @@ def longest(
         start: the first rung.
         limits: the limit of each counter.
         ranks: the counters in groups, those that refill before those that are refilled.
-        weight: weighs an attempt; it may read the rung and the counters.
+        weight: weighs an attempt; it may read the rung, the kind of the move there, and the counters.
 
     Raises:
         TooLarge: there are too many states to be exact.
@@ -98,8 +99,8 @@ def longest(
     search = _Search(moves, start, limits, ranks, weight, attempts)
     search.solve()
     path = search.path() if attempts is not None else ()
-    is_exact = all(move.is_free for move in (path if attempts is not None else moves))
-    return Longest(search.best[search.zero][-1] + search.weigh(start, search.spent(search.zero)), path, is_exact)
+    first = search.weigh((start, ""), search.spent(search.zero))
+    return Longest(search.best[search.zero][-1] + first, path)
 
 
 class _Search:
@@ -119,11 +120,11 @@ class _Search:
         self.moves = [move for move in moves if self.limits[move.takes] > 0]
         self.order = [[name for name in group if self.limits[name] > 0] for group in ranks]
         self.takers = {name: [move for move in self.moves if move.takes == name] for name in self.limits}
-        self.reads = {rung: self.read_by(rung) for rung in {start, *(move.row.target for move in self.moves)}}
+        self.reads = {way: self.read_by(way) for way in {(start, ""), *map(_way, self.moves)}}
         self.read_for = {
-            name: set().union(*(self.reads[move.row.target] for move in moves)) for name, moves in self.takers.items()
+            name: set().union(*(self.reads[_way(move)] for move in moves)) for name, moves in self.takers.items()
         }
-        branching = self.reads[start] | {name for move in self.moves for name in self.structural(move)}
+        branching = self.reads[start, ""] | {name for move in self.moves for name in self.structural(move)}
         self.track(branching, set())
         perishable = {leaf for leaf in self.leaves if self.is_perishable(leaf)}
         self.track(branching | perishable, {leaf for leaf in perishable if leaf not in self.read_for[leaf]})
@@ -131,15 +132,15 @@ class _Search:
 
     # what is tracked
 
-    def read_by(self, rung: str) -> set[str]:
-        none, all_spent = _Spy(rung, dict.fromkeys(self.limits, 0)), _Spy(rung, self.limits)
+    def read_by(self, way: Way) -> set[str]:
+        none, all_spent = _Spy(*way, dict.fromkeys(self.limits, 0)), _Spy(*way, self.limits)
         self.weight(none)
         self.weight(all_spent)
-        return (none.read | all_spent.read) - {"rung"}
+        return (none.read | all_spent.read) - {"rung", "kind"}
 
     def structural(self, move: Move) -> set[str]:
         """Name the counters that a move makes worth tracking."""
-        return self.reads[move.row.target] - {move.takes} | ({move.takes} if move.refills else set())
+        return self.reads[_way(move)] - {move.takes} | ({move.takes} if move.refills else set())
 
     def track(self, names: set[str], lumps: set[str]) -> None:
         """Track some counters; of the lumps among them, only whether anything was spent."""
@@ -160,7 +161,7 @@ class _Search:
 
     def outdoes(self, one: Move, other: Move) -> bool:
         """Tell whether a move is like another but refills more leaves, which is never a loss."""
-        same = one.takes == other.takes and one.row.target == other.row.target
+        same = one.takes == other.takes and _way(one) == _way(other)
         tracked = set(self.tracked)
         return same and one.refills & tracked == other.refills & tracked and one.refills > other.refills
 
@@ -208,7 +209,7 @@ class _Search:
         for move in self.branching:
             after = self.after(state, move.takes, move.refills)
             if after is not None:
-                values = after_send(self.best[after], self.weigh(move.row.target, self.spent(after)))
+                values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
                 chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
                 yield _Option(values, chains, move, after)
 
@@ -220,7 +221,7 @@ class _Search:
             limit, spent = self.limits[leaf], self.spent(state)
             units = range(1, limit + 1) if leaf in reads else range(1)
             weights = [
-                max((self.weigh(rung, {**spent, leaf: unit}) for rung in self.rungs(leaf)), default=0) for unit in units
+                max((self.weigh(way, {**spent, leaf: unit}) for way in self.ways(leaf)), default=0) for unit in units
             ]
             while len(weights) > 1 and weights[-2] == weights[-1]:
                 weights.pop()
@@ -247,12 +248,12 @@ class _Search:
     def heaviest(self, leaf: str, state: State, unit: int) -> Move:
         """Return the move that a unit of a leaf is best spent with."""
         spent = {**self.spent(state), leaf: unit}
-        return max(self.takers[leaf], key=lambda move: (self.weigh(move.row.target, spent), move.is_free))
+        return max(self.takers[leaf], key=lambda move: (self.weigh(_way(move), spent), move.is_free))
 
     # small things
 
-    def rungs(self, leaf: str) -> set[str]:
-        return {move.row.target for move in self.takers[leaf]}
+    def ways(self, leaf: str) -> set[Way]:
+        return set(map(_way, self.takers[leaf]))
 
     def after(self, state: State, takes: str, refills: frozenset[str]) -> State | None:
         index = self.place[takes]
@@ -265,8 +266,12 @@ class _Search:
     def spent(self, state: State) -> dict[str, int]:
         return {**dict.fromkeys(self.limits, 0), **dict(zip(self.tracked, state, strict=True))}
 
-    def weigh(self, rung: str, spent: Mapping[str, int]) -> Number:
-        return self.weight(_Spy(rung, spent))
+    def weigh(self, way: Way, spent: Mapping[str, int]) -> Number:
+        return self.weight(_Spy(*way, spent))
+
+
+def _way(move: Move) -> Way:
+    return move.row.target, move.kind
 
 
 def _units(option: _Option, attempts: int) -> list[tuple[str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from attrs import frozen
 
@@ -20,6 +20,7 @@ class Move:
         takes: the counter of which one unit is taken.
         refills: the counters that are set to 0, apart from those with a limit of 0.
         is_free: whether the row is taken from the hub whenever a unit is left, whatever the other counters hold.
+        kind: tells apart what leads to a rung, where the rung's weight depends on it.
     """
 
     row: Row
@@ -27,15 +28,25 @@ class Move:
     takes: str
     refills: frozenset[str]
     is_free: bool
+    kind: str = ""
 
 
-def moves_of(table: Table, limits: Mapping[str, int]) -> tuple[Move, ...]:
-    """List the moves that differ in target, taken or refilled counters, each in its freest form.
+def _alike(branch: Branch) -> str:
+    return ""
+
+
+def moves_of(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = _alike) -> tuple[Move, ...]:
+    """List the moves that differ in kind, target, taken or refilled counters, each in its freest form.
+
+    Arguments:
+        table: the machine.
+        limits: the limit of each counter.
+        kind: tells apart what leads to a rung, where the rung's weight depends on it.
 
     Raises:
         Refusal: a guard or an effect cannot be followed.
     """
-    found: dict[tuple[str, str, frozenset[str]], Move] = {}
+    found: dict[tuple[str, str, frozenset[str], str], Move] = {}
     for event, source in ladders(table):
         for branch in branches(table, event, source):
             if (
@@ -46,8 +57,9 @@ def moves_of(table: Table, limits: Mapping[str, int]) -> tuple[Move, ...]:
                 continue
             for counter in branch.takes:
                 refills = frozenset(name for name in branch.refills if limits[name] > 0)
-                move = Move(branch.row, branch.facts, counter, refills, _is_free(branch, counter, table.hub, limits))
-                key = branch.row.target, counter, refills
+                is_free = _is_free(branch, counter, table.hub, limits)
+                move = Move(branch.row, branch.facts, counter, refills, is_free, kind(branch))
+                key = branch.row.target, counter, refills, move.kind
                 if key not in found or (move.is_free and not found[key].is_free):
                     found[key] = move
     return tuple(found.values())

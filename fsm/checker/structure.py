@@ -26,7 +26,8 @@ def _variant_problems(table: Table) -> Iterator[str]:
     ranked = Counter(name for group in table.ranks for name in group)
     for name in ranked:
         if name not in counters:
-            yield f"the ranks name {name!r}, which is no counter of {table.model.__name__}{_hint(name, counters)}"
+            hint = did_you_mean(name, counters)
+            yield f"the ranks name {name!r}, which is no counter of {table.model.__name__}{hint}"
     for name in counters:
         if ranked[name] != 1:
             yield f"the counter {name!r} stands {ranked[name]} times in the ranks; it must stand there once"
@@ -40,14 +41,14 @@ def _state_problems(table: Table) -> Iterator[str]:
         if row.source in table.outcomes:
             yield f"{row}: leaves {row.source!r}, which is an outcome and final"
         elif row.source not in targets:
-            yield f"{row}: nothing leads to {row.source!r}{_hint(row.source, states)}"
+            yield f"{row}: nothing leads to {row.source!r}{did_you_mean(row.source, states)}"
         if row.target not in sources and row.target not in table.outcomes:
-            yield f"{row}: unknown target {row.target!r}, which nothing leaves and which is no outcome" + _hint(
+            yield f"{row}: unknown target {row.target!r}, which nothing leaves and which is no outcome" + did_you_mean(
                 row.target, states
             )
     for name, state in (("start", table.start), ("hub", table.hub)):
         if state not in sources:
-            yield f"the {name} {state!r} is left by no row{_hint(state, states)}"
+            yield f"the {name} {state!r} is left by no row{did_you_mean(state, states)}"
 
 
 def _name_problems(table: Table) -> Iterator[str]:
@@ -73,7 +74,8 @@ def _order_problems(table: Table) -> Iterator[str]:
         yield from _shadows(rows)
         if rows[-1].guard is not None and all(row.guard for row in rows):
             others = {row.event for row in table.rows if row.source == source} - {event}
-            yield f"{rows[-1]}: no last resort follows: the last row of {event!r} has a guard{_hint(event, others)}"
+            hint = did_you_mean(event, others)
+            yield f"{rows[-1]}: no last resort follows: the last row of {event!r} has a guard{hint}"
 
 
 def _shadows(rows: tuple[Row, ...]) -> Iterator[str]:
@@ -99,9 +101,10 @@ def _reach_problems(table: Table) -> Iterator[str]:
 
 
 def _missing(what: str, name: str, model: type[Ladder], known: Iterable[str]) -> str:
-    return f"unknown {what} {name!r}: {model.__name__} has no such attribute{_hint(name, known)}"
+    return f"unknown {what} {name!r}: {model.__name__} has no such attribute{did_you_mean(name, known)}"
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question about the known name that is nearest to an unknown one; empty where none is near."""
     close = difflib.get_close_matches(name, sorted(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from types import SimpleNamespace
 from typing import Any
 
 from attrs import frozen
 
+from fsm.checker.branches import Branch
+from fsm.checker.enactment import Enacted, enact
 from fsm.checker.longest import Longest, TooLarge, Weight, longest
 from fsm.checker.maxplus import Number
 from fsm.checker.moves import Move, moves_of
-from fsm.ledger import TOKENS_PRICED
-from fsm.plan import cap_of, longest_wait
+from fsm.ledger import TOKENS_PRICED, dearest_input
+from fsm.plan import MAY_ASK, cap_of, longest_wait
 from fsm.policy import Policy
 from fsm.request import Prices
-from fsm.transcript import Cue, Transcript
+from fsm.table import Table
+from fsm.transcript import MESSAGE_TOKENS, Cue, Transcript, estimate_tokens
 
 
 @frozen
@@ -29,9 +32,8 @@ class WorstCase:
         value: the most that can be spent; None if nothing bounds it or too little is known.
         ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
         ended_by: what ends the worst path: `ladder`, or the field of the budget.
-        start: the first rung of the path.
-        moves: the path that attains it; without its last send where a budget cuts that one short.
-        is_exact: whether a path attains the value; otherwise it is an upper bound.
+        path: the costliest path found, as a call took it when its events were played to it.
+        attained: what that call spent; None where there is no path.
         note: what is counted and what is not.
     """
 
@@ -39,15 +41,23 @@ class WorstCase:
     value: Number | None
     ladder: Number | None
     ended_by: str
-    start: str
-    moves: tuple[Move, ...]
-    is_exact: bool
+    enacted: Enacted
     note: str
+
+    @property
+    def attained(self) -> Number | None:
+        """Return what a call spent on the path; None where there is no path."""
+        return self.enacted.spent.get(self.name)
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether the path attains the value; otherwise the value is an upper bound."""
+        return self.value is not None and self.attained is not None and math.isclose(self.value, self.attained)
 
     @property
     def rungs(self) -> tuple[str, ...]:
         """List the rungs of the path."""
-        return (self.start, *(move.row.target for move in self.moves))
+        return self.enacted.rungs
 
     @property
     def path(self) -> str:
@@ -62,7 +72,9 @@ class WorstCase:
             "ladder": self.ladder,
             "ended_by": self.ended_by,
             "path": self.path,
-            "events": [move.row.event for move in self.moves],
+            "events": [step.event for step in self.enacted.steps],
+            "guards": [step.guard for step in self.enacted.steps],
+            "attained": self.attained,
             "exact": self.is_exact,
             "note": self.note,
         }
@@ -86,61 +98,113 @@ def worst_cases(
     Raises:
         Refusal: the table's guards or effects cannot be followed.
     """
-    search = _Search(policy, limits)
+    search = _Search(policy, limits, prices, max_tokens, input_tokens)
     return (
         search.worst("attempts", lambda ladder: 1, 1, None, "every request that goes out"),
         _waits(search),
-        _tokens(search, max_tokens),
-        _money(search, prices, max_tokens, input_tokens),
+        _tokens(search),
+        _money(search),
+    )
+
+
+RESENT = "resent"
+"""The kind of a move that repeats what nobody had read, at once."""
+
+
+def _is_resent(branch: Branch) -> str:
+    return RESENT if branch.facts.get("connection_was_stale") else ""
+
+
+def _kind(branch: Branch) -> str:
+    """Tell apart the moves to a rung that waits longer after one event than after another."""
+    assert branch.row is not None
+    return _is_resent(branch) or (branch.row.event if branch.row.event in MAY_ASK else "")
+
+
+def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str]) -> tuple[Move, ...]:
+    """List the moves of a table, but for what is sent again at once where the same can be sent after a wait."""
+    found = moves_of(table, limits, kind)
+    waited = {(move.row.target, move.takes, move.refills) for move in found if move.kind != RESENT}
+    return tuple(
+        move for move in found if move.kind != RESENT or (move.row.target, move.takes, move.refills) not in waited
     )
 
 
 class _Search:
-    def __init__(self, policy: Policy, limits: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        limits: Mapping[str, int],
+        prices: Sequence[Prices | None],
+        max_tokens: int | None,
+        input_tokens: int | None,
+    ) -> None:
         self.policy, self.limits, self.table = policy, limits, policy.table
-        self.moves = moves_of(policy.table, limits)
+        self.prices, self.max_tokens, self.input_tokens = prices, max_tokens, input_tokens
+        self.moves = _moves(policy.table, limits, _is_resent)
         self.most = 1 + sum(_uses(self.moves, limits, policy.table.ranks).values())
 
-    def longest(self, weight: Weight, attempts: int | None) -> Longest:
-        return longest(self.moves, self.table.start, self.limits, self.table.ranks, weight, attempts)
+    def worst(
+        self,
+        name: str,
+        weight: Weight,
+        ceiling: Number,
+        budget: str | None,
+        note: str,
+        kind: Callable[[Branch], str] | None = None,
+    ) -> WorstCase:
+        """Search with the budget of attempts and without, apply one more field of the budget, and play the path."""
+        attempts, table = self.policy.budget.attempts, self.table
+        moves = self.moves if kind is None else _moves(table, self.limits, kind)
 
-    def worst(self, name: str, weight: Weight, ceiling: Number, budget: str | None, note: str) -> WorstCase:
-        """Search with the budget of attempts and without, and apply one more field of the budget."""
-        attempts = self.policy.budget.attempts
+        def search(most: int | None) -> Longest:
+            return longest(moves, table.start, self.limits, table.ranks, weight, most)
+
         alone: Number | None = None
         try:
-            found = self.longest(weight, attempts)
-            alone = found.value if self.most <= attempts else self.longest(weight, None).value
+            found = search(attempts)
+            alone = found.value if self.most <= attempts else search(None).value
         except TooLarge as error:
-            found = Longest(ceiling * min(attempts, self.most), (), False)
+            found = Longest(ceiling * min(attempts, self.most), ())
             note = f"{note}; this is an upper bound, as there are too many states to be exact: {error}"
         ended_by = "ladder" if alone is not None and math.isclose(alone, found.value) else "budget.attempts"
         value, most = found.value, getattr(self.policy.budget, budget) if budget else None
         if most is not None and most < value:
             value, ended_by = most, f"budget.{budget}"
-        return WorstCase(name, value, alone, ended_by, self.table.start, found.path, found.is_exact, note)
+        asked = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
+        enacted = enact(self.policy, self.prices, found.path, name, **asked) if alone is not None else Enacted()
+        return WorstCase(name, value, alone, ended_by, enacted, note)
 
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
         """Return a worst case that only one field of the budget bounds, if anything does."""
         most = getattr(self.policy.budget, budget)
-        return WorstCase(name, most, None, f"budget.{budget}" if most else "nothing", self.table.start, (), False, why)
+        return WorstCase(name, most, None, f"budget.{budget}" if most else "nothing", Enacted(), why)
 
 
 def _waits(search: _Search) -> WorstCase:
     waits = search.policy.waits
-    last: list[Any] = [SimpleNamespace(rung=rung, **search.limits) for rung in search.table.rungs]
-    ceiling = max(longest_wait(waits, ladder) for ladder in last)
+
+    def weight(ladder: Any) -> float:
+        return 0.0 if ladder.kind == RESENT else longest_wait(waits, ladder, ladder.kind)
+
+    kinds = ("", RESENT, *MAY_ASK)
+    last: list[Any] = [
+        SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds
+    ]
     note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
-    return search.worst("waiting seconds", lambda ladder: longest_wait(waits, ladder), ceiling, "seconds", note)
+    return search.worst("waiting seconds", weight, max(map(weight, last)), "seconds", note, _kind)
 
 
-def _tokens(search: _Search, max_tokens: int | None) -> WorstCase:
+def _tokens(search: _Search) -> WorstCase:
+    max_tokens = search.max_tokens
     if max_tokens is None:
         note = "without max_tokens nothing caps the first request but budget.output_tokens, where that is set"
         return search.unknown("output tokens", "output_tokens", note)
     policy = search.policy
     ceiling = max(policy.largest_cap, max_tokens)
     note = f"the cap of every request, with max_tokens of {max_tokens}"
+    if policy.budget.output_tokens is None and policy.budget.money is None:
+        note += "; a stream that passes its cap is cut only under a budget of output tokens or money"
 
     def cap(ladder: Any) -> int:
         return cap_of(policy, ladder, max_tokens) or 0
@@ -148,9 +212,8 @@ def _tokens(search: _Search, max_tokens: int | None) -> WorstCase:
     return search.worst("output tokens", cap, ceiling, "output_tokens", note)
 
 
-def _money(
-    search: _Search, prices: Sequence[Prices | None], max_tokens: int | None, input_tokens: int | None
-) -> WorstCase:
+def _money(search: _Search) -> WorstCase:
+    prices, max_tokens, input_tokens = search.prices, search.max_tokens, search.input_tokens
     known = [each for each in prices if each is not None]
     if len(known) < len(prices):
         return search.unknown("money", "money", "a backend of the chain has no prices")
@@ -160,8 +223,8 @@ def _money(
     cost = _Cost(search, known, max_tokens, input_tokens)
     note = (
         f"every cap used up; {input_tokens} input tokens at the dearest input price, growing by the text of each "
-        "continuation and fallback and by the seeds of reasoning, all as long as the caps allow; hints, a few tokens "
-        "each, are not counted, and a compaction is taken to shorten what it is given"
+        "continuation, compaction and fallback, by the seeds of reasoning, all as long as the caps allow, and by every "
+        "hint; a compaction is taken to shorten what it is given"
     )
     return search.worst("money", cost, cost.ceiling(), "money", note)
 
@@ -181,13 +244,15 @@ class _Cost:
 
     def __init__(self, search: _Search, prices: Sequence[Prices], max_tokens: int, input_tokens: int) -> None:
         self.policy, self.limits, self.prices = search.policy, search.limits, prices
+        self.start = search.table.start
         self.max_tokens, self.input_tokens = max_tokens, input_tokens
-        self.inputs = [max(each.input, each.cache_read or 0, each.cache_creation or 0) for each in prices]
+        self.inputs = [dearest_input(each) for each in prices]
         self.seeded = {rung for rung in search.table.rungs if rung != search.table.start and self.keeps_seed(rung)}
         counts = range(self.limits["continuations"] + 1)
         # A part is as long, at most, as the widest cap that a request could have after so many continuations.
         self.widest = [self.cap(SimpleNamespace(**{**self.limits, "continuations": count})) for count in counts]
         self.parts = [0, *accumulate(self.widest)]
+        self.hints = _hint_tokens(search.policy)
 
     def keeps_seed(self, rung: str) -> bool:
         """Tell whether the reasoning seeded by an earlier attempt is still sent in a rung."""
@@ -200,18 +265,30 @@ class _Cost:
 
     def __call__(self, ladder: Any) -> float:
         backend = min(ladder.fallbacks, len(self.prices) - 1)
-        seed = self.limits["prefills"] * self.cap(ladder) if ladder.rung in self.seeded else 0
-        others = ladder.fallbacks * self.widest[ladder.continuations]
-        tokens = self.input_tokens + self.parts[ladder.continuations] + others + seed
+        tokens = self.input_tokens + self.parts[ladder.continuations]
+        if ladder.rung in self.seeded:
+            tokens += self.limits["prefills"] * self.cap(ladder)
+        # Text is also gathered where a context overflows or a stream breaks, and another backend goes on from it.
+        tokens += (ladder.fallbacks + ladder.compactions) * self.widest[ladder.continuations]
+        if ladder.rung != self.start:
+            tokens += self.hints
         cost: Number = (tokens * self.inputs[backend] + self.cap(ladder) * self.prices[backend].output) / TOKENS_PRICED
         return cost
 
     def ceiling(self) -> float:
         """Return more than any attempt costs."""
-        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "prefills"))
-        tokens = self.input_tokens + parts * self.widest[-1]
+        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions", "prefills"))
+        tokens = self.input_tokens + parts * self.widest[-1] + self.hints
         dearest = max(each.output for each in self.prices)
         return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
+
+
+def _hint_tokens(policy: Policy) -> int:
+    """Return the tokens of everything that the rungs may say of themselves in one request."""
+    hints = policy.hints
+    texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
+    gathered = 1  # what was gathered stands in a message of its own
+    return sum(map(estimate_tokens, texts)) + (len(texts) + gathered) * MESSAGE_TOKENS
 
 
 def compressed(names: Sequence[str]) -> str:

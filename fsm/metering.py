@@ -1,0 +1,81 @@
+"""How many output tokens a text surely holds, where nobody has counted them.
+
+Tokenizers of language models split at white space before anything else, so a text has at least as many tokens as words.
+The longest tokens of the usual vocabularies hold some 16 bytes, so a word without an end is counted as well.
+"""
+
+from __future__ import annotations
+
+from attrs import define, evolve
+
+from fsm.reply import Reply, Usage
+
+BYTES_A_TOKEN = 16
+"""UTF-8 bytes of one word that a single token is taken to hold at most."""
+
+COUNTED_BESIDE = 8
+"""Tokens above the cap that mean nothing: some servers count the end of a sequence, or of a turn, as output."""
+
+
+PIECE = 64
+"""Tokens that may arrive at once: a stream that was cut at its cap may be so much longer."""
+
+
+@define
+class Meter:
+    """Count the tokens that a growing text holds at least; the work is linear in what is fed.
+
+    Arguments:
+        least: the count so far.
+    """
+
+    least: int = 0
+    _size: int = 0  # bytes of the word that has not ended
+
+    def feed(self, text: str) -> None:
+        """Take the next piece of the text, cut anywhere."""
+        words = text.split()
+        if text and text[0].isspace():
+            self._size = 0
+        for word in words:
+            size = self._size + (len(word) if word.isascii() else len(word.encode("utf-8", "surrogatepass")))
+            self.least += -(-size // BYTES_A_TOKEN) - -(-self._size // BYTES_A_TOKEN)
+            self._size = 0
+        if words and not text[-1].isspace():
+            self._size = size
+
+
+def least_tokens(*texts: str) -> int:
+    """Return how many tokens texts hold at least, together."""
+    total = 0
+    for text in texts:
+        meter = Meter()
+        meter.feed(text)
+        total += meter.least
+    return total
+
+
+def measured(usage: Usage, reply: Reply, cap: int | None) -> tuple[Usage, bool]:
+    """Return what a reply is counted as, and whether it is longer than its cap.
+
+    What the provider reported stands. What nobody reported is estimated from what came: at least one token for each
+    word, and no more than the cap as long as the words do not prove that it was passed.
+
+    Arguments:
+        usage: what was reported, or estimated by whoever read the reply.
+        cap: the output cap that was sent, in tokens.
+    """
+    if usage.output_tokens and not usage.estimated:
+        return usage, cap is not None and usage.output_tokens > cap + COUNTED_BESIDE
+    texts = (reply.text, reply.reasoning, *(call.arguments for call in reply.tool_calls))
+    least = least_tokens(*texts)
+    guess = max(least, usage.output_tokens or sum(map(_guess, texts)))
+    if cap is not None and least <= cap + PIECE:
+        guess = min(guess, cap)
+    if guess != usage.output_tokens:
+        usage = evolve(usage, output_tokens=guess, estimated=True)
+    return usage, cap is not None and least > cap + COUNTED_BESIDE
+
+
+def _guess(text: str) -> int:
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
