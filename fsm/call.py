@@ -415,6 +415,7 @@ class Call:
             transcript.portable,
             None if seconds is None else (self._origin or 0.0) + seconds,
             self.ladder.rung == "compact",
+            transcript.restore_reasoning,
         )
         lacking = self.ledger.lacking(self.ladder.attempts, wait, attempt.cap)
         if lacking is not None:

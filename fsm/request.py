@@ -228,6 +228,7 @@ class Send:
         portable: whether to leave out signatures and encrypted reasoning of other providers.
         deadline: when the whole call must have ended, on the driver's clock, or None.
         needs_compaction: whether the caller's compactor must run on the messages first.
+        restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
         request: what the caller asked.
     """
 
@@ -243,3 +244,4 @@ class Send:
     portable: bool = False
     deadline: float | None = None
     needs_compaction: bool = False
+    restore_reasoning: bool = False

@@ -181,7 +181,52 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
             openai("Item 'rs_1' of type 'reasoning' was provided without its required following item.", param="input"),
         ),
         (404, openai("Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.")),
-        (400, openai("The `reasoning_content` in the thinking mode must be passed back to the API.")),
+        (400, openai("property 'reasoning_content' is unsupported")),
+        (400, openai("Unknown parameter: 'messages[1].reasoning_content'.", param="messages[1].reasoning_content")),
+        (
+            422,
+            {
+                "detail": [
+                    {
+                        "type": "extra_forbidden",
+                        "loc": ["body", "messages", 1, "assistant", "reasoning_content"],
+                        "msg": "Extra inputs are not permitted",
+                    }
+                ]
+            },
+        ),
+    ],
+    "reasoning_missing": [
+        (
+            400,
+            openai(
+                "The `reasoning_content` in the thinking mode must be passed back to the API.",
+                "invalid_request_error",
+                "invalid_request_error",
+            ),
+        ),
+        (400, openai("The reasoning_content field must be fully passed back to the API.")),
+        (400, openai("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2")),
+        (400, openai("Missing `reasoning_content` field in the assistant message at message index 1.")),
+    ],
+    "failed_generation": [
+        (
+            400,
+            openai(
+                "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+                "invalid_request_error",
+                "tool_use_failed",
+            ),
+        ),
+        (
+            400,
+            openai("tool call validation failed: parameters for tool f did not match schema", None, "tool_use_failed"),
+        ),
+        (400, openai("Failed to generate JSON. Please adjust your prompt.", None, "json_validate_failed")),
+        (
+            None,
+            {"error": {"message": "Failed to call a function. Please adjust your prompt.", "status_code": 400}},
+        ),
     ],
     "model_not_found": [
         (404, openai("The model `gpt-4.1-x` does not exist or you do not have access to it.", None, "model_not_found")),
@@ -648,9 +693,13 @@ def test_nothing_private_is_in_the_repr() -> None:
 
 EVENTS = {
     "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
-    "failed_transiently": ("rate_limit", "overloaded", "server_error", "timeout", "connection", "unknown"),
+    "failed_transiently": (
+        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unknown", "failed_generation"),
+    ),
     "overflowed": ("context_overflow", "payload_too_large"),
-    "rejected_fixably": ("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature"),
+    "rejected_fixably": (
+        *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
+    ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),
 }
