@@ -79,7 +79,7 @@ _PLACES: Final = (
 )
 _WORDS: Final = (
     *("code", "status", "type", "__type", "reason", "blockReason", "error_code", "status_code", "http_code"),
-    *("quotaId", "limit_source"),
+    *("quotaId", "error_type", "limit_source"),
 )
 _CODE: Final = re.compile(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
 _NUMBER: Final = re.compile(r"\d{3,4}", re.ASCII)

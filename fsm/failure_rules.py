@@ -1,7 +1,7 @@
 """The failure taxonomy as data: which words, numbers, wordings and statuses of a response mean which reason.
 
 The rules are tried from top to bottom, the specific before the general. All wordings are those that the providers were
-seen to send, as of November 2026; `tests/wordings.toml` has them with their sources.
+seen to send, as of November 2026; `tests/overflow_wordings.toml` has many with their sources.
 
 Every pattern is tried on what a provider sends, so none may repeat without a bound what the same pattern can go on
 from: `\\w*` and `\\S+` are written as `\\w{0,20}` and `\\S{1,200}`.
@@ -152,6 +152,7 @@ RULES: Final = (
         r"|reduce the length of the|exceeds the maximum number of (input )?tokens|current length is"
         r"|input tokens exceed|model token limit|tokens length exceed|max_new_tokens`? must be"
         r"|tokens\b.{0,40}\bmust be at least ?[01],? got:? ?-\d"  # what is left of the context for the answer
+        r"|context length is only \d|prompt (is )?too large|too many total text bytes"
         r"|(less than|exceed\w{0,3}|(long|larg|great)er than|<=?) (the )?max_(seq_len|model_len|num_tokens|input_len)"
         r"|max_model_len\W{0,2} is no smaller|model max length exceeded|exceeds? (the )?max(imum)? (context )?length"
         r"|too large for model with|too many (input |prompt )?tokens|token count of.{0,20}exceeds"
@@ -161,7 +162,12 @@ RULES: Final = (
         r"|'(messages|input)[\w.\[\]]{0,60}': string too long",
         unless=_THROTTLE,
     ),
-    _rule("payload_too_large", _BAD_REQUEST, r"(request|payload)_too_large", r"(entity|payload|body) (is )?too large"),
+    _rule(
+        "payload_too_large",
+        _BAD_REQUEST,
+        r"(request|payload)_too_large",
+        r"(entity|payload|body) (is )?too large|payload size exceeds",
+    ),
     _rule("payload_too_large", frozenset({413})),
     # Google words a spent quota and a rate limit alike; the quota's name or a limit of 0 tells them apart.
     _rule("billing", _ANY, r".*per_?day.*", r"quota exceeded for metric.{0,300}\blimit: 0\b"),
@@ -212,7 +218,7 @@ RULES: Final = (
         r"|models/\S{1,200} is not|\bmodel\b \S{1,200} (is|has been) (not supported|deprecated)|no endpoints found"
         r"|api deployment for this resource does not exist",
     ),
-    _rule("rate_limit", _ANY, numbers=r"zai:130[2-4]|minimax:(1002|1039|1041|2045)"),
+    _rule("rate_limit", _BUSY | _VAGUE, numbers=r"zai:130[2-4]|minimax:(1002|1039|1041|2045)"),
     _rule(
         "rate_limit",
         frozenset({None, 400, 403, 429}),
