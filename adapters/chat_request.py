@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from adapters.chat_reply import contents
 from adapters.jsontext import mended
 from fsm.errors import ConfigurationError
 from fsm.request import Message, Send
@@ -34,6 +35,9 @@ FOREIGN: Final = frozenset(
         *("signature", "thought_signature", "thoughtSignature"),
     }
 )
+STAND_IN: Final = "(the reasoning of this turn was not kept)"
+"""What goes in the place of reasoning that a provider wants back and that nobody has."""
+
 FOREIGN_PARTS: Final = ("thinking", "redacted_thinking", "reasoning")
 
 STEERING: Final = ("reasoning_effort", "reasoning", "enable_thinking", "thinking")
@@ -72,6 +76,8 @@ def write_body(
     messages: Sequence[Message] = send.messages
     if send.portable:
         messages = [portable(message) for message in messages]
+    if send.restore_reasoning:
+        messages = [reasoned(*pair) for pair in zip(messages, send.messages, strict=True)]
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
         body["tools"] = send.request.tools
@@ -178,6 +184,21 @@ def portable(message: Message) -> Message:
     if isinstance(kept.get("tool_calls"), list | tuple):
         kept["tool_calls"] = [_portable_call(call) for call in kept["tool_calls"]]
     return kept
+
+
+def reasoned(message: Message, original: Message) -> Message:
+    """Return an assistant message with the reasoning that a provider wants back; any other message as it is.
+
+    Arguments:
+        message: the message as it would go out.
+        original: the same with all the reasoning that the caller gave, in whatever field.
+    """
+    known = message.get("reasoning_content")
+    if message.get("role") != "assistant" or (isinstance(known, str) and known):
+        return message
+    blocks = {"content": original.get("thinking_blocks")}
+    reasoning = contents(original)[1] or contents(blocks)[1]
+    return {**message, "reasoning_content": reasoning or STAND_IN}
 
 
 def _portable_parts(parts: Sequence[Any]) -> list[Any]:

@@ -212,20 +212,22 @@ class ChatDecoder:
 
     def _take_stray(self, line: bytes) -> None:
         """Take a line that belongs to no event: a line of another kind of body, or an error that a server let slip."""
-        if not self._is_stream:
+        data = line.removeprefix(b"error:")  # llama.cpp's, often as the first line
+        if not self._is_stream and data == line:
             bare = line if self._plain else line.lstrip(BOM)
             if bare != line and bare:
                 self._take_data(bare[5:]) if bare.startswith(b"data:") else self._take_other(bare)
             else:
                 self._plain.append(line)
             return
-        data = line.removeprefix(b"error:")
         try:
             value = load(data)
         except ValueError:
-            return
+            value = None
         if isinstance(value, dict) and (data != line or error_in(value, {}, data)):
             self._fail(data)
+        elif not self._is_stream:
+            self._plain.append(line)
 
     def _end_event(self, *, cut: bool = False) -> None:
         data = b"\n".join(self._pending)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
 
 from attrs import define, field
 
@@ -45,17 +47,21 @@ class Exchange:
         backend: who is asked.
         limits: the time limits of the attempt.
         is_streaming: whether the reply was asked for as a stream.
+        wall_clock: returns the seconds since 1970.
     """
 
     backend: Backend
     limits: AttemptLimits
     is_streaming: bool
+    wall_clock: Callable[[], float] = time.time
     decoder: Decoder | None = field(default=None, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take the head of the response."""
+        """Take the head of the response; one without a date, which a wait may count from, is given that of now."""
+        if not any(name.lower() == "date" for name in headers):
+            headers = {**headers, "date": formatdate(self.wall_clock(), usegmt=True)}
         if self.is_streaming and status == 200:
             self.decoder = self.backend.decoder(headers)
         else:

@@ -1,7 +1,8 @@
 """How long the service asked us to wait, wherever in its response it said so.
 
 The sources stand in `_SOURCES` in the order in which they are believed; the first usable one wins. There is no clock
-here: a point in time counts from the response's own `Date`, and without one it is ignored.
+here: a point in time counts from the response's own `Date`, and without one it is ignored. (The drivers give a response
+that has none the date of its arrival.)
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _BODY_FIELDS = {"retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms"
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _PART = re.compile(
-    r"(\d+(?:\.\d+)?)\s*"
-    r"(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s*,|\s+and\b)?\s*",
+    r"(\d{1,20}(?:\.\d{1,20})?)\s{0,3}"
+    r"(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s{0,3},|\s{1,3}and\b)?\s{0,3}",
     re.ASCII | re.IGNORECASE,
 )
 _DURATION = re.compile(f"(?:{_PART.pattern})+", _PART.flags)
@@ -163,6 +164,18 @@ def _retry_info(headers: Mapping[str, str], body: object, message: str) -> float
     return _longest(_wait(detail.get("retryDelay"), headers) for detail in details)
 
 
+def _quoted_headers(headers: Mapping[str, str], body: object, message: str) -> float | None:
+    """Read the headers that an aggregator quotes in the metadata of its error; they count from the outer `Date`."""
+    for place in _objects(body):
+        quoted = place.get("headers")
+        if isinstance(quoted, Mapping):
+            own = plain_headers({name: str(value) for name, value in quoted.items() if isinstance(value, (str, int))})
+            seconds = asked_wait({"date": headers.get("date", ""), **own}, None)
+            if seconds is not None:
+                return seconds
+    return None
+
+
 def _wording(headers: Mapping[str, str], body: object, message: str) -> float | None:
     texts = [message, body, *(place.get(name) for place in _objects(body) for name in ("message", "error", "detail"))]
     for text in texts:
@@ -189,6 +202,7 @@ _SOURCES: tuple[_Source, ...] = (
     _retry_after,
     _body_field,
     _retry_info,
+    _quoted_headers,
     _wording,
     _buckets(r"x-ratelimit-remaining(.*)", r"x-ratelimit-reset\1"),
     _buckets(r"anthropic-ratelimit-(.+)-remaining", r"anthropic-ratelimit-\1-reset"),

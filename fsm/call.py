@@ -458,6 +458,7 @@ class Call:
             dropped=transcript.dropped,
             lower_reasoning=transcript.lower_reasoning,
             portable=transcript.portable,
+            restore_reasoning=transcript.restore_reasoning,
             deadline=None if seconds is None else (self._origin or 0.0) + seconds,
             needs_compaction=self.ladder.rung == "compact",
             must_cut=transcript.needs_cap,

@@ -32,7 +32,8 @@ _AVAILABLE: Final = tuple(
         r"max_?(?:completion_?|output_?|new_?)?tokens\b.{0,120}?(?:less than or equal to|<=) ?[`'\"]?(?P<cap>\d+)",
         r"range of max_?(?:completion_?|output_?|new_?)?tokens (?:should be|is) \[\d+, ?(?P<cap>\d+)\]",
         r"maxoutputtokens\b.{0,120}? to (?P<below>\d+) \(exclusive\)",
-        r"maximum tokens you requested exceeds the model limit of (?P<cap>\d+)",
+        r"max_\w{0,20}tokens \(\d+\) cannot exceed (?P<cap>\d+)",
+        r"maximum tokens you requested exceeds? the model limit of (?P<cap>\d+)",
         r"can only afford (?P<cap>\d+)",
     )
 )
@@ -70,13 +71,19 @@ _KEPT_PARAMETERS: Final = frozenset(
 _LONGEST_TEXT: Final = 10_000  # characters; an error page can be of any length
 _DEEPEST: Final = 8
 _MOST_VALUES: Final = 500
+_MOST_WORDS: Final = 100
 _FIRST_PLACES: Final = ("response", "error")  # read before the words beside them, which only say that this is an error
 _PLACES: Final = (
     *("message", "msg", "status_msg", "error_description", "detail", "details", "errors", "violations", "metadata"),
     *("raw", "innererror", "upstream_error", "base_resp", "promptFeedback"),
 )
-_WORDS: Final = ("code", "status", "type", "__type", "reason", "blockReason", "error_code", "status_code", "quotaId")
+_WORDS: Final = (
+    *("code", "status", "type", "__type", "reason", "blockReason", "error_code", "status_code", "http_code"),
+    *("quotaId", "error_type", "limit_source"),
+)
 _CODE: Final = re.compile(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
+_NUMBER: Final = re.compile(r"\d{3,4}", re.ASCII)
+_LAST_NUMBER: Final = re.compile(r"\((\d{4})\)\s{0,10}\Z", re.ASCII)
 _PAGE: Final = re.compile(r"\s*<[!?/a-z]", re.IGNORECASE)
 _HTTP_ERROR: Final = re.compile(r"[45]\d\d", re.ASCII)
 _MOST_TOKENS: Final = 10**9
@@ -84,23 +91,29 @@ _MOST_TOKENS: Final = 10**9
 
 @define
 class Said:
-    """Gather what a body says: its words (codes and types), its prose, and the parameters that it names."""
+    """Gather what a body says: its words (codes and types), its prose, and the parameters that it names.
+
+    A business code means something only in the shape of the provider whose it is; so it stands among the `numbers` as
+    well, behind that provider's name.
+    """
 
     words: list[str] = Factory(list)
+    numbers: list[str] = Factory(list)
     prose: list[str] = Factory(list)
     parameters: list[str] = Factory(list)
     values: int = 0
 
-    def read(self, value: object, depth: int = 0) -> None:
-        """Read a decoded body, as deep and as far as one error ever goes."""
+    def read(self, value: object, depth: int = 0, place: str = "") -> None:
+        """Read a decoded body, as deep and as far as one error ever goes; `place` is where it stood in another."""
         self.values += 1
         if depth > _DEEPEST or self.values > _MOST_VALUES:
             return
         if isinstance(value, Mapping):
             self._read_object(value, depth + 1)
+            self._add_number(value, place)
         elif isinstance(value, list):
             for item in value[:_MOST_VALUES]:
-                self.read(item, depth + 1)
+                self.read(item, depth + 1, place)
         elif isinstance(value, str):
             inner = decoded_body(value)
             if inner is not value:
@@ -110,18 +123,32 @@ class Said:
 
     def _read_object(self, value: Mapping[str, object], depth: int) -> None:
         for place in _FIRST_PLACES:
-            self.read(value.get(place), depth)
+            self.read(value.get(place), depth, place)
         self.add_words(value.get(name) for name in _WORDS)
         location = value.get("loc")
         path = [part for part in location if isinstance(part, str)] if isinstance(location, list) else []
         self.parameters += [name for name in (value.get("param"), ".".join(path)) if isinstance(name, str) and name]
         for place in _PLACES:
-            self.read(value.get(place), depth)
+            self.read(value.get(place), depth, place)
+
+    def _add_number(self, value: Mapping[str, object], place: str) -> None:
+        """Add a business code of MiniMax's or Z.AI's, told by where it stands and what stands beside it."""
+        code, kind, message = _word(value.get("code")), value.get("type"), value.get("message")
+        provider, number = "", ""
+        if place == "base_resp":
+            provider, number = "minimax", _word(value.get("status_code"))
+        elif "http_code" in value and isinstance(message, str):
+            found = _LAST_NUMBER.search(message[-40:])
+            provider, number = "minimax", found[1] if found else ""
+        elif place == "error" and (not kind or kind == code):  # other providers put a type beside a number
+            provider, number = "zai", code
+        if _NUMBER.fullmatch(number) and len(self.numbers) < _MOST_WORDS:
+            self.numbers.append(f"{provider}:{number}")
 
     def add_words(self, values: Iterable[object]) -> None:
         """Add what stands in the place of a code, if it looks like one."""
-        plain = (value for value in values if isinstance(value, str) or (type(value) is int and abs(value) < 10**9))
-        self.words += [word.rpartition("#")[2] for word in map(str, plain) if _CODE.fullmatch(word)]
+        self.words += [word.rpartition("#")[2] for word in map(_word, values) if word]
+        del self.words[_MOST_WORDS:]
 
     @cached_property
     def text(self) -> str:
@@ -164,6 +191,13 @@ class Said:
         named = next((name for name in self.parameters if _PARAMETER.fullmatch(name)), None) or next(in_text, "")
         parts = [part for part in re.split(r"[.\[\]]+", named) if part and part not in _CONTAINERS]
         return parts[0] if parts and parts[0] not in _KEPT_PARAMETERS else None
+
+
+def _word(value: object) -> str:
+    """Return what may be a code as text, else nothing."""
+    if type(value) is int and abs(value) < 10**9:
+        return str(value)
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
 
 
 def decoded_body(body: object) -> object:

@@ -1,8 +1,9 @@
 """Why a call failed, as one of few reasons, from whatever a provider or a transport said.
 
 A response is read in three steps: `Said` gathers what its body says; `RULES` names the reason; `STATUSES` has the last
-word. A structured code is believed on any status; prose only on the statuses of its rule, because providers quote
-prompts in it.
+word. A structured code is believed on any status; a number and prose only on the statuses of their rule. Providers
+quote prompts in their prose, so no wording leads to a compaction, a refusal or a repair against a code that names
+another reason.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from fsm.asked_wait import asked_wait, plain_headers
 from fsm.failure_body import Said, decoded_body
-from fsm.failure_rules import RULES, STATUS_CLASSES, STATUSES
+from fsm.failure_rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, STATUS_CLASSES, STATUSES, Rule
 from fsm.reply import Failure, Reason
 from fsm.transport_failures import classify_exception, is_local_bug
 
@@ -36,6 +37,8 @@ _EVENTS: Final[dict[Reason, str]] = {
     "prefill_unsupported": "rejected_fixably",
     "parameter_unsupported": "rejected_fixably",
     "reasoning_signature": "rejected_fixably",
+    "reasoning_missing": "rejected_fixably",
+    "failed_generation": "failed_transiently",
     "model_not_found": "failed_permanently",
     "content_policy": "refused",
     "format": "failed_permanently",
@@ -87,9 +90,18 @@ def _reason_of(said: Said, status: int | None, *, is_object: bool) -> Reason:
         for name, value in (("output_cap", said.available_tokens), ("parameter_unsupported", said.parameter))
         if value is None
     }
-    for rule in RULES:
-        if rule.reason not in missing and rule.fits(said, known):
+    rules = [rule for rule in RULES if rule.reason not in missing]
+    named = next((rule for rule in rules if rule.is_named(said, known)), None)
+    for rule in rules:
+        if rule is named or (rule.is_told(said, known) and not _contradicts(rule, named)):
             return rule.reason
     if known is not None:
         return STATUSES.get(known) or STATUS_CLASSES.get(known // 100, "unknown")
     return "unknown" if status is None or (is_object and (said.words or said.prose)) else "malformed"
+
+
+def _contradicts(rule: Rule, named: Rule | None) -> bool:
+    """Tell whether a wording says what the structured code beside it rules out."""
+    if named is None or rule.reason not in BY_CODE_FIRST or rule.reason == named.reason:
+        return False
+    return rule.reason not in REFINED_BY_PROSE.get(named.reason, frozenset())

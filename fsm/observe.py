@@ -150,7 +150,7 @@ def repair_of(failure: Failure) -> str | None:
         return f"output_cap:{failure.available_tokens}"
     if failure.reason == "parameter_unsupported" and failure.parameter:
         return f"parameter_unsupported:{failure.parameter}"
-    if failure.reason in ("prefill_unsupported", "reasoning_signature"):
+    if failure.reason in ("prefill_unsupported", "reasoning_signature", "reasoning_missing"):
         return failure.reason
     return None
 

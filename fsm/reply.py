@@ -25,6 +25,8 @@ Reason = Literal[
     "prefill_unsupported",
     "parameter_unsupported",
     "reasoning_signature",
+    "reasoning_missing",
+    "failed_generation",
     "model_not_found",
     "content_policy",
     "format",

@@ -235,6 +235,7 @@ class Send:
         deadline: when the whole call must have ended, on the driver's clock, or None.
         needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
             and what the rungs have added comes back to what it makes of them.
+        restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
         request: what the caller asked.
         added_tokens: the tokens of what the rungs have added to the caller's messages.
         must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
@@ -254,3 +255,4 @@ class Send:
     needs_compaction: bool = False
     added_tokens: int = 0
     must_cut: bool = False
+    restore_reasoning: bool = False

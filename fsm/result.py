@@ -64,7 +64,7 @@ class Result:
 
     @property
     def message(self) -> dict[str, Any]:
-        """Return the assistant message to append to the conversation."""
+        """Return the assistant message to append to the conversation, without its reasoning."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
         if self.tool_calls:
             message["tool_calls"] = [
@@ -72,6 +72,14 @@ class Result:
                 for call in self.tool_calls
             ]
         return message
+
+    @property
+    def message_with_reasoning(self) -> dict[str, Any]:
+        """Return the same with its reasoning as `reasoning_content`.
+
+        DeepSeek, Kimi and MiMo want it back in a tool loop; others, such as Groq, reject the field.
+        """
+        return {**self.message, **({"reasoning_content": self.reasoning} if self.reasoning else {})}
 
     def raise_for_outcome(self) -> Result:
         """Return this result if its outcome is a success.

@@ -59,6 +59,7 @@ class Transcript:
     is_paused: bool = False
     nudged_at: int | None = None  # how many characters were gathered when the nudge was given
     portable: bool = False
+    restore_reasoning: bool = False
     dropped: frozenset[str] = frozenset()
     available_tokens: int | None = None
     lower_reasoning: bool = False
@@ -173,11 +174,13 @@ class Transcript:
         elif kind == "prefill_unsupported":
             self.without_prefill |= {cue.backend}
         elif kind == "reasoning_signature":
-            self.portable = True
+            self.portable, self.restore_reasoning = True, False
+        elif kind == "reasoning_missing":
+            self.restore_reasoning = True
 
     def _fall_back(self, cue: Cue) -> None:
         self.seed, self.nudged_at, self.is_paused, self.hint = "", None, False, None
-        self.portable, self.lower_reasoning = True, False
+        self.portable, self.lower_reasoning, self.restore_reasoning = True, False, False
         self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
 
 

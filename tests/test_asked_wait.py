@@ -201,3 +201,23 @@ def test_never_wakes_earlier_than_asked(amount: float, unit: tuple[str, float]) 
 @pytest.mark.parametrize("headers", [None, 3, {1: 2}, {b"retry-after": b"3"}])
 def test_headers_of_another_kind_are_passed_over(headers: Any) -> None:
     assert asked_wait(headers, None) is None
+
+
+QUOTED = {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795168830000"}
+
+
+@pytest.mark.parametrize(
+    ("quoted", "date", "expected"),
+    [
+        (QUOTED, DATE, 30),
+        ({**QUOTED, "X-RateLimit-Reset": 1795168830000, "X-RateLimit-Remaining": 0}, DATE, 30),
+        (QUOTED, {}, None),
+        ({**QUOTED, "X-RateLimit-Remaining": "3"}, DATE, None),
+        ({"Retry-After": "7"}, {}, 7),
+        ({"Retry-After": [7]}, {}, None),
+        ("none", DATE, None),
+    ],
+)
+def test_reads_the_headers_that_an_aggregator_quotes(quoted: Any, date: dict[str, str], expected: float | None) -> None:
+    body = {"error": {"code": 429, "message": "Rate limit exceeded", "metadata": {"headers": quoted}}}
+    assert asked_wait(date, body) == pytest.approx(expected)

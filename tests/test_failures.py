@@ -181,7 +181,52 @@ CASES: dict[Reason, list[tuple[int | None, Any]]] = {
             openai("Item 'rs_1' of type 'reasoning' was provided without its required following item.", param="input"),
         ),
         (404, openai("Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.")),
-        (400, openai("The `reasoning_content` in the thinking mode must be passed back to the API.")),
+        (400, openai("property 'reasoning_content' is unsupported")),
+        (400, openai("Unknown parameter: 'messages[1].reasoning_content'.", param="messages[1].reasoning_content")),
+        (
+            422,
+            {
+                "detail": [
+                    {
+                        "type": "extra_forbidden",
+                        "loc": ["body", "messages", 1, "assistant", "reasoning_content"],
+                        "msg": "Extra inputs are not permitted",
+                    }
+                ]
+            },
+        ),
+    ],
+    "reasoning_missing": [
+        (
+            400,
+            openai(
+                "The `reasoning_content` in the thinking mode must be passed back to the API.",
+                "invalid_request_error",
+                "invalid_request_error",
+            ),
+        ),
+        (400, openai("The reasoning_content field must be fully passed back to the API.")),
+        (400, openai("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2")),
+        (400, openai("Missing `reasoning_content` field in the assistant message at message index 1.")),
+    ],
+    "failed_generation": [
+        (
+            400,
+            openai(
+                "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+                "invalid_request_error",
+                "tool_use_failed",
+            ),
+        ),
+        (
+            400,
+            openai("tool call validation failed: parameters for tool f did not match schema", None, "tool_use_failed"),
+        ),
+        (400, openai("Failed to generate JSON. Please adjust your prompt.", None, "json_validate_failed")),
+        (
+            None,
+            {"error": {"message": "Failed to call a function. Please adjust your prompt.", "status_code": 400}},
+        ),
     ],
     "model_not_found": [
         (404, openai("The model `gpt-4.1-x` does not exist or you do not have access to it.", None, "model_not_found")),
@@ -648,9 +693,13 @@ def test_nothing_private_is_in_the_repr() -> None:
 
 EVENTS = {
     "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
-    "failed_transiently": ("rate_limit", "overloaded", "server_error", "timeout", "connection", "unknown"),
+    "failed_transiently": (
+        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "unknown", "failed_generation"),
+    ),
     "overflowed": ("context_overflow", "payload_too_large"),
-    "rejected_fixably": ("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature"),
+    "rejected_fixably": (
+        *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
+    ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),
 }
@@ -846,3 +895,116 @@ def test_a_hostile_body_is_read_in_no_time(body: Any) -> None:
     started = time.perf_counter()
     assert classify_response(400, {}, body).reason in REASONS
     assert time.perf_counter() - started < 1
+
+
+# ---- what is believed: a code before prose, a status before a number, a number in its own provider's shape alone
+
+
+def minimax(code: int, message: str = "x") -> dict[str, Any]:
+    return {"base_resp": {"status_code": code, "status_msg": message}}
+
+
+def minimax_error(status: int, message: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": "x_error", "message": message, "http_code": str(status)}}
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "body"),
+    [
+        ("content_policy", 400, {"error": {"code": "1301", "message": "x"}}),
+        ("content_policy", None, {"error": {"code": 1301, "message": "x"}}),
+        ("content_policy", 200, {"error": {"message": "Provider", "metadata": {"raw": '{"error":{"code":"1301"}}'}}}),
+        ("rate_limit", 429, {"error": {"code": "1300", "message": "x"}}),
+        ("rate_limit", 429, {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"}),
+        ("rate_limit", 200, {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"}),
+        ("rate_limit", 429, {"error": {"message": "x", "type": "rate_limited", "code": "1300"}}),
+        ("format", 400, {"object": "error", "message": "x", "type": "invalid_request_error", "code": "1301"}),
+        ("format", 400, openai("x", "invalid_request_error", "1113")),
+        ("format", 400, {"code": 1301, "message": "x"}),
+        ("server_error", 500, {"error": {"message": "x", "type": "server_error", "code": "1261"}}),
+        *[("content_policy", status, minimax(code)) for status in (200, 422, 500) for code in (1026, 1027)],
+        *[
+            ("content_policy", status, minimax_error(status, f"{side} new_sensitive ({code})"))
+            for status in (200, 422, 500)
+            for side, code in (("input", 1026), ("output", 1027))
+        ],
+        ("content_policy", 422, openai("input new_sensitive (1026)")),
+        ("rate_limit", 200, minimax(1002, "rate limit")),
+        ("rate_limit", 200, minimax(1041, "conn limit")),
+        ("billing", 200, minimax(1008, "x")),
+        ("billing", 200, minimax(2056, "x")),
+        ("auth", 200, minimax(2049, "x")),
+        ("timeout", 200, minimax(1001, "x")),
+        ("server_error", 200, minimax(1024, "x")),
+        ("rate_limit", 429, minimax(1026, "x")),
+        ("auth", 401, minimax(1039, "x")),
+        ("billing", 200, minimax_error(200, "x (1008)")),
+        ("model_not_found", 404, {"error": {"code": "DeploymentNotFound", "message": "x"}}),
+        ("model_not_found", 404, openai("The API deployment for this resource does not exist.")),
+        (
+            "billing",
+            429,
+            {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-day. Add 10 credits"}},
+        ),
+        ("billing", 429, openai("Rate limit exceeded: free-models-per-day-high-balance.", "rate_limit_error", "429")),
+        ("rate_limit", 429, {"error": {"code": 429, "message": "Rate limit exceeded: free-models-per-min."}}),
+        (
+            "payload_too_large",
+            400,
+            google(400, "INVALID_ARGUMENT", "Request payload size exceeds the limit: 20 bytes."),
+        ),
+    ],
+)
+def test_a_number_is_believed_for_its_own_provider(reason: Reason, status: int | None, body: Any) -> None:
+    assert classify_response(status, {}, body).reason == reason
+
+
+QUOTED = [
+    "prompt is too long",
+    "This model's maximum context length is 5 tokens",
+    "max_tokens must be at least 1, got -7",
+    "it was flagged for possible abuse",
+    "violates our usage policy",
+    "inappropriate content",
+    "input new_sensitive (1026)",
+    "Requests ending with a model turn are not supported",
+    "the reasoning_content in the thinking mode must be passed back",
+    "Corrupted thought signature",
+    "max_tokens must be less than or equal to 100",
+    "can only afford 100",
+    "'temperature' is not supported",
+]
+NAMED: list[tuple[Reason, str]] = [
+    ("rate_limit", "rate_limit_exceeded"),
+    ("rate_limit", "ThrottlingException"),
+    ("billing", "insufficient_quota"),
+    ("overloaded", "server_is_overloaded"),
+    ("model_not_found", "model_not_found"),
+    ("auth", "invalid_api_key"),
+    ("timeout", "request_timeout"),
+    ("failed_generation", "tool_use_failed"),
+]
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+@pytest.mark.parametrize(("reason", "code"), NAMED)
+@pytest.mark.parametrize("status", [None, 400, 422])
+def test_a_quoted_prompt_steers_nothing_against_a_code(
+    reason: Reason, code: str, quoted: str, status: int | None
+) -> None:
+    body = openai(f"The request failed. You wrote: '{quoted}'", "invalid_request_error", code)
+    assert classify_response(status, {}, body).reason == reason
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+def test_a_quoted_prompt_makes_no_refusal_and_no_repair_of_an_overflow(quoted: str) -> None:
+    body = openai(f"You wrote: '{quoted}'", "invalid_request_error", "context_length_exceeded")
+    assert classify_response(400, {}, body).reason in ("context_overflow", "output_cap")
+
+
+@pytest.mark.parametrize("quoted", QUOTED)
+@pytest.mark.parametrize(
+    ("status", "reason"), [(401, "auth"), (408, "timeout"), (429, "rate_limit"), (503, "overloaded")]
+)
+def test_a_quoted_prompt_steers_nothing_against_a_status(status: int, reason: Reason, quoted: str) -> None:
+    assert classify_response(status, {}, openai(f"You wrote: '{quoted}'")).reason == reason

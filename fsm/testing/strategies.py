@@ -41,7 +41,7 @@ LONGEST_RUN = 5
 REASONS: tuple[Reason, ...] = get_args(Reason)
 PASSING: tuple[Reason, ...] = ("server_error", "rate_limit", "overloaded", "timeout", "connection", "malformed")
 MENDABLE: tuple[Reason, ...] = (
-    *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature"),
+    *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
     *("context_overflow", "payload_too_large"),
 )
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)

@@ -1,0 +1,207 @@
+"""What a provider says in an error leads to the right rung: a compaction, a wait, a switch, or the same again."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from adapters import Client, OpenAIChat, ScriptedReply
+from adapters.exchange import Exchange
+from adapters.limits import AttemptLimits
+from fsm.reply import Failure
+
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
+
+
+def error(status: int, message: str, **more: Any) -> ScriptedReply:
+    return ScriptedReply(status=status, error={"message": message, **more})
+
+
+def shorten(messages: Any) -> Any:
+    return list(messages)[-1:]
+
+
+LLAMA = (
+    '{"error":{"code":500,"message":"the request exceeds the available context size. try increasing the context size'
+    ' or enable context shift","type":"server_error"}}'
+)
+
+
+@pytest.mark.parametrize(
+    "too_long",
+    [
+        ScriptedReply(status=500, body=LLAMA),
+        ScriptedReply(status=500, body='{"error":{"code":500,"message":"Context size has been exceeded."}}'),
+        ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"token limit"}}'),
+        error(400, "Range of input length should be [1, 30720]"),
+        error(400, "max_tokens must be at least 1, got -7584."),
+    ],
+)
+def test_an_overflow_runs_the_compactor(run: Any, too_long: ScriptedReply) -> None:
+    ended = run([too_long, ANSWER], messages=LONG, compactor=shorten)
+    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    assert ended.bodies[1]["messages"] == LONG[-1:]
+
+
+@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("start", ["", "\ufeff", ": ping\n\n", "data: "])
+def test_an_overflow_in_the_first_line_of_a_stream_runs_the_compactor(run: Any, start: str) -> None:
+    line = LLAMA if start == "data: " else f"error: {LLAMA}"
+    too_long = ScriptedReply(body=f"{start}{line}\n\n", headers={"content-type": "text/event-stream"})
+    ended = run([too_long, ANSWER], messages=LONG, compactor=shorten)
+    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    assert ended.bodies[1]["messages"] == LONG[-1:]
+
+
+@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> None:
+    ended = run([ScriptedReply(body="error: something went wrong\n"), ANSWER])
+    assert (ended.outcome, ended.steps[1].event) == ("done", "malformed")
+
+
+@pytest.mark.parametrize(
+    "throttle",
+    [
+        error(400, "ThrottlingException: Too many tokens, please wait before trying again."),
+        ScriptedReply(body='{"error":{"message":"Too many tokens, please wait before trying again."}}'),
+        ScriptedReply(body='data: {"error":{"message":"ThrottlingException: Too many tokens"}}\n\n'),
+        ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"TPM limit"}}'),
+        error(500, "ThrottlingException: Too many tokens, please wait before trying again."),
+    ],
+)
+def test_a_throttle_never_runs_the_compactor(run: Any, throttle: ScriptedReply) -> None:
+    ended = run([throttle, ANSWER], messages=LONG, compactor=shorten)
+    assert (ended.outcome, ended.path) == ("done", ["retry", "done"])
+    assert ended.bodies[0] == ended.bodies[1]
+
+
+def test_mistrals_rate_limit_is_waited_out(run: Any) -> None:
+    body = '{"object":"error","message":"Rate limit exceeded","type":"rate_limited","param":null,"code":"1300"}'
+    ended = run([ScriptedReply(status=429, body=body), ANSWER])
+    assert (ended.outcome, ended.path, ended.waits) == ("done", ["retry", "done"], [2])
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(500, "input new_sensitive (1026)", type="api_error"),
+        error(422, "output new_sensitive (1027)"),
+        ScriptedReply(body='{"base_resp":{"status_code":1026,"status_msg":"input new_sensitive"}}'),
+    ],
+)
+def test_a_refusal_of_minimax_is_never_asked_again(run: Any, refusal: ScriptedReply) -> None:
+    alone = run([refusal])
+    assert (alone.outcome, len(alone.requests)) == ("refused", 1)
+    assert run([refusal], [ANSWER]).counts == [1, 1]
+
+
+def test_a_deployment_that_is_not_there_is_no_blip(run: Any) -> None:
+    missing = error(404, "The API deployment for this resource does not exist.", code="DeploymentNotFound")
+    ended = run([missing], [ANSWER])
+    assert (ended.outcome, ended.counts) == ("done", [1, 1])
+
+
+def test_the_days_free_requests_are_not_waited_for(run: Any) -> None:
+    spent = ScriptedReply(
+        status=429,
+        body='{"error":{"message":"Rate limit exceeded: free-models-per-day. Add 10 credits","code":429,"metadata":'
+        '{"headers":{"X-RateLimit-Limit":"50","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1924992000000"}}}}',
+    )
+    ended = run([spent])
+    assert (ended.outcome, len(ended.requests), ended.waits) == ("failed", 1, [])
+    ((_, failure),) = ended.result.failures
+    assert failure.reason == "billing"
+    assert failure.asked_wait is not None
+
+
+def test_the_minutes_free_requests_are_waited_for(run: Any) -> None:
+    spent = ScriptedReply(
+        status=429,
+        headers={"date": "Fri, 20 Nov 2026 10:00:00 GMT"},
+        body='{"error":{"message":"Rate limit exceeded: free-models-per-min. ","code":429,"metadata":'
+        '{"headers":{"X-RateLimit-Limit":"20","X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1795168830000"}}}}',
+    )
+    ended = run([spent, ANSWER])
+    assert (ended.outcome, ended.waits) == ("done", [30])
+
+
+SLIP = error(
+    400,
+    "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+    type="invalid_request_error",
+    code="tool_use_failed",
+)
+
+
+def test_a_slip_of_the_model_is_asked_for_again_and_not_for_ever(run: Any) -> None:
+    ended = run([SLIP, SLIP, ANSWER])
+    assert (ended.outcome, ended.path) == ("done", ["retry", "retry", "done"])
+    assert ended.bodies[0] == ended.bodies[1] == ended.bodies[2]
+    assert len(run([SLIP]).requests) == 4
+    assert run([SLIP], [ANSWER]).counts == [4, 1]
+
+
+# a date to wait for, from a server that does not say what time it is
+
+
+@pytest.fixture
+def dateless() -> Iterator[Callable[[str], str]]:
+    """Serve a 503 without a `Date`, then an answer: `dateless(retry_after)` is the base URL."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    bodies = [b'{"error":{"message":"x"}}', b'{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}']
+    threads: list[threading.Thread] = []
+
+    def start(retry_after: str) -> str:
+        heads = [f"503 Busy\r\nRetry-After: {retry_after}", "200 OK"]
+
+        def serve() -> None:
+            for head, body in zip(heads, bodies, strict=True):
+                connection, _ = listener.accept()
+                with connection:
+                    while b"\r\n\r\n" not in connection.recv(65536):
+                        pass
+                    start = f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                    connection.sendall(start.encode() + body)
+
+        threads.append(threading.Thread(target=serve, daemon=True))
+        threads[-1].start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+    yield start
+    for thread in threads:
+        thread.join(5)
+    listener.close()
+
+
+def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(dateless: Any) -> None:
+    waits: list[float] = []
+    base_url = dateless(formatdate(time.time() + 60, usegmt=True))
+    with Client([OpenAIChat("model", base_url=base_url)], sleep=waits.append) as client:
+        assert client.call("hi").text == "hi"
+    (wait,) = waits
+    assert 30 < wait <= 61
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT"}, 30),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "Fri, 20 Nov 2026 10:00:10 GMT"}, 20),
+        ({"Retry-After": "Fri, 20 Nov 2026 09:59:30 GMT"}, None),
+        ({"Retry-After": "1795168830"}, 30),
+    ],
+)
+def test_the_clock_is_given_from_outside(headers: dict[str, str], expected: float | None) -> None:
+    backend = OpenAIChat("model", base_url="http://127.0.0.1:1/v1")
+    exchange = Exchange(backend, AttemptLimits(None, 1, 1, 1), False, wall_clock=lambda: 1795168800.0)
+    exchange.begin(429, headers)
+    reply = exchange.reply()
+    assert isinstance(reply, Failure)
+    assert reply.asked_wait == expected
