@@ -111,8 +111,9 @@ def _is_long(row: tuple[str, ...]) -> bool:
 def _figure(worst: WorstCase) -> str:
     if worst.value is None:
         return "not known"
-    least = "" if worst.is_exact else "no more than "
-    ended = f" ({worst.ended_by})" if worst.ended_by.startswith("budget.") else ""
+    is_budget = worst.ended_by.startswith("budget.")
+    least = "" if worst.is_exact or (is_budget and worst.ended_by != "budget.attempts") else "no more than "
+    ended = f" ({worst.ended_by})" if is_budget else ""
     return f"{least}{_number(worst.value)}{ended}"
 
 

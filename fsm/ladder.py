@@ -82,7 +82,7 @@ class Ladder:
     @property
     def may_resend(self) -> bool:
         """Tell whether the same request may be sent again at once, because nobody had read it."""
-        return self.connection_was_stale and self.may_retry
+        return self.connection_was_stale and self.wait_fits and self.retries < self.limits.retries
 
     @property
     def may_reask(self) -> bool:

@@ -34,9 +34,11 @@ from fsm.ladder import COUNTER, FACT, Ladder, names_of
 from fsm.table import CALL, Row, Table
 
 _EXCLUDE_EACH_OTHER = "one guard asks for new text and the other for none, so at most one of them holds"
+_NEVER_COUNTED = "a stale connection does not count as a failure that leaves a backend, so at most one of them holds"
 _SAME_TWICE = "it writes the same word again, and nothing else"
 SURVIVORS: Mapping[str, str] = {
     "interrupted[may_resume] and interrupted[may_retry] swapped": _EXCLUDE_EACH_OTHER,
+    "failed_transiently[may_resend] and failed_transiently[must_switch] swapped": _NEVER_COUNTED,
     "keep_delivered runs twice": _SAME_TWICE,
     "keep_prior_answer runs twice": _SAME_TWICE,
 }
@@ -109,6 +111,14 @@ COMES_BACK: Mapping[str, fsm.Reply | fsm.Failure] = {
     "wait_100": _failure("rate_limit", status=429, asked_wait=100.0),
     "wait_500": _failure("rate_limit", status=429, asked_wait=500.0),
     "overloaded": _failure("overloaded", status=529),
+    "stale": _failure("connection", is_stale=True),
+    "stale_wait_500": _failure("connection", is_stale=True, asked_wait=500.0),
+    "torn_wait_30": fsm.Reply("Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=30.0)),
+    "torn_wait_500": fsm.Reply("Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)),
+    "torn_by_filter": fsm.Reply("Part {number}. ", interrupted=True, failure=_failure("content_policy")),
+    "cut_overrun": fsm.Reply("Part {number}. ", stop_reason="length", usage=fsm.Usage(5, 150)),
+    "json": fsm.Reply('{"a": 1}', stop_reason="stop"),
+    "bad_temperature_wait_500": _failure("parameter_unsupported", parameter="temperature", asked_wait=500.0),
     "error_401": _failure("auth", status=401),
     "error_400": _failure("format", status=400),
     "bad_temperature": _failure("parameter_unsupported", parameter="temperature"),
@@ -153,6 +163,9 @@ class Expectation:
     limits: Mapping[str, int] = field(factory=dict)
     attempts: int = 24
     seconds: float | None = None
+    output_tokens: int | None = None
+    max_tokens: int | None = None
+    json: bool = False
     skip_identical_empties: bool = False
     policy: fsm.Policy = field(init=False)
 
@@ -160,7 +173,7 @@ class Expectation:
     def _policy(self) -> fsm.Policy:
         return fsm.Policy(
             limits=fsm.Limits(**self.limits),
-            budget=fsm.Budget(attempts=self.attempts, seconds=self.seconds),
+            budget=fsm.Budget(attempts=self.attempts, seconds=self.seconds, output_tokens=self.output_tokens),
             skip_identical_empties=self.skip_identical_empties,
         )
 
@@ -178,7 +191,9 @@ class Expectation:
     def start(self, table: Table) -> fsm.Call:
         policy = copy.copy(self.policy)
         object.__setattr__(policy, "table", table)  # past the constructor: a mutant shall run, not be refused
-        request = AFTER_A_TOOL if self.tool_result else PLAIN
+        request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
+        if self.json:
+            request = evolve(request, parameters={"response_format": {"type": "json_object"}})
         return fsm.Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
 
 

@@ -316,7 +316,7 @@ def test_overlaps_name_the_pairs_that_order_decides() -> None:
     pairs = {(first.event, first.guard, second.guard) for first, second in overlaps(CALL)}
     assert ("failed_transiently", "must_switch", "may_retry") in pairs
     assert ("interrupted", "may_resume", "may_retry") not in pairs
-    assert len(pairs) == 64
+    assert len(pairs) == 71
 
 
 def test_what_cannot_be_followed_raises_from_branches() -> None:

@@ -105,7 +105,8 @@ class _Play:
             taken = call.ladder.rung
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
-                todo[later] = move  # the call did first what was planned for later
+                del todo[later]  # the call did first what was planned for later
+                todo.appendleft(move)
         if send is not None:  # the last attempt, which ends the call and costs all that it may
             if send.needs_compaction:
                 call.compacted(send.messages)

@@ -115,6 +115,7 @@ class _Search:
     ) -> None:
         self.weight = weight
         self.nothing: Values = [0] * (attempts or 1)
+        self.whole = limits
         # No counter can be taken from more often than there are attempts after the first.
         self.limits = {name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()}
         self.moves = [move for move in moves if self.limits[move.takes] > 0]
@@ -152,7 +153,7 @@ class _Search:
         self.sizes = {name: 1 if name in lumps else self.limits[name] for name in self.tracked}
         branching = [move for move in self.moves if move.takes in names - lumps]
         self.branching = [move for move in branching if not any(self.outdoes(other, move) for other in branching)]
-        self.found: dict[tuple[str, State], Chain] = {}
+        self.found: dict[tuple[str, frozenset[Way], State], Chain] = {}
         states = 1
         for size in self.sizes.values():
             states *= size + 1
@@ -208,21 +209,19 @@ class _Search:
                 yield _Option(self.best[after], merged([self.chain(lump, state)]), None, after)
         for move in self.branching:
             after = self.after(state, move.takes, move.refills)
-            if after is not None:
+            if after is not None and self.is_open(move, state):
                 values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
                 chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
                 yield _Option(values, chains, move, after)
 
     def chain(self, leaf: str, state: State) -> Chain:
         """Return what the units of a leaf bring, the first one first, each in the heaviest rung that takes it."""
-        reads = self.read_for[leaf]
-        key = leaf, tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads)
+        reads, ways = self.read_for[leaf], self.ways(leaf, state)
+        key = leaf, ways, tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads)
         if key not in self.found:
             limit, spent = self.limits[leaf], self.spent(state)
             units = range(1, limit + 1) if leaf in reads else range(1)
-            weights = [
-                max((self.weigh(way, {**spent, leaf: unit}) for way in self.ways(leaf)), default=0) for unit in units
-            ]
+            weights = [max((self.weigh(way, {**spent, leaf: unit}) for way in ways), default=0) for unit in units]
             while len(weights) > 1 and weights[-2] == weights[-1]:
                 weights.pop()
             prefix = tuple(weights[:-1])
@@ -248,12 +247,17 @@ class _Search:
     def heaviest(self, leaf: str, state: State, unit: int) -> Move:
         """Return the move that a unit of a leaf is best spent with."""
         spent = {**self.spent(state), leaf: unit}
-        return max(self.takers[leaf], key=lambda move: (self.weigh(_way(move), spent), move.is_free))
+        takers = [move for move in self.takers[leaf] if self.is_open(move, state)]
+        return max(takers, key=lambda move: (self.weigh(_way(move), spent), move.is_free))
 
     # small things
 
-    def ways(self, leaf: str) -> set[Way]:
-        return set(map(_way, self.takers[leaf]))
+    def is_open(self, move: Move, state: State) -> bool:
+        """Tell whether what must be spent before a move is spent, as far as the state tells."""
+        return all(state[self.place[name]] == self.whole[name] for name in move.spent if name in self.place)
+
+    def ways(self, leaf: str, state: State) -> frozenset[Way]:
+        return frozenset(_way(move) for move in self.takers[leaf] if self.is_open(move, state))
 
     def after(self, state: State, takes: str, refills: frozenset[str]) -> State | None:
         index = self.place[takes]

@@ -21,6 +21,7 @@ class Move:
         refills: the counters that are set to 0, apart from those with a limit of 0.
         is_free: whether the row is taken from the hub whenever a unit is left, whatever the other counters hold.
         kind: tells apart what leads to a rung, where the rung's weight depends on it.
+        spent: the counters of which nothing may be left, as far as facts say so.
     """
 
     row: Row
@@ -29,6 +30,11 @@ class Move:
     refills: frozenset[str]
     is_free: bool
     kind: str = ""
+    spent: frozenset[str] = frozenset()
+
+
+LASTS: Mapping[str, str] = {"has_next_backend": "fallbacks"}
+"""The facts that hold as long as units of a counter are left, whatever comes back."""
 
 
 def _alike(branch: Branch) -> str:
@@ -58,11 +64,18 @@ def moves_of(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], s
             for counter in branch.takes:
                 refills = frozenset(name for name in branch.refills if limits[name] > 0)
                 is_free = _is_free(branch, counter, table.hub, limits)
-                move = Move(branch.row, branch.facts, counter, refills, is_free, kind(branch))
+                gone = branch.spent.intersection(LASTS.values())
+                gone |= {LASTS[fact] for fact, held in branch.facts.items() if fact in LASTS and not held}
+                spent = frozenset(name for name in gone if limits.get(name))
+                move = Move(branch.row, branch.facts, counter, refills, is_free, kind(branch), spent)
                 key = branch.row.target, counter, refills, move.kind
-                if key not in found or (move.is_free and not found[key].is_free):
+                if key not in found or _ease(move) > _ease(found[key]):
                     found[key] = move
     return tuple(found.values())
+
+
+def _ease(move: Move) -> tuple[bool, bool]:
+    return not move.spent, move.is_free
 
 
 def _is_free(branch: Branch, counter: str, hub: str, limits: Mapping[str, int]) -> bool:
