@@ -1,4 +1,4 @@
-"""The most memory that a piece of work holds."""
+"""What a piece of work takes of the machine: the most memory that it holds, and the time that it was kept waiting."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from typing import Final
 STATUS: Final = Path("/proc/self/status")
 CLEAR: Final = Path("/proc/self/clear_refs")
 RESET_PEAK: Final = "5"
+SCHEDULE: Final = Path("/proc/thread-self/schedstat")
+
+
+def waited_for_a_core() -> float:
+    """Return the seconds in which this thread could have gone on and other work had the cores; 0 where nobody tells."""
+    try:
+        return int(SCHEDULE.read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 @contextmanager

@@ -12,13 +12,18 @@ from fsm.testing.hostile_drips import EMPTY_BLOCK, GZIP_HEAD
 from fsm.testing.hostile_encodings import Hostility
 from fsm.testing.raw import DONE, LAST_CHUNK, RawResponse, RawStep, ValidReply, chunk, delta_event, event
 
-FLOOD: Final = 24 * 2**20
+FLOOD: Final = 8 * 2**20
 """Bytes of a flood."""
+OBJECTS: Final = 24 * 2**20
+"""Bytes of one that is to fill memory when it is read."""
 
 
-def _flood(before: bytes, unit: bytes, after: bytes = b"", *, says: str | None = None) -> RawResponse:
-    steps = [RawStep(before), RawStep(unit, times=max(1, FLOOD // len(unit))), RawStep(after)]
-    return RawResponse([step for step in steps if step.data], says=says, is_whole=says is not None)
+def _flood(
+    before: bytes, unit: bytes, after: bytes = b"", *, says: str | None = None, size: int = FLOOD
+) -> RawResponse:
+    """Return a flood; a reply is whole if there is an end to it, `after` the flood or with a text before it."""
+    steps = [RawStep(before), RawStep(unit, times=max(1, size // len(unit))), RawStep(after)]
+    return RawResponse([step for step in steps if step.data], says=says, is_whole=bool(after) or says is not None)
 
 
 def _until_closed(reply: ValidReply) -> bytes:
@@ -46,7 +51,7 @@ def _comments(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 def _blanks(draw: DrawFn, reply: ValidReply) -> RawResponse:
     blank = draw(st.sampled_from((b"\n", b"\r\n", b"\r", b" ")))
-    return _flood(_until_closed(reply), blank, reply.body, says=reply.text if blank != b" " else None)
+    return _flood(_until_closed(reply), blank, reply.body, says=None if blank == b" " and reply.streams else reply.text)
 
 
 def _long_line(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -62,11 +67,13 @@ def _data_lines(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Fill memory: three bytes on the wire are some seventy when they are read."""
-    before = b'{"choices":[{"message":{"content":[' if draw(st.booleans()) else b'{"choices":['
+    before, after = b'{"choices":[', b"{}]}"
+    if draw(st.booleans()):
+        before, after = before + b'{"message":{"content":[', b"{}]}}]}"
     unit = draw(st.sampled_from((b"{},", b"[],", b'"",')))
     if reply.streams:
-        return _flood(_until_closed(reply) + b"data: " + before.replace(b"message", b"delta"), unit, b"{}]}\n\n" + DONE)
-    return _flood(_until_closed(reply) + before, unit, b"{}]}" if before.endswith(b'ices":[') else b"{}]}}]}")
+        before, after = b"data: " + before.replace(b"message", b"delta"), after + b"\n\n" + DONE
+    return _flood(_until_closed(reply) + before, unit, after, size=OBJECTS)
 
 
 def _tool_calls(draw: DrawFn, reply: ValidReply) -> RawResponse:
