@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DISHONEST: Final = 1
 STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
 DEFAULT_EXAMPLES: Final = 1_000
+HOSTILE_SHARE: Final = 0.1
 REPORT_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 0.1
 
@@ -37,7 +38,10 @@ REFRESH_SECONDS: Final = 0.1
 @click.option("--seconds", type=click.FloatRange(min=0.1), metavar="N", help="Make calls for so long.")
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Begin with this seed; the same calls follow.")
 @click.option("--backends", type=click.IntRange(1, 20), default=2, show_default=True, help="How long the chain is.")
-@click.option("--over-http", is_flag=True, help="Use a real server on loopback and not one in memory.")
+@click.option(
+    "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls meet hostile bytes."
+)
+@click.option("--hostile", is_flag=True, help="Let every call meet a server on loopback that writes hostile bytes.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
 )
@@ -48,6 +52,7 @@ def fuzz(
     seed: int | None,
     backends: int,
     over_http: bool,
+    hostile: bool,
     output: str | None,
 ) -> int:
     """Make calls under a policy, over providers that do anything, and check that every one is honest.
@@ -55,6 +60,9 @@ def fuzz(
     Each call goes through the real adapters and drivers, in all four ways, over a script of replies that nobody thought
     of. What it spends is held against the certificate of the policy. Waits are virtual. The smallest script that fails
     goes to stdout as TOML, which `rungwise serve` takes; without POLICY.toml it is about the default policy.
+
+    Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take real time, so the
+    policy's seconds and timeouts are cut to fractions of a second; `fsm.testing.read_responses` takes what failed.
 
     \b
     Exit codes:
@@ -68,6 +76,7 @@ def fuzz(
       rungwise fuzz policy.toml --backends 3 --seconds 60
       rungwise fuzz --examples 20000
       rungwise fuzz --over-http --examples 500
+      rungwise fuzz policy.toml --hostile --seconds 60
       rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
     """
     from fsm.policy import DEFAULT_POLICY, Policy
@@ -76,7 +85,8 @@ def fuzz(
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    with _no_litter(), _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http) as fuzzer:
+    share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
+    with _no_litter(), _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http, hostile=share) as fuzzer:
         _check_certificate(fuzzer)
         with _progress(examples, seconds) as fuzzer.progress:
             found = fuzzer.run(examples=examples, seconds=seconds)
@@ -101,12 +111,12 @@ def _no_litter() -> Iterator[None]:
             del os.environ[STORAGE]
 
 
-def _fuzzer(policy: Policy, *, backends: int, seed: int, over_http: bool) -> Fuzzer:
+def _fuzzer(policy: Policy, **options: Any) -> Fuzzer:
     try:
         from adapters.testing.fuzzing import Fuzzer
     except ImportError as error:
         bad_input(str(error))
-    return Fuzzer(policy, backends=backends, seed=seed, over_http=over_http)
+    return Fuzzer(policy, **options)
 
 
 def _check_certificate(fuzzer: Fuzzer) -> None:
@@ -172,5 +182,6 @@ def _report(found: Finding, output: str | None) -> int:
         Path(output).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
-    note(f"  the script is in {output}: rungwise serve {output}")
+    serve = "" if hasattr(found.case, "responses") else f": rungwise serve {output}"
+    note(f"  what failed is in {output}{serve}")
     return DISHONEST

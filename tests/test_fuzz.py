@@ -34,7 +34,7 @@ from fsm import Link, PlainLink, Policy, verify
 from fsm.checker.certificate import Certificate
 from fsm.ladder import Ladder
 from fsm.ledger import Ledger
-from fsm.testing import Dishonest
+from fsm.testing import Compactor, Dishonest
 
 ENOUGH = 1_500
 """Calls among which each planted bug is found."""
@@ -230,9 +230,9 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
     replies = [ScriptedReply(status=500), ScriptedReply(text="a", finish="length"), ScriptedReply(text="b")]
-    case = Case(Script(replies), mode="astream", compacts=True)
-    least = smallest(case, lambda other: other.compacts and any(r.finish for r in other.script.replies))
-    assert least == Case(Script([ScriptedReply(finish="length")]), request=case.request, compacts=True)
+    case = Case(Script(replies), mode="astream", compactor=Compactor("lengthens"))
+    least = smallest(case, lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
+    assert least == Case(Script([ScriptedReply(finish="length")]), request=case.request, compactor=case.compactor)
 
 
 # the command

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import attrs
@@ -118,6 +119,9 @@ FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
     (spending_checks.BUDGET, lambda: (Forged(EMPTY, ANSWER).policy(budget=fsm.Budget(seconds=5)), {})),
     (spending_checks.BUDGET, lambda: (Forged(CUT, REST).policy(budget=fsm.Budget(output_tokens=9)), {})),
     (spending_checks.BUDGET, lambda: (Forged(ANSWER).step(1, cap=0), {})),
+    (spending_checks.BUDGET, lambda: (Forged(ANSWER, policy=PAID, chain=PRICED).step(1, input_tokens=60_000), {})),
+    (spending_checks.BUDGET, lambda: (Forged(ANSWER, chain=PRICED).policy(budget=CENTS), {"is_fair": True})),
+    (spending_checks.BUDGET, lambda: (Forged(ANSWER).policy(budget=FEW), {"is_fair": True})),
     (spending_checks.WAITS, lambda: (Forged(EMPTY, ANSWER).step(2, wait=math.inf), {})),
     (spending_checks.WAITS, lambda: (Forged(EMPTY, ANSWER).step(2, wait=200.0), {})),
     (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).step(2, wait=2.0), {})),
@@ -154,6 +158,9 @@ FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
 ]
 
 NOTHING = fsm.Policy(limits=fsm.Limits(reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0))
+PAID = fsm.Policy(budget=fsm.Budget(money=0.05))
+CENTS = fsm.Budget(money=0.00001)
+FEW = fsm.Budget(output_tokens=3)
 PRICED = [fsm.PlainLink("backend-1", prices=fsm.Prices(1.0, 10.0))]
 CAPPED = fsm.Request("hi", max_tokens=4)
 
@@ -282,6 +289,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (testing.chains(), [fsm.PlainLink("backend-1")]),
         (testing.chunkings(b"whole"), [b"whole"]),
         (testing.turns(), fsm.TurnContext()),
+        (testing.compactors(), testing.Compactor()),
     ],
 )
 def test_everything_shrinks_to_what_is_plain(strategy: Any, smallest: Any) -> None:
@@ -381,6 +389,71 @@ def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     broken = testing.Played(fsm.Failure("connection"), heard=first + first[:20])
     testing.run(DEFAULT, [fsm.Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
     assert not [event for event in events if isinstance(event, fsm.Discard)]
+
+
+# compactors, under budgets of tokens and money
+
+OVERFLOW = fsm.Failure("context_overflow", status=400)
+LONG_TALK = [
+    {"role": "system", "content": "You know the birds of this river."},
+    {"role": "user", "content": "Which birds live here?"},
+    {"role": "assistant", "content": "Kingfishers, dippers and a pair of herons. " * 20},
+    {"role": "user", "content": "And where do they nest?"},
+]
+BUDGETS = {
+    "money": fsm.Policy(budget=fsm.Budget(attempts=12, seconds=90, money=0.05), limits=fsm.Limits(retries=2)),
+    "tokens": fsm.Policy(budget=fsm.Budget(output_tokens=5_000)),
+    "both": fsm.Policy(budget=fsm.Budget(output_tokens=5_000, money=0.01)),
+}
+DEAR_WRITES = [fsm.PlainLink("backend-1", prices=fsm.Prices(1.0, 10.0, cache_creation=20.0))]
+
+
+@pytest.mark.parametrize("script", [[OVERFLOW, CUT, REST], [OVERFLOW, ANSWER], [CUT, OVERFLOW, CUT, OVERFLOW, REST]])
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("way", testing.COMPACTORS)
+def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, budget: str, script: list[Any]) -> None:
+    compactor = testing.Compactor(way, seconds=5.0)
+    call = testing.run(
+        BUDGETS[budget], script, chain=DEAR_WRITES, request=deepcopy(LONG_TALK), compactor=compactor, is_fair=True
+    )
+    testing.assert_call_honest(call, is_fair=True)
+
+
+@settings(SILENT, max_examples=200)
+@given(
+    testing.scripts_of_replies(),
+    testing.policies(money=True),
+    testing.chains(priced=True),
+    testing.requests(),
+    st.none() | testing.compactors(),
+    st.booleans(),
+)
+def test_a_fair_provider_never_costs_more_than_the_budget(
+    script: Any, policy: fsm.Policy, chain: Any, request: fsm.Request, compactor: Any, streams: bool
+) -> None:
+    call = testing.run(
+        policy, script, chain=chain, request=request, compactor=compactor, is_streaming=streams, is_fair=True
+    )
+    testing.assert_call_honest(call, is_fair=True)
+
+
+def test_what_a_compactor_raises_ends_the_call_as_with_a_driver() -> None:
+    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=testing.Compactor("raises"))
+    call = backend.run(DEFAULT)
+    assert isinstance(backend.raised, testing.CompactorFailed)
+    assert call.result.outcome == "cancelled"
+    testing.assert_call_honest(call)
+
+
+def test_a_slow_compactor_takes_its_time() -> None:
+    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=testing.Compactor(seconds=20.0))
+    assert backend.run(DEFAULT).result.seconds == 20.0
+
+
+@pytest.mark.parametrize("way", ["eats them", "", None])
+def test_an_unknown_way_of_compacting_is_refused(way: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match="COMPACTORS"):
+        testing.Compactor(way)
 
 
 # many calls at once

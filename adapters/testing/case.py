@@ -12,14 +12,17 @@ from hypothesis.strategies import SearchStrategy
 
 from adapters.script import Script, ScriptedReply
 from adapters.testing.scripts import scripts
-from fsm.request import Request, TurnContext
+from fsm.request import Prices, Request, TurnContext
 from fsm.testing.backend import PROMPT
 from fsm.testing.callers import requests, turns
+from fsm.testing.compactors import Compactor, compactors
 from fsm.testing.strategies import seldom
 
 MODES = ("call", "stream", "acall", "astream")
 PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
 LATEST = 12
+PRICES = Prices(input=1.0, output=10.0)
+DEAR_WRITES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_creation=20.0)
 
 
 @frozen
@@ -33,7 +36,9 @@ class Case:
         turn: what the call is told of its turn.
         prefill: how the backends continue a trailing assistant turn.
         contents: whether the journal may hold texts.
-        compacts: whether there is a compactor.
+        compactor: what makes messages shorter that do not fit, or does not; None for none.
+        prices: what each backend costs.
+        is_fair: whether the provider keeps to the caps, and counts prompts as they are.
         leaves_after: for a stream, the number of events after which the consumer goes away; None stays.
     """
 
@@ -43,7 +48,9 @@ class Case:
     turn: TurnContext = field(factory=TurnContext)
     prefill: Any = "no"
     contents: bool = False
-    compacts: bool = False
+    compactor: Compactor | None = None
+    prices: Prices = PRICES
+    is_fair: bool = False
     leaves_after: int | None = None
 
     @property
@@ -55,6 +62,10 @@ class Case:
     def is_async(self) -> bool:
         """Tell whether an event loop runs the call."""
         return self.mode in ("acall", "astream")
+
+    def to_toml(self) -> str:
+        """Write the script as `rungwise serve` takes it."""
+        return self.script.to_toml()
 
     def describe(self) -> Iterator[str]:
         """Say what a script alone does not tell."""
@@ -70,7 +81,10 @@ class Case:
             else None,
             "prefill": self.prefill if self.prefill != "no" else None,
             "contents": self.contents,
-            "compactor": "keeps the last message" if self.compacts else None,
+            "parameters": dict(request.parameters),
+            "compactor": self.compactor,
+            "prices": self.prices if self.prices != PRICES else None,
+            "usage": "as a fair provider counts it" if self.is_fair else None,
             "the consumer leaves after": f"{self.leaves_after} events" if self.leaves_after is not None else None,
         }
         yield from (f"{name}: {value}" for name, value in told.items() if value)
@@ -90,7 +104,9 @@ def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
         turn=seldom(turns()).map(lambda turn: turn or TurnContext()),
         prefill=st.sampled_from(PREFILLS),
         contents=st.booleans(),
-        compacts=st.booleans(),
+        compactor=st.none() | compactors(),
+        prices=st.sampled_from((PRICES, DEAR_WRITES)),
+        is_fair=st.booleans(),
         leaves_after=seldom(st.integers(0, LATEST)),
     )
 

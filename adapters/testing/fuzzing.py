@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 from attrs import define, field, frozen
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.strategies import SearchStrategy
 
-from adapters.testing.case import Case, cases, smallest
+from adapters.testing.case import PRICES, Case, cases, smallest
+from adapters.testing.hostile_case import HostileCase, hostile_cases, smallest_hostile
 from adapters.testing.scripts import scripted_replies
-from adapters.testing.stage import KEY, PRICES, Stage
+from adapters.testing.stage import KEY, Stage
 from adapters.testing.wire_checks import check_answer, check_requests
 from fsm.checker.certificate import Certificate
 from fsm.checker.verify import verify
 from fsm.checker.worst import worst_cases
 from fsm.policy import DEFAULT_POLICY, Policy
+from fsm.request import Prices
 from fsm.testing.coverage import Coverage
 from fsm.testing.honesty import check_all
 from fsm.testing.seen import Seen
@@ -40,7 +44,7 @@ class Finding:
         backends: how many backends the chain had.
     """
 
-    case: Case
+    case: Case | HostileCase
     error: Exception
     seed: int
     backends: int
@@ -52,9 +56,12 @@ class Finding:
         return " ".join(f"{kind}{self.error}".split())
 
     def to_toml(self) -> str:
-        """Write the script as `rungwise serve` takes it, under comments that say how it was asked."""
+        """Write what the provider did, under comments that say how it was asked.
+
+        A script is as `rungwise serve` takes it, hostile bytes are as `fsm.testing.read_responses` takes them.
+        """
         about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
-        return "".join(f"# {_printable(line)}\n" for line in about) + self.case.script.to_toml()
+        return "".join(f"# {_printable(line)}\n" for line in about) + self.case.to_toml()
 
 
 def _printable(line: str) -> str:
@@ -70,6 +77,7 @@ class Fuzzer:
         backends: how many backends the chain has.
         seed: what the examples follow from.
         over_http: whether the provider is a server on loopback and not in memory.
+        hostile: the share of the calls, from 0 to 1, whose provider is a server that writes hostile bytes.
         progress: is called after each example.
         coverage: what was covered.
         examples: how many calls were made.
@@ -79,13 +87,14 @@ class Fuzzer:
     backends: int = 2
     seed: int = 0
     over_http: bool = False
+    hostile: float = 0.0
     progress: Callable[[Fuzzer], None] = lambda fuzzer: None
     coverage: Coverage = field(factory=Coverage, init=False)
     examples: int = field(default=0, init=False)
     _stage: Stage = field(init=False)
     _ends_at: float | None = field(default=None, init=False)
-    _failed: tuple[Case, Exception] | None = field(default=None, init=False)
-    _certificates: dict[tuple[int | None, int | None], Certificate] = field(factory=dict, init=False)
+    _failed: tuple[Case | HostileCase, Exception] | None = field(default=None, init=False)
+    _certificates: dict[tuple[int | None, int | None, Prices], Certificate] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._stage = Stage(self.policy, self.backends, self.over_http)
@@ -114,7 +123,8 @@ class Fuzzer:
         left, batch = examples, 0
         while not self._is_late() and (left is None or left > 0):
             count = BATCH if left is None else min(BATCH, left)
-            found = self._run_batch(batch, count)
+            hostile = round(count * self.hostile)
+            found = self._run_scripted(batch, count - hostile) or self._run_hostile(batch, hostile)
             if found is not None:
                 return found
             left = None if left is None else left - count
@@ -124,19 +134,32 @@ class Fuzzer:
     def _is_late(self) -> bool:
         return self._ends_at is not None and time.monotonic() >= self._ends_at
 
-    def _run_batch(self, number: int, count: int) -> Finding | None:
-        @seed(f"{self.seed}/{number}")
+    def _run_scripted(self, number: int, count: int) -> Finding | None:
+        drawn = cases(scripted_replies(hangs=not self.over_http, delays=not self.over_http))
+        return self._run_batch(drawn, f"{self.seed}/{number}", count, (Phase.generate, Phase.shrink))
+
+    def _run_hostile(self, number: int, count: int) -> Finding | None:
+        # Hypothesis would try hundreds of smaller cases, each of which takes real time.
+        return self._run_batch(hostile_cases(), f"{self.seed}/{number}/hostile", count, (Phase.generate,))
+
+    def _run_batch(
+        self, drawn: SearchStrategy[Any], from_seed: str, count: int, phases: tuple[Phase, ...]
+    ) -> Finding | None:
+        if not count:
+            return None
+
+        @seed(from_seed)
         @settings(
             max_examples=count,
             database=None,
             deadline=None,
-            phases=(Phase.generate, Phase.shrink),
+            phases=phases,
             suppress_health_check=UNHEALTHY,
             report_multiple_bugs=False,
             verbosity=Verbosity.quiet,
         )
-        @given(cases(scripted_replies(hangs=not self.over_http, delays=not self.over_http)))
-        def attempt(case: Case) -> None:
+        @given(drawn)
+        def attempt(case: Case | HostileCase) -> None:
             if self._failed is None and self._is_late():
                 return
             try:
@@ -156,11 +179,11 @@ class Fuzzer:
             return self._finding(*self._failed)
         return None
 
-    def _finding(self, case: Case, error: Exception) -> Finding:
+    def _finding(self, case: Case | HostileCase, error: Exception) -> Finding:
         """Make the case that Hypothesis came to as small as it can be."""
         told = error
 
-        def fails(other: Case) -> bool:
+        def fails(other: Case | HostileCase) -> bool:
             nonlocal told
             try:
                 self.check(other)
@@ -171,46 +194,52 @@ class Fuzzer:
                 return True
             return False
 
-        return Finding(smallest(case, fails), told, self.seed, self.backends)
+        least = smallest_hostile(case, fails) if isinstance(case, HostileCase) else smallest(case, fails)
+        return Finding(least, told, self.seed, self.backends)
 
-    def check(self, case: Case) -> None:
+    def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest.
 
         Raises:
             Dishonest: it is not.
         """
+        if isinstance(case, HostileCase):
+            ended = case.make(self.policy, self.backends, KEY, self.certificate)
+            self.coverage.record(Seen(ended, certificate=self.certificate))
+            return
         events: list[object] = []
         result = self._stage.make(case, events)
-        stays = case.is_streaming and case.leaves_after is None
+        stays = case.is_streaming and case.leaves_after is None and not self._stage.compactor_raised
         seen = Seen(
             result,
             request=case.request,
             turn=case.turn,
             events=events if stays else None,
-            certificate=self._certify(case.request.max_tokens, case.request.input_tokens),
+            certificate=self._certify(case.request.max_tokens, case.request.input_tokens, case.prices),
             secrets=(KEY,),
+            is_fair=case.is_fair,
         )
         check_all(seen)
         received = self._stage.received
         check_requests(result, received)
         if received:
-            last = case.script.reply(len(received) - 1)
+            last = self._stage.reply(len(received) - 1)
             check_answer(result, last, received[-1], seeds=case.prefill != "no")
         self.coverage.record(seen)
 
     @property
     def certificate(self) -> Certificate:
         """Return what is proved of the policy, for a request of which nothing is known."""
-        return self._certify(None, None)
+        return self._certify(None, None, PRICES)
 
-    def _certify(self, max_tokens: int | None, input_tokens: int | None) -> Certificate:
+    def _certify(self, max_tokens: int | None, input_tokens: int | None, prices: Prices) -> Certificate:
         """Return the certificate for a request; only the worst cases depend on it, so the rest is proved once."""
-        key = max_tokens, input_tokens
+        key = max_tokens, input_tokens, prices
         if not self._certificates:
-            self._certificates[None, None] = verify(self.policy, self._stage.chain())
+            self._certificates[None, None, PRICES] = verify(self.policy, self._stage.chain())
         if key not in self._certificates:
-            proved = self._certificates[None, None]
-            worst = worst_cases(self.policy, proved.limits, [PRICES] * self.backends, *key)
+            proved = self._certificates[None, None, PRICES]
+            worst = worst_cases(self.policy, proved.limits, [prices] * self.backends, max_tokens, input_tokens)
             self._certificates[key] = attrs.evolve(
                 proved, max_tokens=max_tokens, input_tokens=input_tokens, worst=worst
             )

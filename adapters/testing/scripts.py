@@ -5,15 +5,16 @@ All of them shrink to a plain answer, and a script to one such reply.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from adapters.chat_reply import STOP_REASONS
 from adapters.script import Script, ScriptedReply
-from fsm.testing.strategies import ANSWER, first_or_often, headers, seldom, texts, tool_calls
+from fsm.testing.strategies import ANSWER, STORY, first_or_often, headers, seldom, texts, tool_calls
 
+T = TypeVar("T")
 Fields = dict[str, SearchStrategy[Any]]
 Kind = SearchStrategy[dict[str, Any]]
 
@@ -28,6 +29,11 @@ FIXABLE = (
     {"message": "This model does not support assistant message prefill."},
     {"message": "Corrupted thought signature."},
 )
+REJECTED_CAPS = (
+    {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "param": "max_tokens"},
+    {"message": "Unsupported parameter: 'max_completion_tokens'.", "param": "max_completion_tokens"},
+)
+"""What a server says that takes neither name of the output cap."""
 TOO_LONG = (
     {"message": "maximum context length is 4097 tokens", "code": "context_length_exceeded"},
     {"message": "prompt is too long: 210000 tokens > 200000 maximum"},
@@ -56,6 +62,12 @@ BODIES = (
     'event: error\ndata: {"error": "gone"}\n\n',
     ": a comment\n\n\n\n",
 )
+UNHEEDING: tuple[dict[str, Any], ...] = (
+    {},
+    {"prompt_tokens": 9, "completion_tokens": 50_000},
+    {"prompt_tokens": 9, "completion_tokens": 700, "prompt_tokens_details": {"cache_creation_tokens": 9}},
+)
+"""What a provider counts that takes no notice of the cap."""
 LONGEST_DELAY = 100.0
 WIDEST_CUT = 1_500
 MOST_ODDITIES = 3
@@ -72,7 +84,8 @@ def _usages(draw: DrawFn) -> dict[str, Any]:
     counts = st.integers(0, 9_000)
     usage: dict[str, Any] = {"prompt_tokens": draw(counts), "completion_tokens": draw(counts)}
     if draw(st.booleans()):
-        usage["prompt_tokens_details"] = {"cached_tokens": draw(counts)}
+        kind = draw(st.sampled_from(("cached_tokens", "cache_creation_tokens")))
+        usage["prompt_tokens_details"] = {kind: draw(counts)}
         usage["completion_tokens_details"] = {"reasoning_tokens": draw(counts)}
     return usage
 
@@ -122,7 +135,9 @@ _BAD: tuple[Kind, ...] = (
     _kind({"text": TEXTS, "finish": _finish("model_context_window_exceeded")}),
     _kind({"text": TEXTS, "finish": _finish(""), "done": st.just(False)}),
     _kind({"text": TEXTS, "cut_after": st.integers(0, WIDEST_CUT)}, {"reasoning": THOUGHTS, "tool_calls": WHOLE_CALLS}),
-    _kind({"text": TEXTS, "error_event": st.sampled_from((*OTHER_ERRORS, *TOO_LONG, *FIXABLE))}),
+    _kind({"text": TEXTS, "error_event": st.sampled_from((*OTHER_ERRORS, *TOO_LONG, *FIXABLE))}, _HEADERS),
+    _kind({"text": TEXTS, "refusal": st.just("I would rather not.")}, {"finish": _finish("", "stop", "length")}),
+    _kind({"text": st.just(STORY), "finish": _finish("stop", "length", "")}, {"usage": st.sampled_from(UNHEEDING)}),
     _kind({"status": st.sampled_from(BUSY)}, _HEADERS),
     _kind({"status": st.sampled_from((400, 422, 200)), "error": st.sampled_from(FIXABLE)}),
     _kind({"status": st.sampled_from((400, 413, 500)), "error": st.sampled_from(TOO_LONG)}),
@@ -174,5 +189,11 @@ def scripts(
         longest_run: how often a reply may come in a row.
     """
     each = items if items is not None else scripted_replies()
-    runs = st.lists(st.tuples(each, st.integers(1, longest_run)), min_size=1, max_size=longest)
-    return runs.map(lambda found: Script([reply for reply, times in found for _ in range(times)]))
+    run = st.builds(lambda reply, times: [reply] * times, each, st.integers(1, longest_run))
+    capless = st.just([ScriptedReply(status=400, error=error) for error in REJECTED_CAPS])
+    runs = st.lists(_mostly(run, capless), min_size=1, max_size=longest)
+    return runs.map(lambda found: Script([reply for replies in found for reply in replies]))
+
+
+def _mostly(usual: SearchStrategy[T], rare: SearchStrategy[T]) -> SearchStrategy[T]:
+    return st.integers(0, 19).flatmap(lambda chance: rare if chance == 19 else usual)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from typing import Any
 
 import anyio
+import attrs
 import httpx
 from attrs import define, field
 
@@ -14,17 +16,19 @@ from adapters.capabilities import LEARNED
 from adapters.client import Client
 from adapters.openai_chat import OpenAIChat
 from adapters.provider import EmbeddedProvider, ReceivedRequest
-from adapters.script import Script, ScriptedReply
-from adapters.testing.case import Case
+from adapters.script import ScriptedReply
+from adapters.testing.case import PRICES, Case
 from adapters.testing.memory import MemoryProvider, MemoryTransport
-from fsm.errors import CallError
+from adapters.testing.wire_checks import CAPS
+from fsm.errors import CallError, ConfigurationError
 from fsm.policy import Policy
-from fsm.request import Prices
+from fsm.request import Prices, Request
 from fsm.result import Result
 from fsm.testing.clock import VirtualClock
+from fsm.testing.compactors import CompactorFailed
+from fsm.testing.fair import prompt_tokens
 
 KEY = "sk-d41f8cd98f00b204"
-PRICES = Prices(input=1.0, output=10.0)
 
 
 @define(eq=False)
@@ -36,17 +40,20 @@ class Stage:
         backends: how many backends the chain has; all of them are the same provider.
         over_http: whether the provider is a server on loopback and not in memory.
         received: the requests of the last case.
+        compactor_raised: whether the compactor ended its call, so that its consumer has not seen the end.
     """
 
     policy: Policy
     backends: int
     over_http: bool
     received: list[ReceivedRequest] = field(factory=list, init=False)
+    compactor_raised: bool = field(default=False, init=False)
     _clock: VirtualClock = field(factory=VirtualClock, init=False)
     _stack: ExitStack = field(factory=ExitStack, init=False)
     _provider: Any = field(default=None, init=False)
     _http: Any = field(default=None, init=False)
-    _script: Script | None = field(default=None, init=False)
+    _case: Case | None = field(default=None, init=False)
+    _replies: list[ScriptedReply] = field(factory=list, init=False)
 
     def __enter__(self) -> Stage:
         if self.over_http:
@@ -60,11 +67,12 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def chain(self, prefill: Any = "no") -> list[OpenAIChat]:
+    def chain(self, prefill: Any = "no", prices: Prices = PRICES) -> list[OpenAIChat]:
         """Return the backends.
 
         Arguments:
             prefill: how they continue a trailing assistant turn.
+            prices: what each of them costs.
         """
         return [
             OpenAIChat(
@@ -73,7 +81,7 @@ class Stage:
                 base_url=self._provider.base_url,
                 api_key=KEY,
                 prefill=prefill,
-                prices=PRICES,
+                prices=prices,
             )
             for number in range(1, self.backends + 1)
         ]
@@ -85,7 +93,9 @@ class Stage:
             events: is filled with what a consumer of the stream was given.
         """
         LEARNED.forget()
-        self._script, self.received = case.script, []
+        # A compactor may change the messages that it is given, and a case is made more than once.
+        case = attrs.evolve(case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages)))
+        self._case, self.received, self._replies, self.compactor_raised = case, [], [], False
         try:
             if case.is_async:
                 return anyio.run(self._ask_async, case, events)
@@ -93,11 +103,24 @@ class Stage:
                 return _ask(client, case, events)
         except CallError as error:
             return error.result
+        except (CompactorFailed, ConfigurationError) as error:
+            if case.compactor is None:
+                raise
+            self.compactor_raised = True
+            result: Result = error.result  # type: ignore[union-attr] # drivers put it there
+            return result
+
+    def reply(self, index: int) -> ScriptedReply:
+        """Return the reply that the request with this index was given."""
+        return self._replies[index]
 
     def _answer(self, request: ReceivedRequest) -> ScriptedReply:
-        assert self._script is not None
+        case = self._case
+        assert case is not None
         self.received.append(request)
-        return self._script.reply(len(self.received) - 1)
+        reply = case.script.reply(len(self.received) - 1)
+        self._replies.append(_fair(reply, request, case.request) if case.is_fair else reply)
+        return self._replies[-1]
 
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
         if self.over_http:
@@ -106,12 +129,19 @@ class Stage:
         async with httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False) as http:
             return await _ask_async(self._client(case, async_http=http), case, events)
 
+    def _compact(self, messages: tuple[Any, ...]) -> Any:
+        case = self._case
+        assert case is not None
+        assert case.compactor is not None
+        self._clock.advance(case.compactor.seconds)
+        return case.compactor(messages)
+
     def _client(self, case: Case, **http: Any) -> Client:
         clock = self._clock
         return Client(
-            self.chain(case.prefill),
+            self.chain(case.prefill, case.prices),
             policy=self.policy,
-            compactor=_keep_last if case.compacts else None,
+            compactor=self._compact if case.compactor is not None else None,
             contents=case.contents,
             clock=clock,
             sleep=clock.sleep,
@@ -149,5 +179,16 @@ def _stays(case: Case, events: Sequence[object]) -> bool:
     return case.leaves_after is None or len(events) < case.leaves_after
 
 
-def _keep_last(messages: Sequence[Any]) -> Sequence[Any]:
-    return messages[-1:]
+def _fair(reply: ScriptedReply, request: ReceivedRequest, asked: Request) -> ScriptedReply:
+    """Let a provider count its tokens as they are, and keep to the cap; its replies come whole, so that it is heard."""
+    body, cap = request.body, next((request.body[name] for name in CAPS if name in request.body), None)
+    usage = reply.usage or {}
+    said = int(usage.get("completion_tokens", 9))
+    if cap is not None:
+        said = cap if reply.finish_reason == "length" else min(said, cap)
+    prompt = prompt_tokens(body["messages"], asked)
+    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": max(1, said)}
+    if usage.get("prompt_tokens_details"):
+        counts["prompt_tokens_details"] = {"cache_creation_tokens": prompt}
+    whole: dict[str, Any] = {"body": None, "cut_after": None, "error_event": None, "hang": False}
+    return attrs.evolve(reply, usage=counts, **whole)

@@ -21,7 +21,8 @@ def check_requests(result: Result, requests: Sequence[ReceivedRequest]) -> None:
     sent = [step.cap for step in steps if step.event == "sent"]
     # A connection that the server had closed behind an earlier reply breaks before the request has arrived; and a
     # consumer that leaves when it is told of a request ends the call before that one goes out.
-    lost = sum(step.reason == "connection" for step in steps) + (result.outcome == "cancelled")
+    # One whose time was up may not have arrived either.
+    lost = sum(step.reason in ("connection", "timeout") for step in steps) + (result.outcome == "cancelled")
     if not 0 <= len(sent) - len(requests) <= lost:
         raise Dishonest(ASKED, f"{len(requests)} requests arrived, and the journal has {len(sent)}")
     left = iter(sent)

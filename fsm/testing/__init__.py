@@ -16,9 +16,12 @@ except ImportError as error:
 from fsm.testing.backend import Played, ScriptedBackend, run
 from fsm.testing.callers import chains, limits, policies, requests, turns
 from fsm.testing.clock import VirtualClock
+from fsm.testing.compactors import COMPACTORS, Compactor, CompactorFailed, compactors
 from fsm.testing.coverage import RECORDER, Coverage
 from fsm.testing.honesty import Dishonest, assert_call_honest
+from fsm.testing.hostile import HOSTILITIES, hostile_responses, raw_responses
 from fsm.testing.profiles import register_profiles
+from fsm.testing.raw import RawResponse, RawStep, healthy_response, read_responses, write_responses
 from fsm.testing.stateful import CallMachine, calls_of
 from fsm.testing.strategies import (
     chunkings,
@@ -34,22 +37,33 @@ from fsm.testing.strategies import (
 from fsm.testing.switch import set_testing, testing
 
 __all__ = [
+    "COMPACTORS",
+    "HOSTILITIES",
     "RECORDER",
     "CallMachine",
+    "Compactor",
+    "CompactorFailed",
     "Coverage",
     "Dishonest",
     "Played",
+    "RawResponse",
+    "RawStep",
     "ScriptedBackend",
     "VirtualClock",
     "assert_call_honest",
     "calls_of",
     "chains",
     "chunkings",
+    "compactors",
     "failures",
     "headers",
+    "healthy_response",
+    "hostile_responses",
     "limits",
     "plays",
     "policies",
+    "raw_responses",
+    "read_responses",
     "register_profiles",
     "replies",
     "requests",
@@ -61,6 +75,7 @@ __all__ = [
     "tool_calls",
     "turns",
     "usages",
+    "write_responses",
 ]
 
 register_profiles()

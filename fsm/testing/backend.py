@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -17,6 +17,7 @@ from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.reply import Failure, Reply
 from fsm.request import Link, Message, PlainLink, Request, Send
 from fsm.testing.clock import VirtualClock
+from fsm.testing.fair import fair_reply
 
 PROMPT = "Where do the kingfishers nest in winter?"
 
@@ -59,8 +60,12 @@ class ScriptedBackend:
         sizes: the code points of successive deltas of a stream, for what brings no sizes of its own.
         cancel_at: the number of steps after which the caller ends the call: before the first request with 0, in an
             attempt when its deltas have come, or before the next one goes out.
+        compactor: makes the messages shorter that do not fit; what it takes of the time is in its `seconds`, if it has
+            any. None keeps the last message, where the call is told that it `has_compactor`.
+        is_fair: whether replies are charged as by a provider that keeps to caps and counts prompts as they are.
         sends: every request, as it went out.
         events: what a consumer of the streams was given.
+        raised: what the compactor raised, or the call because of what it returned; that ends a call as a driver does.
     """
 
     script: Sequence[Scripted]
@@ -68,8 +73,11 @@ class ScriptedBackend:
     latency: float = 0.0
     sizes: tuple[int, ...] = ()
     cancel_at: int | None = None
+    compactor: Callable[[Sequence[Message]], Any] | None = None
+    is_fair: bool = False
     sends: list[Send] = field(factory=list, init=False)
     events: list[StreamEvent] = field(factory=list, init=False)
+    raised: Exception | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.script:
@@ -95,13 +103,14 @@ class ScriptedBackend:
             ConfigurationError: what `Call` or `Request` raise.
         """
         asked = request if isinstance(request, Request) else Request(request)
+        options.setdefault("has_compactor", self.compactor is not None)
         return self.drive(Call(asked, paced(policy), links(chain), **options))
 
     def drive(self, call: Call) -> Call:
         """Run a call that has not begun to its end, and return it."""
         send = call.begin(self.clock.now)
         while send is not None and not self._cancels(call, None) and self._goes_out(call, send):
-            played = self._next(len(self.sends))
+            played = self._next(len(self.sends), send)
             self.sends.append(attrs.evolve(send))
             heard = list(played.deltas()) if call.is_streaming else []
             for delta in heard:
@@ -117,11 +126,27 @@ class ScriptedBackend:
     def _goes_out(self, call: Call, send: Send) -> bool:
         if send.wait > 0:
             self.clock.sleep(send.wait)
-        if send.needs_compaction:
-            call.compacted(send.messages[-1:])
+        if send.needs_compaction and not self._compact(call, send):
+            return False
         goes = call.sending(self.clock.now)
         self.events += call.drain()
         return goes
+
+    def _compact(self, call: Call, send: Send) -> bool:
+        """Run the compactor; what it raises ends the call, and is remembered."""
+        try:
+            made = send.messages[-1:] if self.compactor is None else self.compactor(send.messages)
+            self.clock.advance(getattr(self.compactor, "seconds", 0.0))
+        except Exception as error:
+            self.raised = error
+        else:
+            try:
+                call.compacted(made)
+            except ConfigurationError as error:
+                self.raised = error
+        if self.raised is not None:
+            call.cancel(self.clock.now)
+        return self.raised is None
 
     def _cancels(self, call: Call, partial: Reply | None) -> bool:
         if self.cancel_at is None or len(call.journal.steps) < self.cancel_at:
@@ -129,9 +154,14 @@ class ScriptedBackend:
         call.cancel(self.clock.now, partial)
         return True
 
-    def _next(self, number: int) -> Played:
+    def _next(self, number: int, send: Send) -> Played:
         item = self.script[min(number, len(self.script) - 1)]
-        return item if isinstance(item, Played) else Played(item, self.sizes)
+        played = item if isinstance(item, Played) else Played(item, self.sizes)
+        if not self.is_fair:
+            return played
+        # Nothing is heard before a failure: what was would be counted by its length, which no cap has limited.
+        reply = played.reply
+        return Played(fair_reply(reply, send) if isinstance(reply, Reply) else reply, played.sizes)
 
 
 def run(
@@ -143,18 +173,23 @@ def run(
     latency: float = 0.0,
     sizes: tuple[int, ...] = (),
     cancel_at: int | None = None,
+    compactor: Callable[[Sequence[Message]], Any] | None = None,
+    is_fair: bool = False,
     **options: Any,
 ) -> Call:
     """Run one call over a script, without HTTP and without waiting, and return it.
 
     Arguments:
         events: is filled with what a consumer of the stream was given.
-        policy, script, chain, latency, sizes, cancel_at, options: as in `ScriptedBackend` and its `run`.
+        policy, script, chain, options: as in `ScriptedBackend` and its `run`.
+        latency, sizes, cancel_at, compactor, is_fair: as in `ScriptedBackend`.
 
     Raises:
         ConfigurationError: the script is empty, or what `Call` raises.
     """
-    backend = ScriptedBackend(script, latency=latency, sizes=sizes, cancel_at=cancel_at)
+    backend = ScriptedBackend(
+        script, latency=latency, sizes=sizes, cancel_at=cancel_at, compactor=compactor, is_fair=is_fair
+    )
     call = backend.run(policy, chain=chain, **options)
     if events is not None:
         events += backend.events

@@ -6,6 +6,7 @@ All of them shrink to the default that is easiest to read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -32,17 +33,29 @@ TOOLS = (
     {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}},
     {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}}},
 )
+WITH_SYSTEM: Sequence[Message] = (
+    {"role": "system", "content": "You know the birds of this river."},
+    {"role": "user", "content": "Which birds live here?"},
+    {"role": "assistant", "content": "Kingfishers, dippers and a pair of herons. " * 20},
+    *ASKED,
+)
+LOOKS_LIKE_A_PICTURE: Sequence[Message] = (
+    {"role": "user", "content": "data: " + "nests, eggs and fledglings; " * 100},
+)
+AS_JSON = {"response_format": {"type": "json_object"}}
 MOST = 4
 
 
 def requests() -> SearchStrategy[Request]:
     """Generate requests: a prompt, a conversation after a tool round, one that ends on the assistant; capped or not."""
+    messages = st.sampled_from((ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT, WITH_SYSTEM, LOOKS_LIKE_A_PICTURE))
     return st.builds(
         Request,
-        messages=st.sampled_from((ASKED, TOOL_ROUND, ENDS_ON_ASSISTANT)),
+        messages=messages.map(deepcopy),  # a compactor that changes what it is given changes nobody else's
+        parameters=st.sampled_from(({}, {}, {}, AS_JSON)),
         tools=st.sampled_from(((), TOOLS)),
         max_tokens=st.sampled_from((None, 1, 50, 4096, 50_000)),
-        input_tokens=st.sampled_from((None, 100)),
+        input_tokens=st.sampled_from((None, 1_000)),  # enough for each of them
     )
 
 
@@ -115,7 +128,13 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         longest: the most links.
         priced: whether every link has prices.
     """
-    prices = st.builds(Prices, input=st.sampled_from((1.0, 0.0)), output=st.sampled_from((10.0, 0.0, 1.5)))
+    prices = st.builds(
+        Prices,
+        input=st.sampled_from((1.0, 0.0)),
+        output=st.sampled_from((10.0, 0.0, 1.5)),
+        cache_read=st.sampled_from((None, 0.1)),
+        cache_creation=st.sampled_from((None, 1.25, 20.0)),
+    )
     link = st.builds(
         PlainLink,
         name=st.sampled_from(("backend-1", "backend-2", "backend-3")),

@@ -29,6 +29,8 @@ CHECKS: Final[tuple[Callable[[Seen], None], ...]] = (
     path.check_variant,
     spending.check_chain,
     spending.check_budget,
+    spending.check_reserve,
+    spending.check_fair,
     spending.check_waits,
     spending.check_certificate,
     spending.check_sums,
@@ -59,6 +61,7 @@ def assert_call_honest(
     events: Iterable[object] | None = None,
     request: Request | None = None,
     secrets: Iterable[str] = (),
+    is_fair: bool = False,
 ) -> None:
     """Check everything that must hold of a call that has ended, and count its path as covered.
 
@@ -68,6 +71,8 @@ def assert_call_honest(
         events: what the consumer of its stream was given, in order.
         request: what was asked, where `ended` is not the call, which knows it.
         secrets: texts that may stand nowhere, such as API keys.
+        is_fair: whether its providers kept to their caps and counted prompts as they are, as with
+            `run(..., is_fair=True)`: budgets of tokens and money must then hold to the last unit.
 
     Raises:
         Dishonest: an `AssertionError` that says which property broke, and at which step.
@@ -79,6 +84,7 @@ def assert_call_honest(
         events=None if events is None else tuple(events),
         request=request,
         secrets=tuple(secrets),
+        is_fair=is_fair,
     )
     check_all(seen)
     RECORDER.record(seen)

@@ -53,6 +53,7 @@ class Seen:
         events: what the consumer of its stream was given, or None.
         certificate: what was proved before it began, or None.
         secrets: texts that may stand nowhere.
+        is_fair: whether its providers kept to their caps, and counted no more input than they were sent.
     """
 
     result: Result
@@ -62,6 +63,7 @@ class Seen:
     events: Sequence[object] | None = None
     certificate: Certificate | None = None
     secrets: tuple[str, ...] = ()
+    is_fair: bool = False
 
     @classmethod
     def of(cls, ended: Call | Result | CallError, **others: Any) -> Seen:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from fsm.journal import Step
 from fsm.ledger import price_of
-from fsm.reply import NO_USAGE
+from fsm.reply import NO_USAGE, Usage
 from fsm.request import Prices
 from fsm.testing.path_checks import chain_changes
 from fsm.testing.seen import Dishonest, Seen
@@ -18,6 +18,8 @@ WAITS = "every wait is as long as asked and no longer than allowed"
 SUMMED = "usage and cost are the sums over all attempts"
 CHAIN = "only a fallback changes the backend, and none is asked that cannot be used"
 
+SAME_BACKEND = ("retry", "continuation")
+"""The rungs that ask a backend again which may have asked for a wait."""
 TOLERANCE = 1e-9
 
 
@@ -44,6 +46,31 @@ def check_budget(seen: Seen) -> None:
         used += step.usage.output_tokens
         prices = _prices(seen, step)
         cost += price_of(step.usage, prices) if prices is not None else 0.0
+
+
+def check_reserve(seen: Seen) -> None:
+    """Check that what each request may cost, at its cap and by its own count of the prompt, was left of the money."""
+    money, cost = seen.policy.budget.money, 0.0
+    for step in seen.path if money is not None else ():
+        prices = _prices(seen, step)
+        if money is not None and prices is not None and step.event == "sent":
+            reserved = price_of(Usage(step.input_tokens or 0, step.cap or 0), prices)
+            if cost + reserved > money * (1 + TOLERANCE):
+                raise Dishonest(BUDGET, f"a request may cost {reserved:g}, and {money - cost:g} were left", step)
+        cost += price_of(step.usage, prices) if prices is not None else 0.0
+
+
+def check_fair(seen: Seen) -> None:
+    """Check that with providers that keep to their caps the budget holds to the last unit."""
+    if not seen.is_fair:
+        return
+    budget, result = seen.policy.budget, seen.result
+    if budget.output_tokens is not None and result.usage.output_tokens > budget.output_tokens:
+        raise Dishonest(
+            BUDGET, f"{result.usage.output_tokens} output tokens, and the budget has {budget.output_tokens}"
+        )
+    if budget.money is not None and result.cost is not None and result.cost > budget.money * (1 + TOLERANCE):
+        raise Dishonest(BUDGET, f"the call cost {result.cost:g}, and the budget has {budget.money:g}")
 
 
 def check_certificate(seen: Seen) -> None:
@@ -101,7 +128,7 @@ def check_waits(seen: Seen) -> None:
     for step in seen.path:
         if not (math.isfinite(step.wait) and step.wait >= 0):
             raise Dishonest(WAITS, f"it waits {step.wait} s", step)
-        if step.target == "retry" and step.asked_wait is not None:
+        if step.target in SAME_BACKEND and step.asked_wait is not None:
             if step.wait < step.asked_wait:
                 raise Dishonest(WAITS, f"it waits {step.wait:g} s, and {step.asked_wait:g} s were asked for", step)
             if step.wait > waits.longest_asked:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fsm.call import Call, StreamEvent
-from fsm.errors import IllegalEvent
+from fsm.errors import ConfigurationError, IllegalEvent
 from fsm.events import Reasoning, Text
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.replay import replay
@@ -19,6 +19,7 @@ from fsm.reply import Reply
 from fsm.request import Link, Request, Send
 from fsm.testing.backend import links, partial_reply
 from fsm.testing.callers import requests
+from fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
 from fsm.testing.honesty import assert_call_honest
 from fsm.testing.seen import Dishonest
 from fsm.testing.strategies import failures, replies, texts
@@ -116,18 +117,29 @@ class CallMachine(RuleBasedStateMachine):
         self.calls.append(running)
 
     @precondition(lambda self: self.waiting)
-    @rule(which=st.integers(0, 3))
-    def send(self, which: int) -> None:
+    @rule(which=st.integers(0, 3), compactor=compactors())
+    def send(self, which: int, compactor: Compactor = KEEPS_LAST) -> None:
         """Let a request go out after its wait."""
         running = self.waiting[which % len(self.waiting)]
         send = running.send
         assert send is not None
         self.now += send.wait
-        if send.needs_compaction:
-            running.call.compacted(send.messages[-1:])
+        if send.needs_compaction and not self._compact(running, send, compactor):
+            return
         running.is_sent = running.call.sending(self.now)
         running.heard = []
         running.settle()
+
+    def _compact(self, running: Running, send: Send, compactor: Compactor) -> bool:
+        """Run a compactor; one that raises, or returns what are no messages, ends the call as a driver does."""
+        try:
+            running.call.compacted(compactor(send.messages))
+        except (CompactorFailed, ConfigurationError):
+            running.call.cancel(self.now)
+            running.settle()
+            return False
+        self.now += compactor.seconds
+        return True
 
     @precondition(lambda self: any(each.call.is_streaming for each in self.in_flight))
     @rule(which=st.integers(0, 3), text=texts(), thinks=st.booleans())

@@ -12,7 +12,7 @@ from typing import AnyStr, TypeVar, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from fsm.reply import Failure, Reason, Reply, StopReason, ToolCall, Usage
+from fsm.reply import NO_USAGE, Failure, Reason, Reply, StopReason, ToolCall, Usage
 from fsm.testing.backend import Played, Scripted
 
 T = TypeVar("T")
@@ -31,7 +31,12 @@ PIECES = (
     "<thi",
     "</think>",
     "```python\n",
+    '{"nests": 2, "bank": "steep"}',
+    '{"nests": [2, ',
+    "data: [DONE]\n\n",
 )
+STORY = " ".join(f"On day {day} the river rose by {day % 7} inches." for day in range(60))
+"""More than a small cap allows."""
 CIRCLES = "The same line again and again.\n" * 20
 MOST_TOKENS = 5_000
 SHARES = ((0, 0, 0), (1, 0, 0), (3, 1, 4), (0, 4, 2))  # quarters: read from a cache, written to one, reasoning
@@ -119,7 +124,9 @@ def _bad_replies() -> SearchStrategy[Reply]:
         _reply("paused", text),
         _reply("overflow", text),
         _reply(None, st.one_of(st.just(""), text), interrupted=st.just(True)),
+        _reply(None, text, interrupted=st.just(True), failure=failures()),
         _reply("unknown", text),
+        _talks_on(),
         _anything(text, calls, thoughts),
     )
 
@@ -143,6 +150,13 @@ def _reply(
     stop: StopReason | None, text: SearchStrategy[str], **fields: SearchStrategy[object]
 ) -> SearchStrategy[Reply]:
     return st.builds(Reply, text=text, usage=usages(), stop_reason=st.just(stop), stop_raw=st.just(stop), **fields)
+
+
+def _talks_on() -> SearchStrategy[Reply]:
+    """Generate replies of a provider that takes no notice of the cap, and counts what it said, or does not."""
+    counted = st.sampled_from((Usage(9, 50_000), Usage(9, 700), NO_USAGE, Usage(0, 700, estimated=True)))
+    reasons = st.sampled_from(("stop", "length", None))
+    return st.builds(lambda usage, stop: Reply(STORY, usage=usage, stop_reason=stop, stop_raw=stop), counted, reasons)
 
 
 def _anything(
@@ -177,7 +191,7 @@ def failures() -> SearchStrategy[Failure]:
         message=st.sampled_from(("", "The request was: kingfishers in winter")),
         asked_wait=seldom(waits),
         should_retry=seldom(st.booleans()),
-        parameter=st.sampled_from(("temperature", "top_p", None)),
+        parameter=st.sampled_from(("temperature", "top_p", None, "max_tokens", "max_completion_tokens")),
         available_tokens=st.one_of(st.integers(1, MOST_TOKENS), st.none()),
     )
 

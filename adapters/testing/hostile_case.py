@@ -1,0 +1,109 @@
+"""One call of a fuzz run against a server that writes hostile bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import attrs
+from attrs import field, frozen
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from adapters.capabilities import LEARNED
+from adapters.client import Client
+from adapters.openai_chat import OpenAIChat
+from adapters.testing.case import MODES, PRICES
+from adapters.testing.survival import assert_survives
+from fsm.checker.certificate import Certificate
+from fsm.policy import Policy, Timeouts
+from fsm.result import Result
+from fsm.testing.hostile import HOSTILITIES, raw_responses
+from fsm.testing.raw import RawResponse, write_responses
+
+SECONDS = 0.4
+"""The budget of a hostile call: real time, as nobody can tell a socket that time has passed."""
+LONGEST_WAIT = 0.05
+TIMEOUTS = Timeouts(connect=0.3, first_byte=0.3, idle=0.2, total=0.3)
+
+
+def _tuple(value: Iterable[RawResponse]) -> tuple[RawResponse, ...]:
+    return tuple(value)
+
+
+@frozen
+class HostileCase:
+    """Hold one call to be made.
+
+    Arguments:
+        responses: what the server writes, request by request; the last is repeated.
+        mode: the method of the client.
+    """
+
+    responses: tuple[RawResponse, ...] = field(converter=_tuple)
+    mode: str = "call"
+
+    def describe(self) -> Iterator[str]:
+        """Say what the responses alone do not tell."""
+        yield f"mode: {self.mode}"
+        yield f"hostile bytes: {', '.join(response.kind for response in self.responses)}"
+        yield "replay: adapters.testing.assert_survives(client_of, fsm.testing.read_responses(text), mode=...)"
+
+    def to_toml(self) -> str:
+        """Write the responses as TOML, which `fsm.testing.read_responses` takes."""
+        return write_responses(self.responses)
+
+    def make(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:
+        """Make the call, and a healthy one after it; return how it ended.
+
+        Raises:
+            Dishonest: something broke.
+        """
+        LEARNED.forget()
+
+        def client_of(base_url: str) -> Client:
+            chain = [
+                OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=base_url, api_key=key, prices=PRICES)
+                for number in range(1, backends + 1)
+            ]
+            return Client(chain, policy=in_haste(policy))
+
+        return assert_survives(client_of, self.responses, mode=self.mode, certificate=certificate, secrets=[key])
+
+
+def in_haste(policy: Policy) -> Policy:
+    """Return a policy with the same rungs and next to no time, so that a server that drips is soon left."""
+    waits = attrs.asdict(policy.waits)
+    shorter = {name: min(value, LONGEST_WAIT) for name, value in waits.items() if name != "jitter"}
+    return attrs.evolve(
+        policy,
+        budget=attrs.evolve(policy.budget, seconds=min(policy.budget.seconds or SECONDS, SECONDS)),
+        timeouts=TIMEOUTS,
+        waits=attrs.evolve(policy.waits, **shorter),
+    )
+
+
+def hostile_cases(*, kinds: Sequence[str] = HOSTILITIES) -> SearchStrategy[HostileCase]:
+    """Generate calls.
+
+    Arguments:
+        kinds: the ways in which the server is hostile.
+    """
+
+    def of(mode: str) -> SearchStrategy[HostileCase]:
+        return st.builds(HostileCase, raw_responses(streams=mode in ("stream", "astream"), kinds=kinds), st.just(mode))
+
+    return st.sampled_from(MODES).flatmap(of)
+
+
+def smallest_hostile(case: HostileCase, fails: Callable[[HostileCase], bool]) -> HostileCase:
+    """Make a failing case smaller: each response alone, and the plainest method; every try takes real time.
+
+    Arguments:
+        case: a case that fails.
+        fails: tells whether another one fails in the same way.
+    """
+    if len(case.responses) > 1:
+        alone = (HostileCase([response], case.mode) for response in case.responses)
+        case = next(filter(fails, alone), case)
+    plain = HostileCase(case.responses, "stream" if case.mode == "astream" else "call")
+    return plain if plain != case and case.mode.startswith("a") and fails(plain) else case

@@ -1,0 +1,225 @@
+"""A server on loopback that writes raw bytes: what `fsm.testing.hostile_responses` draws, to one client's requests."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final, Self
+
+import orjson
+
+from adapters.provider import ReceivedRequest
+from fsm.errors import ConfigurationError
+from fsm.testing.raw import RawResponse, RawStep
+
+MOST_BYTES: Final = 64 * 2**20
+SECONDS: Final = 5.0
+WRITE: Final = 64 * 2**10
+POLL_SECONDS: Final = 0.01
+RESET: Final = struct.pack("ii", 1, 0)
+
+
+class RawServer:
+    """Play raw responses over HTTP connections from construction until `close`, for use in a `with` block.
+
+    Whatever it plays comes to an end: by the client going away, or by its own limits.
+
+    Arguments:
+        responses: what is written, request by request; the last is repeated for ever.
+        seconds: after which a connection is reset, counted from each request.
+        most_bytes: after which a connection is reset, of one response.
+
+    Raises:
+        ConfigurationError: there is no response.
+    """
+
+    def __init__(
+        self, responses: Sequence[RawResponse], *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.seconds, self.most_bytes = seconds, most_bytes
+        self.closing = threading.Event()
+        self._lock = threading.Lock()
+        self.play(responses)
+        self._server = _Server(("127.0.0.1", 0), partial(_Handler, self))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def base_url(self) -> str:
+        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}/v1"
+
+    @property
+    def requests(self) -> list[ReceivedRequest]:
+        """Return the requests that have arrived since `play`, in order."""
+        with self._lock:
+            return list(self._requests)
+
+    @property
+    def played(self) -> list[RawResponse]:
+        """Return the response to each of the requests."""
+        with self._lock:
+            return [self._response(index) for index in range(len(self._requests))]
+
+    def play(self, responses: Sequence[RawResponse]) -> None:
+        """Begin other responses, and forget the requests so far.
+
+        Raises:
+            ConfigurationError: there is no response.
+        """
+        if not responses:
+            raise ConfigurationError("responses is empty; give at least one response")
+        with self._lock:
+            self._responses = tuple(responses)
+            self._requests: list[ReceivedRequest] = []
+
+    def close(self) -> None:
+        """Stop listening and drop every connection at once."""
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def receive(self, request: ReceivedRequest) -> RawResponse:
+        """Record a request and return what is written to it."""
+        with self._lock:
+            self._requests.append(request)
+            return self._response(len(self._requests) - 1)
+
+    def _response(self, index: int) -> RawResponse:
+        return self._responses[min(index, len(self._responses) - 1)]
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that goes away is what this server is for
+
+
+class _Over(Exception):
+    """Say that no more is to be written."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def __init__(self, owner: RawServer, request: Any, client_address: Any, server: Any) -> None:
+        self.owner = owner
+        super().__init__(request, client_address, server)
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.settimeout(POLL_SECONDS)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def handle_one_request(self) -> None:
+        """Wait for a request without blocking for ever: the server may close meanwhile."""
+        if self.wait_readable(float("inf")):
+            self.connection.settimeout(self.owner.seconds)
+            super().handle_one_request()
+        else:
+            self.close_connection = True
+
+    def do_POST(self) -> None:
+        content = self.rfile.read(int(self.headers.get("content-length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        try:
+            body = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            body = {}
+        response = self.owner.receive(ReceivedRequest(self.path, headers, body, time.monotonic()))
+        ends_at = time.monotonic() + self.owner.seconds
+        try:
+            self.write(response, ends_at)
+            self.end(response, ends_at)
+        except (_Over, OSError):
+            self.close_connection = True
+
+    def write(self, response: RawResponse, ends_at: float) -> None:
+        left = self.owner.most_bytes
+        for step in response.steps:
+            for data in _writes(step):
+                if step.delay:
+                    self.pause(step.delay, ends_at)
+                seconds = ends_at - time.monotonic()
+                if seconds <= 0 or left <= 0 or self.owner.closing.is_set():
+                    self.reset()
+                    raise _Over
+                self.connection.settimeout(min(seconds, self.owner.seconds))
+                self.connection.sendall(data)
+                left -= len(data)
+
+    def pause(self, seconds: float, ends_at: float) -> None:
+        """Wait between two steps; a client that has gone away is noticed, as nothing is to be read from it."""
+        if self.owner.closing.wait(max(0.0, min(seconds, ends_at - time.monotonic()))) or self.is_gone():
+            raise _Over
+
+    def end(self, response: RawResponse, ends_at: float) -> None:
+        self.close_connection = response.ending != "keep"
+        if response.ending == "hold":
+            self.wait_readable(ends_at)
+        elif response.ending == "reset":
+            self.reset()
+
+    def reset(self) -> None:
+        """Close at once and for good; closing in the usual way would say goodbye first."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.rfile.close()  # which holds the socket open
+        self.connection.close()
+
+    def wait_readable(self, ends_at: float) -> bool:
+        """Wait until something has come, or the client has gone away; False if that took too long."""
+        while not self.owner.closing.is_set() and time.monotonic() < ends_at:
+            self.connection.settimeout(POLL_SECONDS)
+            try:
+                return bool(self.connection.recv(1, socket.MSG_PEEK))
+            except TimeoutError:
+                continue
+            except OSError:
+                return False
+        return False
+
+    def is_gone(self) -> bool:
+        self.connection.settimeout(0)
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+
+    def finish(self) -> None:
+        with contextlib.suppress(OSError):
+            super().finish()
+
+
+def _writes(step: RawStep) -> Iterator[bytes]:
+    """Yield what goes out in one write each: with nothing to wait for between them, many of a step's times at once."""
+    if step.delay or not step.data:
+        for _ in range(step.times):
+            yield step.data
+        return
+    times = max(1, WRITE // len(step.data))
+    block = step.data * min(times, step.times)
+    for _ in range(step.times // times):
+        yield block
+    if step.times % times:
+        yield step.data * (step.times % times)

@@ -1,0 +1,235 @@
+"""The check that a client survives a hostile server: in its time, in its budget, in its memory, and it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import anyio
+from attrs import define, field
+
+from adapters.client import Client
+from adapters.testing.peak import peak_memory, waited_for_a_core
+from adapters.testing.raw_server import RawServer
+from adapters.testing.wire_checks import check_requests
+from fsm.checker.certificate import Certificate
+from fsm.errors import CallError, ConfigurationError
+from fsm.request import Request
+from fsm.result import Result
+from fsm.testing.backend import PROMPT
+from fsm.testing.coverage import RECORDER
+from fsm.testing.honesty import check_all
+from fsm.testing.raw import RawResponse, healthy_response
+from fsm.testing.seen import Dishonest, Seen
+from fsm.thinking import split_thinking
+
+IN_TIME: Final = "a call ends within its seconds"
+IN_MEMORY: Final = "memory is not a provider's to fill"
+DOCUMENTED: Final = "nothing is raised but what is documented"
+GOES_ON: Final = "the next call on the same client works"
+UNTOUCHED: Final = "what is done is what the server wrote, whole"
+
+GRACE: Final = 2.0
+"""Seconds beyond its budget that a call may take on a busy machine."""
+MEMORY: Final = 256 * 2**20
+"""Bytes that a call may hold at its worst; a reply of the largest size is held a few times over while it is read."""
+LONGEST: Final = 10.0
+"""Seconds of a budget with which waiting for its end makes sense in a test."""
+HEALTHY_TRIES: Final = 3
+"""Healthy calls of which one must succeed: on a busy machine, the little time that the policy gives may not do."""
+HEALTHY_TEXT: Final = "All is well on the river again."
+MODES: Final = ("call", "stream", "acall", "astream")
+
+ClientFactory = Callable[[str], Client]
+"""Make the client under test, from the base URL of the server."""
+
+
+@define(eq=False)
+class _Made:
+    """Hold what was seen of one call.
+
+    Arguments:
+        seconds: how long it took, without the time in which other work had the machine.
+        memory: the most bytes it held beyond what was held before.
+        events: what the consumer of its stream was given.
+    """
+
+    result: Result | None = None
+    error: BaseException | None = None
+    seconds: float = 0.0
+    memory: int = 0
+    events: list[object] = field(factory=list)
+
+
+def assert_survives(
+    client_factory: ClientFactory,
+    responses: Sequence[RawResponse],
+    *,
+    mode: str = "call",
+    request: str | Request = PROMPT,
+    certificate: Certificate | None = None,
+    secrets: Sequence[str] = (),
+    grace: float = GRACE,
+    memory: int = MEMORY,
+) -> Result:
+    """Play raw responses to a client over a real socket, check how its call ends, and make a healthy call after it.
+
+    The call must end within its budget of seconds and the grace; be honest; spend no more than its certificate; raise
+    nothing but a `CallError`; hold no more memory than this; and leave a client on which the next call works.
+
+    Arguments:
+        client_factory: makes the client, from the base URL of the server; its policy needs a budget of some seconds.
+        responses: what the server writes, request by request; the last is repeated.
+        mode: the method of the client: `call`, `stream`, `acall` or `astream`.
+        request: what is asked.
+        certificate: what `fsm.verify` said of the client's policy.
+        secrets: texts that may stand nowhere, such as API keys.
+        grace: seconds beyond the budget that are forgiven.
+        memory: the most bytes.
+
+    Returns:
+        How the hostile call ended.
+
+    Raises:
+        Dishonest: an `AssertionError` that says what broke.
+        ConfigurationError: the mode is unknown, or the client's policy has no budget of seconds, or too long a one.
+    """
+    if mode not in MODES:
+        raise ConfigurationError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    with RawServer(responses) as server:
+        client = client_factory(server.base_url)
+        allowed = client.policy.budget.seconds
+        if allowed is None or allowed > LONGEST:
+            raise ConfigurationError(f"the client's policy needs a budget of seconds, of at most {LONGEST:g}")
+        server.seconds = allowed + grace + 1.0
+        asked = request if isinstance(request, Request) else Request(request)
+        calls = _Calls(server, client, mode, asked)
+        hostile, healthy = anyio.run(calls.make_both_async) if mode in ("acall", "astream") else calls.make_both()
+    result = _check_end(hostile, allowed + grace, memory)
+    seen = Seen(
+        result,
+        request=asked,
+        events=hostile.events if mode in ("stream", "astream") else None,
+        certificate=certificate,
+        secrets=tuple(secrets),
+    )
+    check_all(seen)
+    check_requests(result, calls.requests)
+    _check_untouched(result, calls.played)
+    _check_healthy(healthy)
+    RECORDER.record(seen)
+    return result
+
+
+@define(eq=False)
+class _Calls:
+    """Make the hostile call and the healthy one after it, on one client."""
+
+    server: RawServer
+    client: Client
+    mode: str
+    request: Request
+    requests: list[Any] = field(factory=list, init=False)
+    played: list[RawResponse] = field(factory=list, init=False)
+
+    def make_both(self) -> tuple[_Made, _Made]:
+        """Make both calls with the synchronous methods."""
+        with self.client:
+            hostile = self._make()
+            self._begin_healthy()
+            healthy = self._make()
+            for _ in range(HEALTHY_TRIES - 1):
+                healthy = self._make() if _ran_out_of_time(healthy) else healthy
+            return hostile, healthy
+
+    async def make_both_async(self) -> tuple[_Made, _Made]:
+        """Make both calls on one event loop."""
+        async with self.client:
+            hostile = await self._make_async()
+            self._begin_healthy()
+            healthy = await self._make_async()
+            for _ in range(HEALTHY_TRIES - 1):
+                healthy = await self._make_async() if _ran_out_of_time(healthy) else healthy
+            return hostile, healthy
+
+    def _begin_healthy(self) -> None:
+        self.requests, self.played = self.server.requests, self.server.played
+        streams = self.mode in ("stream", "astream")
+        self.server.play([healthy_response(streams=streams, text=HEALTHY_TEXT)])
+
+    def _make(self) -> _Made:
+        made = _Made()
+        with _measured(made):
+            if self.mode == "call":
+                made.result = self.client.call(self.request)
+            else:
+                with self.client.stream(self.request) as stream:
+                    for event in stream:
+                        made.events.append(event)
+                made.result = stream.result
+        return made
+
+    async def _make_async(self) -> _Made:
+        made = _Made()
+        with _measured(made):
+            if self.mode == "acall":
+                made.result = await self.client.acall(self.request)
+            else:
+                async with self.client.astream(self.request) as stream:
+                    async for event in stream:
+                        made.events.append(event)
+                made.result = stream.result
+        return made
+
+
+def _ran_out_of_time(made: _Made) -> bool:
+    """Tell whether a call ended without an answer, and not with somebody else's."""
+    return made.result is not None and made.result.outcome in ("over_budget", "failed") and not made.result.text
+
+
+@contextmanager
+def _measured(made: _Made) -> Iterator[None]:
+    """Take the time and the memory of a call, and what it raises."""
+    with peak_memory() as held:
+        started = time.monotonic() - waited_for_a_core()
+        try:
+            yield
+        except CallError as error:
+            made.result = error.result
+        except Exception as error:
+            made.error = error
+        finally:
+            made.seconds = time.monotonic() - waited_for_a_core() - started
+    made.memory = held()
+
+
+def _check_end(made: _Made, seconds: float, memory: int) -> Result:
+    """Check what can be seen of the end of a call from outside."""
+    if made.error is not None or made.result is None:
+        raise Dishonest(DOCUMENTED, f"{type(made.error).__name__}: {made.error}") from made.error
+    if made.seconds > seconds:
+        raise Dishonest(IN_TIME, f"it took {made.seconds:.1f} s, and had {seconds:.1f} s with the grace")
+    if made.memory > memory:
+        raise Dishonest(IN_MEMORY, f"it held {made.memory / 2**20:.0f} MiB, and {memory / 2**20:.0f} MiB are allowed")
+    return made.result
+
+
+def _check_untouched(result: Result, played: Sequence[RawResponse]) -> None:
+    """Check that a call is done only by a reply that came whole, with the text that it has."""
+    if result.outcome != "done" or not played:
+        return
+    last = played[-1]
+    if not last.is_whole:
+        raise Dishonest(UNTOUCHED, f"the last reply was not whole ({last.kind})")
+    part = result.parts[-1] if result.parts else ""
+    if last.says is not None and part != split_thinking(last.says)[0]:
+        raise Dishonest(UNTOUCHED, f"the server wrote {last.says[:40]!r}, and the last part is {part[:40]!r}")
+
+
+def _check_healthy(made: _Made) -> None:
+    if made.error is not None or made.result is None:
+        raise Dishonest(GOES_ON, f"it raised {type(made.error).__name__}: {made.error}") from made.error
+    if (made.result.outcome, made.result.text) != ("done", HEALTHY_TEXT):
+        raise Dishonest(GOES_ON, f"it ended {made.result.outcome}, with the text {made.result.text[:60]!r}")

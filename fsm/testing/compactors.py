@@ -1,0 +1,138 @@
+"""Hypothesis strategy for compactors: what a caller's own function may make of messages that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import field, frozen
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from fsm.errors import ConfigurationError
+from fsm.request import Message
+
+SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "
+LONGER: Final = 40
+"""How often a compactor that lengthens says its summary."""
+SLOW: Final = 20.0
+"""Seconds that a slow compactor takes, of a virtual clock."""
+
+
+class CompactorFailed(Exception):
+    """Be what a compactor of the kit raises."""
+
+
+def _keep_last(messages: Sequence[Message]) -> Any:
+    return messages[-1:]
+
+
+def _shorten(messages: Sequence[Message]) -> Any:
+    return [{"role": "system", "content": SUMMARY}, *messages[-1:]]
+
+
+def _lengthen(messages: Sequence[Message]) -> Any:
+    return [{"role": "user", "content": SUMMARY * LONGER}, *messages]
+
+
+def _do_nothing(messages: Sequence[Message]) -> Any:
+    return messages
+
+
+def _drop_system(messages: Sequence[Message]) -> Any:
+    kept = [message for message in messages if message["role"] not in ("system", "developer")]
+    return kept or list(messages)
+
+
+def _to_list(messages: Sequence[Message]) -> Any:
+    return list(_keep_last(messages))
+
+
+def _to_generator(messages: Sequence[Message]) -> Any:
+    return (message for message in _keep_last(messages))
+
+
+def _raise(messages: Sequence[Message]) -> Any:
+    raise CompactorFailed("the compactor could make nothing of it")
+
+
+def _mutate(messages: Sequence[Message]) -> Any:
+    """Change what is given, as a function does that was written for lists of its own; the caller's list must stay."""
+    for message in messages:
+        if isinstance(message, dict) and isinstance(message.get("content"), str):
+            message["content"] = message["content"][:10]
+    return messages
+
+
+def _end_on_assistant(messages: Sequence[Message]) -> Any:
+    return [*_keep_last(messages), {"role": "assistant", "content": "In short, they "}]
+
+
+def _give_prompt(messages: Sequence[Message]) -> Any:
+    return SUMMARY
+
+
+_WAYS: Final[Mapping[str, Callable[[Sequence[Message]], Any]]] = {
+    "keeps the last message": _keep_last,
+    "shortens": _shorten,
+    "does nothing": _do_nothing,
+    "lengthens": _lengthen,
+    "drops the system message": _drop_system,
+    "returns a list": _to_list,
+    "returns a generator": _to_generator,
+    "returns a prompt": _give_prompt,
+    "ends on an assistant turn": _end_on_assistant,
+    "mutates": _mutate,
+    "raises": _raise,
+    "returns None": lambda messages: None,
+    "returns nothing at all": lambda messages: [],
+    "returns a number": lambda messages: 5,
+    "returns one message": lambda messages: messages[-1],
+    "returns strings": lambda messages: ["They nest in the bank."],
+    "returns an unknown role": lambda messages: [{"role": "nobody", "content": "hm"}],
+}
+
+COMPACTORS: Final = tuple(_WAYS)
+"""The ways of compacting: those that work come first."""
+
+
+def _check_way(instance: object, attribute: Any, value: object) -> None:
+    if value not in _WAYS:
+        raise ConfigurationError(f"Compactor.way must be one of COMPACTORS, not {value!r}")
+
+
+@frozen
+class Compactor:
+    """Be a compactor that does one thing, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`.
+
+    Arguments:
+        way: what it does, of `COMPACTORS`.
+        seconds: how long it takes; whoever calls it moves the virtual clock.
+
+    Raises:
+        ConfigurationError: the way is unknown.
+        CompactorFailed: when it is called, where that is its way.
+    """
+
+    way: str = field(default=COMPACTORS[0], validator=_check_way)
+    seconds: float = 0.0
+
+    def __call__(self, messages: Sequence[Message]) -> Any:
+        """Make of the messages what this compactor makes of them."""
+        return _WAYS[self.way](messages)
+
+    def __str__(self) -> str:
+        return f"{self.way}, in {self.seconds:g} s" if self.seconds else self.way
+
+
+KEEPS_LAST: Final = Compactor()
+
+
+def compactors(*, ways: Sequence[str] = COMPACTORS) -> SearchStrategy[Compactor]:
+    """Generate compactors: that shorten, lengthen, do nothing, raise, return nonsense, mutate, or take their time.
+
+    Arguments:
+        ways: what they do, of `COMPACTORS`.
+    """
+    seconds = st.sampled_from((0.0, 0.0, 0.0, SLOW))
+    return st.builds(Compactor, st.sampled_from(tuple(ways)), seconds)
