@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from fsm.journal import Step
 
 LONGEST = 120  # characters of a stranger that are quoted
+
+_QUOTING = Repr()  # goes no deeper than a few levels, so that nothing is too deep for it
+_QUOTING.maxstring = _QUOTING.maxother = _QUOTING.maxlong = LONGEST
 
 Check = Callable[[Any], bool]
 
@@ -76,5 +80,8 @@ def fault(step: Step, says: str) -> ConfigurationError:
 
 def short(value: object) -> str:
     """Quote what a stranger wrote, without its line ends and not at length."""
-    text = repr(value)
+    try:
+        text = _QUOTING.repr(value)
+    except Exception:  # whatever a stranger's `__repr__` does; and an int of too many digits has none
+        return f"this {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
