@@ -15,6 +15,7 @@ from adapters.exchange import Exchange, partial
 from adapters.limits import AttemptLimits
 from adapters.sync_driver import Compactor
 from fsm.call import Call, StreamEvent
+from fsm.frozen_map import thawed
 from fsm.pacing import waits_are_off
 from fsm.policy import Timeouts
 from fsm.request import Message, Send
@@ -103,7 +104,7 @@ class AsyncDriver:
         if send.wait > 0 and not waits_are_off():
             await self.sleep(send.wait)
         if send.needs_compaction and self.compactor is not None:
-            compacted = self.compactor(send.messages)
+            compacted = self.compactor(thawed(send.messages))  # its own copy, to change as it likes
             call.compacted(await compacted if isinstance(compacted, Awaitable) else compacted)
         return call.sending(self.clock())
 

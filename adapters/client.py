@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -69,6 +69,10 @@ class Client:
         if not isinstance(policy, Policy):
             raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
         self.policy = policy
+        _check(observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter)
+        for name, given in (("http", http), ("async_http", async_http)):
+            if given is not None and not (hasattr(given, "build_request") and hasattr(given, "send")):
+                raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
         self._http, self._async_http = http, async_http
         self._own_http: OwnClient | None = None
         # A connection belongs to the event loop that opened it, so each loop has a pool of its own.
@@ -78,7 +82,9 @@ class Client:
         self._compactor = compactor
         self._clock, self._sleep, self._async_sleep = clock, sleep, async_sleep
         for backend in self.chain:
-            if not callable(getattr(backend, "encode", None)):
+            # A text and a class have some of what a backend has.
+            is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
+            if not is_backend or isinstance(backend, type):
                 raise ConfigurationError(
                     f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
                 )
@@ -108,9 +114,14 @@ class Client:
         call = self._new(messages, options, is_streaming=True)
         return Stream(call, self._driver(cancellation).stream(call))
 
-    async def acall(self, messages: Messages, **options: Any) -> Result:
-        """Run a call asynchronously; takes and raises what `call` does."""
-        call = self._new(messages, options, is_streaming=False)
+    def acall(self, messages: Messages, **options: Any) -> Coroutine[Any, Any, Result]:
+        """Run a call asynchronously; takes and raises what `call` does.
+
+        What is asked is copied here, not when the coroutine is first awaited: a task may begin much later.
+        """
+        return self._acall(self._new(messages, options, is_streaming=False))
+
+    async def _acall(self, call: Call) -> Result:
         return (await self._async_driver().run(call)).raise_for_outcome()
 
     def astream(self, messages: Messages, **options: Any) -> AsyncStream:
@@ -142,6 +153,8 @@ class Client:
         )
 
     def _driver(self, cancellation: Cancellation | None) -> SyncDriver:
+        if cancellation is not None and not isinstance(cancellation, Cancellation):
+            raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
         if inspect.iscoroutinefunction(self._compactor):
             raise ConfigurationError("the compactor is a coroutine function; only acall and astream can await it")
         with self._lock:
@@ -193,6 +206,15 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _check(**functions: object) -> None:
+    for name, given in functions.items():
+        if not callable(given) and not (given is None and name in _MAY_BE_NONE):
+            raise ConfigurationError(f"{name} must be a function, not {type(given).__name__}")
+
+
+_MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
 
 
 def _event_loop(otherwise: object) -> object:

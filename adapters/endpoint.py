@@ -67,11 +67,24 @@ def read_url(url: str, path: str) -> Endpoint:
     host = parts.hostname
     if parts.scheme not in DEFAULT_PORTS or not host or not is_header_text(url) or " " in url:
         return Endpoint("base_url must begin with http:// or https://, then a host, and have no blanks")
+    if not _is_sendable(url):
+        return Endpoint("base_url has a host, or a length, that no request can have")
     place = f"[{host}]" if ":" in host else host
     if port not in (None, DEFAULT_PORTS[parts.scheme]):
         place = f"{place}:{port}"
     root = f"{parts.scheme}://{place}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
     return Endpoint(None, host, place, root, f"?{parts.query}" if parts.query else "", _is_local(host))
+
+
+def _is_sendable(url: str) -> bool:
+    """Ask those who will read it: the HTTP client's own parser, and the codec through which names are looked up."""
+    from httpx import URL, InvalidURL  # the command line reads its options before it imports what it sends with
+
+    try:
+        parsed = URL(url)
+        return bool(parsed.host) and bool(parsed.raw_host.decode("ascii").encode("idna"))
+    except (InvalidURL, UnicodeError):
+        return False
 
 
 def _is_local(host: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from attrs import field, frozen
@@ -18,6 +17,7 @@ from adapters.chat_stream import ChatDecoder
 from adapters.endpoint import KEY_HEADERS, Endpoint, check_headers, check_key, key_problem, merged, read_url, shown_url
 from fsm.errors import ConfigurationError
 from fsm.failures import classify_response
+from fsm.frozen_map import frozen_copy
 from fsm.judge import expects_json
 from fsm.reply import Failure, Reply
 from fsm.request import CAP_PARAMETERS, Prices, Send
@@ -26,10 +26,15 @@ PATH: Final = "/chat/completions"
 OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
 
 
-def _copied(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if value is None or isinstance(value, Mapping):
-        return MappingProxyType(dict(value or {}))
-    return value  # for the validator, which can name the field
+# What is no mapping is left to the validators.
+
+
+def _headers(value: Mapping[str, Any] | None) -> Any:
+    return frozen_copy({} if value is None else value, "headers")
+
+
+def _parameters(value: Mapping[str, Any] | None) -> Any:
+    return frozen_copy({} if value is None else value, "parameters")
 
 
 def _check_text(instance: object, attribute: Any, value: Any) -> None:
@@ -88,10 +93,15 @@ class OpenAIChat:
     base_url: str = field(default="https://api.openai.com/v1", kw_only=True, repr=shown_url, validator=_check_text)
     _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_kind(str))
     headers: Mapping[str, str] = field(
-        default=None, kw_only=True, repr=False, hash=False, converter=_copied, validator=_check_headers
+        default=None, kw_only=True, repr=False, hash=False, converter=_headers, validator=_check_headers
     )
     parameters: Mapping[str, Any] = field(
-        default=None, kw_only=True, repr=False, hash=False, converter=_copied, validator=_check_parameters
+        default=None,
+        kw_only=True,
+        repr=False,
+        hash=False,
+        converter=_parameters,
+        validator=_check_parameters,
     )
     cap_field: Literal["auto"] | CapField = field(
         default="auto", kw_only=True, validator=_one_of("auto", *get_args(CapField))

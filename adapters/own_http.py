@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 from urllib.request import getproxies
@@ -9,17 +12,54 @@ from urllib.request import getproxies
 import httpx
 
 from adapters.sockets import limit
+from fsm.errors import ConfigurationError
 
 # A call must not wait behind others for a place in the pool.
 _POOL = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+CERTIFICATES = ("ssl_cert_file", "ssl_cert_dir")
+"""The variables of the environment that httpx heeds, in lower case; upper case is as good."""
+
+LARGEST_PORT = 65_535
 
 _url = lru_cache(maxsize=64)(httpx.URL)
 
 
 def _defaults() -> dict[str, str]:
     """Return the headers that httpx sends by default, under our own name."""
-    with httpx.Client(verify=False) as client:
+    with httpx.Client(verify=False, trust_env=False) as client:
         return {**client.headers, "user-agent": "rungwise"}
+
+
+@contextmanager
+def _of_environment() -> Iterator[None]:
+    """Name the variables of the environment where no client can be made of what they say.
+
+    Raises:
+        ConfigurationError: their values are not shown, because the URL of a proxy may hold a password.
+    """
+    try:
+        for name, url in getproxies().items():
+            if f"{name}_proxy" in PROXIES[:3]:  # the last one is a list of hosts
+                proxy = httpx.URL(url if "://" in url else f"http://{url}")
+                if not proxy.raw_host.decode("ascii").encode("idna") or (proxy.port or 0) > LARGEST_PORT:
+                    raise ValueError("no place to connect to")
+        yield
+    except (httpx.InvalidURL, ValueError, TypeError):
+        raise ConfigurationError(f"{_set(PROXIES)} of the environment: not the URL of a proxy, or no host") from None
+    except ImportError:
+        raise ConfigurationError(
+            f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio (pip install 'httpx[socks]')"
+        ) from None
+    except OSError as error:  # also what `ssl` raises of a file that holds no certificates
+        raise ConfigurationError(
+            f"{_set(CERTIFICATES)} of the environment: no certificates can be read there ({type(error).__name__})"
+        ) from None
+
+
+def _set(names: Iterable[str]) -> str:
+    return ", ".join(sorted(name for name in os.environ if name.lower() in names))
 
 
 def _build(method: str, url: str, *, content: Any, headers: Any, extensions: Any) -> httpx.Request:
@@ -40,11 +80,13 @@ class OwnClient:
     def __init__(self) -> None:
         self._headers = _defaults()
         if getproxies():
-            client = httpx.Client(timeout=None, limits=_POOL)
+            with _of_environment():
+                client = httpx.Client(timeout=None, limits=_POOL)
             limit(client._transport, *client._mounts.values())
             self._send, self.close = client.send, client.close
         else:
-            transport = httpx.HTTPTransport(limits=_POOL)
+            with _of_environment():
+                transport = httpx.HTTPTransport(limits=_POOL)
             limit(transport)
             self._send, self.close = partial(_through, transport), transport.close
 
@@ -67,10 +109,12 @@ class OwnAsyncClient:
     def __init__(self) -> None:
         self._headers = _defaults()
         if getproxies():
-            client = httpx.AsyncClient(timeout=None, limits=_POOL)
+            with _of_environment():
+                client = httpx.AsyncClient(timeout=None, limits=_POOL)
             self._send, self.aclose = client.send, client.aclose
         else:
-            transport = httpx.AsyncHTTPTransport(limits=_POOL)
+            with _of_environment():
+                transport = httpx.AsyncHTTPTransport(limits=_POOL)
             self._send, self.aclose = partial(_athrough, transport), transport.aclose
 
     def build_request(self, method: str, url: str, *, headers: Any = None, **options: Any) -> httpx.Request:

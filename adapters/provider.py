@@ -25,6 +25,7 @@ import orjson
 from attrs import field, frozen
 
 from adapters.script import Script, ScriptedReply
+from fsm.errors import ConfigurationError
 
 CREATED = 1_750_000_000  # fixed, so that `cut_after` cuts at the same place in every run
 DEFAULT_MODEL = "embedded"
@@ -248,14 +249,20 @@ class EmbeddedProvider:
         port: the port, 0 for any that is free.
 
     Raises:
+        ConfigurationError: the script is none, or the address is not of the form of one.
         OSError: the address cannot be listened on.
     """
 
     def __init__(self, script: Script | Responder, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        if not isinstance(script, Script) and not callable(script):
+            raise ConfigurationError(f"script must be a Script or a function, not {type(script).__name__}")
         self._script = script
         self._requests: list[ReceivedRequest] = []
         self._lock = threading.Lock()
-        self._server = _Server((host, port), partial(_Handler, self))
+        try:
+            self._server = _Server((host, port), partial(_Handler, self))
+        except (TypeError, ValueError, OverflowError):  # a host name that is none, a port above 65535
+            raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._thread.start()
 

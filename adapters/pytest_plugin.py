@@ -67,9 +67,12 @@ def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
 
 def _script(replies: tuple[Any, ...], **options: Any) -> Any:
     from adapters.script import Script, ScriptedReply
+    from fsm.errors import ConfigurationError
 
-    if len(replies) == 1 and not isinstance(replies[0], ScriptedReply):
+    if len(replies) == 1 and (isinstance(replies[0], Script) or callable(replies[0])) and not options:
         return replies[0]
+    if len(replies) == 1 and isinstance(replies[0], Script | list | tuple):
+        raise ConfigurationError("provider takes its replies one by one, as in provider(*replies), or a Script alone")
     return Script(replies or (ScriptedReply(),), **options)
 
 

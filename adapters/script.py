@@ -20,21 +20,21 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
 import re
-import reprlib
-import tomllib
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
 import attrs
 from attrs import field, frozen
 
 from fsm.errors import ConfigurationError
+from fsm.frozen_map import frozen_copy
+from fsm.journal_forms import LONGEST, short
 from fsm.reply import ToolCall
+from fsm.toml import read_toml
 
 ReasoningField = Literal["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
 """Where a provider puts its reasoning."""
@@ -55,17 +55,18 @@ Validator = Callable[[Any, "attrs.Attribute[Any]", Any], Any]
 def _must(right: str, holds: Callable[[Any], bool]) -> Validator:
     def check(instance: object, attribute: Any, value: Any) -> None:
         if not holds(value):
-            raise ConfigurationError(f"{attribute.name} must be {right}, not {reprlib.repr(value)}")
+            raise ConfigurationError(f"{attribute.name} must be {right}, not {short(value)}")
 
     return check
 
 
-def _refuse_unknown(where: str, given: Iterable[str], known: Collection[str]) -> None:
+def _refuse_unknown(where: str, given: Iterable[object], known: Collection[str]) -> None:
     for key in given:
         if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
+            name = str(key) if BARE_KEY.fullmatch(str(key)) and len(str(key)) <= LONGEST else short(key)
+            close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"it must be one of {', '.join(known)}"
-            raise ConfigurationError(f"{where}{key} is unknown; {hint}")
+            raise ConfigurationError(f"{where}{name} is unknown; {hint}")
 
 
 def _is_text(value: object) -> bool:
@@ -77,7 +78,8 @@ def _is_whole(value: object, least: int = 0) -> bool:
 
 
 def _is_seconds(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    # An int may be larger than any float, and is then no more a number to count with than infinity is.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def _is_counts(value: object) -> bool:
@@ -95,26 +97,26 @@ def _check_error(instance: object, attribute: Any, value: Any) -> None:
     _refuse_unknown(f"{attribute.name}.", value, ERROR_FIELDS)
     for key, part in value.items():
         if not _is_text(part) and not (key == "code" and _is_whole(part)):
-            raise ConfigurationError(f"{attribute.name}.{key} must be a string, not {reprlib.repr(part)}")
+            raise ConfigurationError(f"{attribute.name}.{key} must be a string, not {short(part)}")
 
 
 def _check_headers(instance: object, attribute: Any, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise ConfigurationError(f"headers must be a table of strings, not {reprlib.repr(value)}")
+        raise ConfigurationError(f"headers must be a table of strings, not {short(value)}")
     for name, text in value.items():
         if not isinstance(name, str) or not TOKEN.fullmatch(name):
-            raise ConfigurationError(f"headers has {name!r}, which is not the name of a header")
+            raise ConfigurationError(f"headers has {short(name)}, which is not the name of a header")
         if name.lower() in FRAMING:
             raise ConfigurationError(f"headers.{name} is the provider's own; cut_after ends a body too early")
         if not isinstance(text, str) or not text.isprintable() or max(text, default="") > "\xff":
-            raise ConfigurationError(f"headers.{name} must be one line in Latin-1, not {reprlib.repr(text)}")
+            raise ConfigurationError(f"headers.{name} must be one line in Latin-1, not {short(text)}")
 
 
 # Converters leave what they cannot convert to the validators, which know the field's name.
 
 
 def _copied(value: Mapping[str, Any] | None) -> Any:
-    return MappingProxyType(dict(value)) if isinstance(value, Mapping) else value
+    return frozen_copy(value, "a table of a reply")
 
 
 def _tuple(value: Sequence[int]) -> Any:
@@ -130,7 +132,7 @@ def _tool_calls(value: Sequence[ToolCall | Mapping[str, str]]) -> tuple[ToolCall
 def _tool_call(where: str, index: int, value: object) -> ToolCall:
     given = {name: getattr(value, name) for name in CALL_FIELDS} if isinstance(value, ToolCall) else value
     if not isinstance(given, Mapping):
-        raise ConfigurationError(f"{where} must be a table with {', '.join(CALL_FIELDS)}, not {reprlib.repr(value)}")
+        raise ConfigurationError(f"{where} must be a table with {', '.join(CALL_FIELDS)}, not {short(value)}")
     _refuse_unknown(f"{where}.", given, CALL_FIELDS)
     if "name" not in given:
         raise ConfigurationError(f"{where}.name is missing; give the name of the tool")
@@ -138,7 +140,7 @@ def _tool_call(where: str, index: int, value: object) -> ToolCall:
     for name, part in whole.items():
         if not _is_text(part):
             hint = "; write the JSON as one string" if name == "arguments" else ""
-            raise ConfigurationError(f"{where}.{name} must be a string, not {reprlib.repr(part)}{hint}")
+            raise ConfigurationError(f"{where}.{name} must be a string, not {short(part)}{hint}")
     return ToolCall(**whole)
 
 
@@ -264,6 +266,8 @@ _DEFAULTS = _values(ScriptedReply())
 
 
 def _replies(value: Iterable[ScriptedReply]) -> tuple[ScriptedReply, ...]:
+    if not isinstance(value, Iterable):
+        raise ConfigurationError(f"replies must be a list of replies, not {type(value).__name__}: put it into a list")
     return tuple(value)
 
 
@@ -315,15 +319,13 @@ class Script:
             ConfigurationError: the text is no TOML, or a field is unknown or not of its form.
         """
         try:
-            table = tomllib.loads(text)
+            table = read_toml(text)
             _refuse_unknown("", table, ("replies", "after"))
             replies = table.get("replies", [])
             if not isinstance(replies, list):
                 raise ConfigurationError("replies must be a list of tables: start each with [[replies]]")
             parsed = [_read_reply(f"replies[{index}]", reply) for index, reply in enumerate(replies)]
             return cls(parsed, table.get("after", "repeat"))
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigurationError(f"{source}: not valid TOML: {error}") from error
         except ConfigurationError as error:
             raise ConfigurationError(f"{source}: {error}") from None
 
@@ -340,6 +342,8 @@ class Script:
             raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise ConfigurationError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+        except (ValueError, TypeError):
+            raise ConfigurationError(f"{short(path)} is not a path of a file") from None
         return cls.from_toml(text, str(path))
 
     def to_toml(self) -> str:
@@ -353,7 +357,7 @@ class Script:
 
 def _read_reply(where: str, table: object) -> ScriptedReply:
     if not isinstance(table, dict):
-        raise ConfigurationError(f"{where} must be a table, not {reprlib.repr(table)}")
+        raise ConfigurationError(f"{where} must be a table, not {short(table)}")
     _refuse_unknown(f"{where}.", table, _DEFAULTS)
     try:
         return ScriptedReply(**table)

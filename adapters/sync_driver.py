@@ -15,6 +15,7 @@ from adapters.exchange import Exchange, partial
 from adapters.limits import AttemptLimits
 from adapters.sockets import CallEnded, breaker_of, limited
 from fsm.call import Call, StreamEvent
+from fsm.frozen_map import thawed
 from fsm.pacing import waits_are_off
 from fsm.policy import Timeouts
 from fsm.request import Message, Send
@@ -137,7 +138,7 @@ class SyncDriver:
             self._wait(send.wait)
         self._check()
         if send.needs_compaction and self.compactor is not None:
-            call.compacted(self.compactor(send.messages))
+            call.compacted(self.compactor(thawed(send.messages)))  # its own copy, to change as it likes
             self._check()
         return call.sending(self.clock())
 

@@ -10,10 +10,11 @@ import orjson
 from attrs import define, field, frozen
 
 from fsm.errors import ConfigurationError
-from fsm.journal_forms import check_step
-from fsm.policy import Limits, Policy, from_mapping
+from fsm.frozen_map import FrozenMap, frozen_copy
+from fsm.journal_forms import JOURNAL, LINK, check_forms, check_step, known_only, short
+from fsm.policy import LARGEST_LIMIT, SWITCH_AFTER, Hints, Limits, Policy, from_mapping
 from fsm.reply import NO_USAGE, Usage
-from fsm.request import Link, PlainLink, Prices
+from fsm.request import Link, PlainLink, Prices, Request
 
 if TYPE_CHECKING:
     from fsm.table import Row
@@ -138,7 +139,9 @@ class Setting:
     max_tokens: int | None = None
     input_tokens: int | None = None
     has_compactor: bool = False
-    table: str | None = None  # the name of the recorded table, known after reading
+    # Known after reading: the name of the table, and the policy with the limits and hints of rungs of one's own.
+    table: str | None = None
+    recorded: Mapping[str, Any] | None = None
 
     @property
     def chain(self) -> tuple[PlainLink, ...]:
@@ -148,8 +151,8 @@ class Setting:
     def to_mapping(self) -> dict[str, Any]:
         """Return the setting as plain values."""
         return {
-            "table": self.policy.table.name,
-            "policy": self.policy.to_mapping(),
+            "table": self.table or self.policy.table.name,
+            "policy": self.recorded or self.policy.to_mapping(),
             "chain": [attrs.asdict(link) for link in self.chain],
             "max_tokens": self.max_tokens,
             "input_tokens": self.input_tokens,
@@ -158,15 +161,23 @@ class Setting:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
-        """Read a setting back."""
-        chain = []
-        for link in values["chain"]:
-            prices = Prices(**link["prices"]) if link["prices"] else None
-            identities = frozenset((kind, name) for kind, name in link["identities"])
-            chain.append(PlainLink(**{**link, "prices": prices, "identities": identities}))
-        policy, links = _policy(values["policy"], values["counters"]), Links(tuple(chain))
-        names = ("max_tokens", "input_tokens", "has_compactor", "table")
-        return cls(policy, links, *(values[name] for name in names))
+        """Read a setting back.
+
+        Raises:
+            ConfigurationError: a call cannot have been given this.
+        """
+        chain = tuple(_link(link, f"chain[{index}]") for index, link in enumerate(values["chain"]))
+        policy, recorded = _policy(values["policy"], values["counters"])
+        if not chain:
+            raise ConfigurationError("its chain is empty")
+        if all(link.problem is not None for link in chain):
+            raise ConfigurationError("no backend of its chain can be used")
+        if policy.budget.money is not None and any(link.prices is None for link in chain):
+            raise ConfigurationError("its budget of money needs prices on every backend of its chain")
+        names = ("max_tokens", "input_tokens")
+        Request("(not recorded)", **{name: values[name] for name in names})
+        given = {name: values[name] for name in (*names, "has_compactor", "table")}
+        return cls(policy, Links(chain), **given, recorded=recorded)
 
 
 @define(eq=False)
@@ -192,7 +203,16 @@ class Journal:
     @property
     def steps(self) -> tuple[Step, ...]:
         """Return every step so far."""
-        return tuple(self._step(number) for number in range(1, len(self._rows) + 1))
+        return self.steps_from(1)
+
+    @property
+    def size(self) -> int:
+        """Count the steps so far."""
+        return len(self._rows)
+
+    def steps_from(self, number: int) -> tuple[Step, ...]:
+        """Return every step from this one on; the first is number 1."""
+        return tuple(self._step(later) for later in range(number, len(self._rows) + 1))
 
     @property
     def last(self) -> Step:
@@ -225,10 +245,10 @@ class Journal:
             asked_wait=seen.asked_wait,
             draw=draw,
             facts=seen.facts,
-            spent=dict(zip(self.counters, spent, strict=True)),
+            spent=FrozenMap(zip(self.counters, spent, strict=True)),
             attempts=attempts,
             note=note or seen.repair,
-            content=seen.content if self.contents else None,
+            content=frozen_copy(seen.content, "content") if self.contents else None,
         )
         self._rows[number - 1] = step
         return step
@@ -262,43 +282,84 @@ class Journal:
         if not isinstance(document, dict) or document.get("version") != VERSION:
             raise ConfigurationError(f"journal: 'version' must be {VERSION}")
         try:
+            check_forms(document, JOURNAL)
             setting = Setting.from_mapping(document)
-            journal = cls(setting, tuple(document["counters"]), bool(document["contents"]), document["outcome"])
+            journal = cls(setting, tuple(document["counters"]), document["contents"], document["outcome"])
             journal._rows.extend(_steps(document["steps"], journal.counters))
         except ConfigurationError as error:
             raise ConfigurationError(f"journal: {str(error).removeprefix('journal: ')}") from None
-        except KeyError as error:
-            raise ConfigurationError(f"journal: {error} is missing") from None
-        except (TypeError, ValueError, AttributeError) as error:
-            raise ConfigurationError(f"journal: {error}") from None
         return journal
 
 
-def _policy(values: Mapping[str, Any], counters: Iterable[str]) -> Policy:
+def _link(values: Mapping[str, Any], where: str) -> PlainLink:
+    known_only(values, _names(PlainLink), where)
+    if not isinstance(values.get("name", ""), str):
+        raise ConfigurationError(f"journal: a backend of its chain is named {short(values['name'])}, which is no text")
+    check_forms(values, LINK, f"{where}: ")
+    prices = values["prices"]
+    if prices is not None:
+        known_only(prices, _names(Prices), f"{where}: 'prices'")
+        missing = [name for name in ("input", "output") if name not in prices]
+        if missing:
+            raise ConfigurationError(f"journal: {where}: 'prices' lacks {missing[0]!r}")
+        prices = Prices(**prices)
+    identities = frozenset((kind, name) for kind, name in values["identities"])
+    return PlainLink(**{**values, "prices": prices, "identities": identities})
+
+
+def _policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
     """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those."""
-    known = {attribute.name for attribute in attrs.fields(Limits)}
-    own = [name for name in counters if name not in known]
-    if isinstance(values, Mapping) and isinstance(values.get("limits"), Mapping):
-        values = {**values, "limits": {name: limit for name, limit in values["limits"].items() if name not in own}}
-    if isinstance(values, Mapping) and isinstance(values.get("hints"), Mapping):
-        values = {**values, "hints": {**values["hints"], "rungs": {}}}
-    policy: Policy = from_mapping(Policy, values)
-    return policy
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")
+    own = set(counters).difference(_names(Limits))
+    limits, hints = values.get("limits", {}), values.get("hints", {})
+    rungs = hints.get("rungs", {}) if isinstance(hints, Mapping) else {}
+    if isinstance(limits, Mapping):
+        for name in own.intersection(limits):
+            Limits(retries=limits[name])  # of the form of any other
+        limits = {name: limit for name, limit in limits.items() if name not in own}
+    if isinstance(hints, Mapping):
+        Hints(rungs=rungs)  # likewise
+        hints = {**hints, "rungs": {}}
+    switch_after = values.get("switch_after", {})
+    if isinstance(switch_after, Mapping):  # a policy fills in its defaults, and the call of this one had none but these
+        switch_after = {**dict.fromkeys(SWITCH_AFTER, LARGEST_LIMIT), **switch_after}
+    policy: Policy = from_mapping(Policy, {**values, "limits": limits, "hints": hints, "switch_after": switch_after})
+    return policy, values
+
+
+def _names(kind: type[Any]) -> list[str]:
+    return [attribute.name for attribute in attrs.fields(kind)]
 
 
 def _steps(documents: Iterable[Mapping[str, Any]], counters: tuple[str, ...]) -> Iterable[Step]:
     for number, document in enumerate(documents, start=1):
-        values = dict(document)
-        values["usage"] = Usage(**values.get("usage", {}))
-        values["facts"] = tuple(values.get("facts", ()))
-        if values.get("number") != number:
-            raise ConfigurationError(f"journal: step {number} is numbered {values.get('number')!r}")
-        try:
-            step = Step(**values)
-        except TypeError as error:
-            raise ConfigurationError(f"journal: step {number}: {error}") from None
+        where = f"step {number}"
+        known_only(document, _names(Step), where)
+        for name in _NEEDED:
+            if name not in document:
+                raise ConfigurationError(f"journal: {where}: {name!r} is missing")
+        if type(document["number"]) is not int or document["number"] != number:
+            raise ConfigurationError(f"journal: {where} is numbered {short(document['number'])}")
+        usage = document.get("usage", {})
+        if not isinstance(usage, Mapping):
+            raise ConfigurationError(f"journal: {where}: 'usage' must be an object, not {short(usage)}")
+        known_only(usage, _names(Usage), f"{where}: 'usage'")
+        facts = document.get("facts", [])
+        content = frozen_copy(document.get("content"), f"journal: {where}: 'content'")
+        step = Step(
+            **{
+                **document,
+                "usage": Usage(**usage),
+                "facts": tuple(facts) if isinstance(facts, list) else facts,
+                "content": content,
+            }
+        )
         check_step(step, counters)
         yield step
+
+
+_NEEDED = tuple(attribute.name for attribute in attrs.fields(Step) if attribute.default is attrs.NOTHING)
 
 
 def _mended(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -17,14 +16,21 @@ from fsm.journal_forms import short
 from fsm.ladder import COUNTER, names_of
 from fsm.reply import Reason
 from fsm.table import CALL, Table
+from fsm.toml import read_toml
 
 LARGEST_LIMIT = 1_000
 """No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
 
 _MISSING: Any = object()
 
-LARGEST_AMOUNT = 1e12
-"""No number of seconds and no sum of money may exceed this."""
+LONGEST_SECONDS = 1e6
+"""No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some waits 2**32 - 1."""
+
+LARGEST_JITTER = 3
+"""No jitter may exceed this share of a wait, so that the longest wait with its jitter is still one that clocks take."""
+
+LARGEST_SUM = 1e12
+"""No sum of money may exceed this."""
 
 Attribute = attrs.Attribute  # the parameter of every validator below
 
@@ -42,13 +48,14 @@ def _whole(lowest: int, highest: int) -> Any:
     return check
 
 
-def _seconds(*, above_zero: bool) -> Any:
+def _number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST_AMOUNT
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= highest
         if not number or (above_zero and value == 0):
             least = "above 0" if above_zero else "of 0 or more"
             raise ConfigurationError(
-                f"{_where(instance, attribute)} must be a finite number {least}, not {short(value)}"
+                f"{_where(instance, attribute)} must be a finite number {least}, at most {highest:,.0f}, "
+                f"not {short(value)}"
             )
 
     return check
@@ -70,7 +77,7 @@ def _instance(kind: type) -> Any:
 
 def _flag(instance: object, attribute: Attribute[Any], value: object) -> None:
     if not isinstance(value, bool):
-        raise ConfigurationError(f"{_where(instance, attribute)} must be true or false, not {value!r}")
+        raise ConfigurationError(f"{_where(instance, attribute)} must be true or false, not {short(value)}")
 
 
 def _optional(check: Any) -> Any:
@@ -107,9 +114,9 @@ class Budget:
     """
 
     attempts: int = field(default=24, validator=_whole(1, LARGEST_LIMIT))
-    seconds: float | None = field(default=None, validator=_optional(_seconds(above_zero=True)))
+    seconds: float | None = field(default=None, validator=_optional(_number(above_zero=True)))
     output_tokens: int | None = field(default=None, validator=_optional(_whole(1, 10**12)))
-    money: float | None = field(default=None, validator=_optional(_seconds(above_zero=True)))
+    money: float | None = field(default=None, validator=_optional(_number(above_zero=True, highest=LARGEST_SUM)))
 
 
 @frozen(kw_only=True)
@@ -120,23 +127,23 @@ class Waits:
     service asks for is kept in full up to `longest_asked`; a longer one leaves the backend.
     """
 
-    retry_base: float = field(default=2.0, validator=_seconds(above_zero=False))
-    retry_cap: float = field(default=60.0, validator=_seconds(above_zero=False))
-    overload_cap: float = field(default=60.0, validator=_seconds(above_zero=False))
-    reask_base: float = field(default=5.0, validator=_seconds(above_zero=False))
-    reask_cap: float = field(default=120.0, validator=_seconds(above_zero=False))
-    jitter: float = field(default=0.5, validator=_seconds(above_zero=False))
-    longest_asked: float = field(default=120.0, validator=_seconds(above_zero=False))
+    retry_base: float = field(default=2.0, validator=_number(above_zero=False))
+    retry_cap: float = field(default=60.0, validator=_number(above_zero=False))
+    overload_cap: float = field(default=60.0, validator=_number(above_zero=False))
+    reask_base: float = field(default=5.0, validator=_number(above_zero=False))
+    reask_cap: float = field(default=120.0, validator=_number(above_zero=False))
+    jitter: float = field(default=0.5, validator=_number(above_zero=False, highest=LARGEST_JITTER))
+    longest_asked: float = field(default=120.0, validator=_number(above_zero=False))
 
 
 @frozen(kw_only=True)
 class Timeouts:
     """Limit one attempt, in seconds: to connect, to the first byte, between bytes, and in total (None: no limit)."""
 
-    connect: float = field(default=10.0, validator=_seconds(above_zero=True))
-    first_byte: float = field(default=120.0, validator=_seconds(above_zero=True))
-    idle: float = field(default=60.0, validator=_seconds(above_zero=True))
-    total: float | None = field(default=600.0, validator=_optional(_seconds(above_zero=True)))
+    connect: float = field(default=10.0, validator=_number(above_zero=True))
+    first_byte: float = field(default=120.0, validator=_number(above_zero=True))
+    idle: float = field(default=60.0, validator=_number(above_zero=True))
+    total: float | None = field(default=600.0, validator=_optional(_number(above_zero=True)))
 
 
 def _quotes_reasoning(instance: object, attribute: Attribute[Any], value: object) -> None:
@@ -170,15 +177,22 @@ class Hints:
     rungs: Mapping[str, str] = field(factory=dict, converter=_rung_hints, hash=False)
 
 
+SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 2})
+"""Where a policy says nothing else: the failures of a reason after which the backend is left."""
+
+
 def _switch_after(value: Any) -> Mapping[str, int]:
     if not isinstance(value, Mapping):
         raise ConfigurationError("Policy.switch_after must map a reason to a number of failures")
     for reason, count in value.items():
         if reason not in get_args(Reason):
-            raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', str(reason), get_args(Reason))}")
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ConfigurationError(f"Policy.switch_after.{reason} must be a whole number of 1 or more, not {count!r}")
-    return FrozenMap(value)
+            raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', reason, get_args(Reason))}")
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_LIMIT:
+            raise ConfigurationError(
+                f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to {LARGEST_LIMIT} for never, "
+                f"not {short(count)}"
+            )
+    return FrozenMap({**SWITCH_AFTER, **value})
 
 
 @frozen(kw_only=True)
@@ -188,7 +202,8 @@ class Policy:
     Arguments:
         limits, budget, waits, timeouts, hints: see their classes.
         switch_after: for a reason of failure, the number of such failures after which the backend is left even though
-            retries remain.
+            retries remain. A reason that is not named keeps its default: 2 for `overloaded` and `timeout`, never for
+            any other. `overloaded = 1000` switches one off: no call makes as many attempts as that and goes on.
         base_cap: output tokens that the raised caps start from where the caller gave no cap.
         largest_cap: output tokens that no raised cap exceeds (the caller's own cap is never lowered to it).
         handful: output tokens; text that a cap of the caller's of so many or fewer has cut is `partial` at once.
@@ -206,9 +221,7 @@ class Policy:
     waits: Waits = field(factory=Waits, validator=_instance(Waits))
     timeouts: Timeouts = field(factory=Timeouts, validator=_instance(Timeouts))
     hints: Hints = field(factory=Hints, validator=_instance(Hints))
-    switch_after: Mapping[str, int] = field(
-        factory=lambda: {"overloaded": 2, "timeout": 2}, converter=_switch_after, hash=False
-    )
+    switch_after: Mapping[str, int] = field(factory=dict, converter=_switch_after, hash=False)
     base_cap: int = field(default=4096, validator=_whole(1, 10**9))
     largest_cap: int = field(default=32_768, validator=_whole(1, 10**9))
     handful: int = field(default=16, validator=_whole(0, 10**9))
@@ -248,8 +261,8 @@ class Policy:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
         """
         try:
-            policy: Policy = from_mapping(cls, tomllib.loads(text))
-        except (tomllib.TOMLDecodeError, ConfigurationError) as error:
+            policy: Policy = from_mapping(cls, read_toml(text))
+        except ConfigurationError as error:
             raise ConfigurationError(f"{source}: {error}") from None
         return policy
 
@@ -262,7 +275,7 @@ class Policy:
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError, TypeError) as error:  # a path can hold what no path may
             raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
         return cls.from_toml(text, source=str(path))
 
@@ -273,10 +286,10 @@ class Policy:
         return {**plain, "switch_after": dict(self.switch_after)}
 
 
-def _unknown(what: str, name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
+def _unknown(what: str, name: object, known: Any) -> str:
+    close = difflib.get_close_matches(name[:LARGEST_LIMIT], list(known), n=1) if isinstance(name, str) else ()
     hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
-    return f"unknown {what} {name!r}; {hint}"
+    return f"unknown {what} {short(name)}; {hint}"
 
 
 _PARTS = {"limits": Limits, "budget": Budget, "waits": Waits, "timeouts": Timeouts, "hints": Hints}

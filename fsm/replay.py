@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import attrs
 
 from fsm.call import Call
-from fsm.errors import IllegalEvent, JournalMismatch
+from fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
 from fsm.journal import Evidence, Journal, Step
+from fsm.journal_forms import short
 from fsm.observe import Heard
 from fsm.policy import Policy
 from fsm.reply import Failure, Reply, ToolCall
@@ -27,11 +28,14 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
 
     Raises:
         JournalMismatch: a step differs; the message names the first one and what differs in it.
+        ConfigurationError: `journal` or `policy` is none, or no call can have this policy with the recorded chain.
     """
+    _check(journal, policy)
     recorded, setting = journal.steps, journal.setting
     policy = policy or setting.policy
     if setting.table not in (None, policy.table.name):
-        raise JournalMismatch(f"the journal is of the table {setting.table!r}, the policy holds {policy.table.name!r}")
+        named, held = short(setting.table), policy.table.name
+        raise JournalMismatch(f"the journal is of the table {named}, the policy holds {held!r}")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = Call(
         Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
@@ -44,21 +48,23 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
         prompts=_prompts(recorded),
     )
     call.begin(0.0)
+    alike = 0  # steps that were compared, so that none is compared again
     for step in recorded:
         try:
             _take(call, step)
         except IllegalEvent as error:
             raise JournalMismatch(f"step {step.number}: {error}") from None
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            # Nothing but the contents of a step is used here without its form having been checked.
-            raise JournalMismatch(f"step {step.number}: its content is not of its form ({error})") from None
+        except Exception as error:
+            # A stranger's step can be of its form and still claim what no call can be told, such as a fallback where
+            # the chain has ended. Whatever it does to the call, it is not what the call did.
+            raise JournalMismatch(f"step {step.number}: no call can have taken it ({type(error).__name__})") from error
         if step.event != "skipped":  # it is written down together with the row that follows
-            _compare(call.journal, recorded, step.number)
+            alike = _compare(call.journal, recorded, alike, step.number)
     if not call.is_over:
         call.cancel()
-    _compare(call.journal, recorded, len(recorded))
+    _compare(call.journal, recorded, alike, len(recorded))
     if journal.outcome is not None and call.result.outcome != journal.outcome:
-        raise JournalMismatch(f"the journal ends in {journal.outcome!r}, the replay in {call.result.outcome!r}")
+        raise JournalMismatch(f"the journal ends in {short(journal.outcome)}, the replay in {call.result.outcome!r}")
     return call.result
 
 
@@ -76,7 +82,7 @@ def _turn(recorded: tuple[Step, ...]) -> TurnContext:
 
 def _take(call: Call, step: Step) -> None:
     """Do what the recorded step did; steps that follow from others by themselves are only compared."""
-    if len(call.journal.steps) >= step.number or step.event == "skipped":
+    if call.journal.size >= step.number or step.event == "skipped":
         return
     if step.event in ("sent", "ran_out"):
         call.sending(step.at)
@@ -140,18 +146,24 @@ def _heard(step: Step, backend: int) -> Heard:
     )
 
 
-def _compare(replayed: Journal, recorded: tuple[Step, ...], number: int) -> None:
-    """Compare the replay with the journal up to a step."""
-    steps = replayed.steps
-    if len(steps) < number:
+def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
+    """Compare the replay with the journal up to a step, but for those that were compared; return how many now are."""
+    if replayed.size < number:
         raise JournalMismatch(f"step {number}: the journal has {recorded[number - 1]}, the replay took no step")
-    for was, now in zip(recorded[:number], steps, strict=False):
+    for was, now in zip(recorded[alike:number], replayed.steps_from(alike + 1), strict=False):
         if was == now:
             continue
         for attribute in attrs.fields(Step):
             before, after = getattr(was, attribute.name), getattr(now, attribute.name)
             if before != after and attribute.name != "content":
-                raise JournalMismatch(
-                    f"step {was.number}: {attribute.name} is {before!r} in the journal and {after!r} in the replay"
-                )
+                told = f"{attribute.name} is {short(before)} in the journal and {short(after)} in the replay"
+                raise JournalMismatch(f"step {was.number}: {told}")
         raise JournalMismatch(f"step {was.number}: the contents differ")
+    return number
+
+
+def _check(journal: object, policy: object) -> None:
+    if not isinstance(journal, Journal):
+        raise ConfigurationError(f"journal must be a Journal, not {type(journal).__name__}")
+    if policy is not None and not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")

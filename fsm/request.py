@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from attrs import Factory, define, evolve, field, frozen, validators
 
 from fsm.errors import ConfigurationError
-from fsm.frozen_map import FrozenMap
+from fsm.frozen_map import FrozenMap, frozen_copies, frozen_copy
 
 Message = Mapping[str, Any]
 """One message in the neutral form: that of chat completions (`role`, `content`, `tool_calls`, `tool_call_id`)."""
@@ -19,14 +18,14 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
     if isinstance(value, str):
-        return ({"role": "user", "content": value},)
+        return (FrozenMap({"role": "user", "content": value}),)
     if isinstance(value, Mapping):
         raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
     if not isinstance(value, Iterable):
         raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
     messages = tuple(value)
     for index, message in enumerate(messages):
-        if not isinstance(message, Mapping):
+        if type(message) is not dict and not isinstance(message, Mapping):  # the first is quicker
             raise ConfigurationError(
                 f"messages[{index}] must be a mapping with 'role' and 'content', not {type(message).__name__}"
             )
@@ -34,7 +33,7 @@ def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
             raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
     if not messages:
         raise ConfigurationError("messages is empty; give at least one message")
-    return messages
+    return frozen_copies(messages, "messages")
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -42,7 +41,7 @@ def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return FrozenMap()
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ConfigurationError(f"Request.{name} must map names to values; it is of type {type(value).__name__}")
-    return FrozenMap(value)
+    return frozen_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
 
 
 def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -52,6 +51,9 @@ def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
 def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return _mapping("headers", value)
 
+
+MOST_TOKENS = 10**12
+"""No number of tokens may exceed this."""
 
 FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
 """The headers that belong to the transport."""
@@ -64,18 +66,22 @@ def _no_framing(instance: object, attribute: Any, value: Mapping[str, Any]) -> N
 
 
 def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(value, tuple) and not value:
+        return ()
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise ConfigurationError(f"Request.tools must be a list of tool definitions, not {type(value).__name__}")
     tools = tuple(value)
     for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
             raise ConfigurationError(f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}")
-    return tools
+    return frozen_copies(tools, "Request.tools")
 
 
 def _positive(instance: object, attribute: Any, value: Any) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ConfigurationError(f"Request.{attribute.name} must be a whole number of tokens above 0, or None")
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and (not whole or not 1 <= value <= MOST_TOKENS):
+        where = f"{type(instance).__name__}.{attribute.name}"
+        raise ConfigurationError(f"{where} must be a whole number of tokens above 0, at most {MOST_TOKENS}, or None")
 
 
 @frozen
@@ -83,7 +89,8 @@ class Request:
     """Hold what the caller asks, before any rung has touched it.
 
     Arguments:
-        messages: a prompt, or the messages in the form of chat completions; never changed.
+        messages: a prompt, or the messages in the form of chat completions. Like all that is given here they are
+            copied: they are never changed, and what becomes of them later changes nothing that is sent.
         tools: tool definitions, passed on as they are.
         max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
             among the parameters is taken from there.
@@ -130,10 +137,15 @@ class TurnContext:
     only_housekeeping: bool = False
 
 
+HIGHEST_PRICE = 1e12
+"""No price may exceed this."""
+
+
 def _price(instance: object, attribute: Any, value: Any) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value < 0:
-        raise ConfigurationError(f"Prices.{attribute.name} must be a finite number of 0 or more, not {value!r}")
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 <= value <= HIGHEST_PRICE:
+        where = f"Prices.{attribute.name}"
+        raise ConfigurationError(f"{where} must be a finite number of 0 or more, at most {HIGHEST_PRICE:,.0f}")
 
 
 @frozen
@@ -197,6 +209,15 @@ class Link(Protocol):
         ...
 
 
+def _kind(kind: type) -> Any:
+    def check(instance: object, attribute: Any, value: Any) -> None:
+        if not isinstance(value, kind):
+            where = f"{type(instance).__name__}.{attribute.name}"
+            raise ConfigurationError(f"{where} must be of type {kind.__name__}, not {type(value).__name__}")
+
+    return check
+
+
 def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
     return frozenset({("name", link.name)})
 
@@ -206,15 +227,18 @@ class PlainLink:
     """Be a backend for a core that runs without adapters: in tests, in replays, around a transport of your own.
 
     Two plain links of one name are duplicates unless they are given `identities`.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
     """
 
-    name: str = "backend"
+    name: str = field(default="backend", validator=_kind(str))
     prefills: bool = False
     echoes: bool = False
-    problem: str | None = None
-    max_tokens: int | None = None
+    problem: str | None = field(default=None, validator=validators.optional(_kind(str)))
+    max_tokens: int | None = field(default=None, validator=_positive)
     expects_json: bool = False
-    prices: Prices | None = None
+    prices: Prices | None = field(default=None, validator=validators.optional(_kind(Prices)))
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
 
 

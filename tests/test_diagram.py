@@ -538,7 +538,8 @@ def test_the_counters_are_seen_by_running_the_effects() -> None:
 
 
 def test_the_numbers_are_those_of_the_policy() -> None:
-    written = numbers(Policy(waits=Waits(retry_base=1.5), base_cap=1000, switch_after={}))
+    never = {"overloaded": 1000, "timeout": 1000}
+    written = numbers(Policy(waits=Waits(retry_base=1.5), base_cap=1000, switch_after=never))
     assert "| wait before a retry | 1.5 s, doubled each time, at most 60 s |" in written
     assert "then 2000, 3000, ... up to 32768 tokens" in written
     assert "| no such kind |" in written

@@ -66,7 +66,7 @@ def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
     policy = fsm.Policy.load(path)
     assert policy.limits == fsm.Limits(retries=7)
     assert policy.budget == fsm.Budget(seconds=30)
-    assert (policy.base_cap, dict(policy.switch_after)) == (100, {"rate_limit": 1})
+    assert (policy.base_cap, dict(policy.switch_after)) == (100, {"overloaded": 2, "timeout": 2, "rate_limit": 1})
     assert policy.waits == fsm.Waits()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fsm.diagram.model import Decision, Line, Picture
 from fsm.ladder import COUNTER, FACT, names_of
-from fsm.policy import Policy
+from fsm.policy import LARGEST_LIMIT, Policy
 from fsm.table import Table
 
 
@@ -91,7 +91,7 @@ def numbers(policy: Policy) -> str:
     """Write the numbers of a policy that stand in no row: the budget, the waits, the output caps."""
     budget, waits = policy.budget, policy.waits
     caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
-    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items())
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
     lines = [
         ["attempts of the whole call", f"{budget.attempts}"],
         ["seconds of the whole call", _limit(budget.seconds)],

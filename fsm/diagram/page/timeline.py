@@ -12,6 +12,8 @@ from attrs import frozen
 from fsm.trail import SKIPPED, Trail
 
 MOST_TICKS = 6
+SHORTEST = 1e-9
+"""Seconds below which no clock tells one time from another, and no number is round."""
 
 
 @frozen
@@ -65,7 +67,7 @@ def _bars(trail: Trail) -> Iterator[tuple[str, Bar]]:
 
 def ticks(seconds: float) -> list[float]:
     """Return round times from 0 to the end, a handful of them."""
-    if seconds <= 0:
+    if seconds < SHORTEST:
         return [0.0]
     rough = seconds / (MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(rough))
@@ -76,7 +78,7 @@ def ticks(seconds: float) -> list[float]:
 def timeline(trail: Trail) -> str:
     """Draw the timeline as HTML; its bars are placed in percent, so that it is as wide as the page."""
     total = trail.steps[-1].at
-    if total <= 0:
+    if total < SHORTEST:
         return '<p class="faint">No time passed in this call, or none was recorded.</p>'
     lanes = "".join(_lane(lane, total) for lane in lanes_of(trail))
     marks = "".join(f'<i style="left:{_percent(at, total)}"><b>{at:g} s</b></i>' for at in ticks(total))

@@ -1,0 +1,299 @@
+"""What a caller builds a client, a request or a provider of: it works, or a clear error says what would be right."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+import fsm
+from adapters import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from adapters.own_http import CERTIFICATES, PROXIES
+from fsm.policy import LARGEST_JITTER, LONGEST_SECONDS, SWITCH_AFTER
+
+MODES = ("call", "stream", "acall", "astream")
+LOCAL = OpenAIChat("model", base_url="http://localhost:1/v1")
+ANSWER = ScriptedReply(text="Yes.")
+
+
+def ask(client: Client, mode: str, asked: Any = "?", **given: Any) -> fsm.Result:
+    """Run a call in one of the four modes and return its result."""
+
+    async def awaited() -> Any:
+        try:
+            if mode == "acall":
+                return await client.acall(asked, **given)
+            return [event async for event in client.astream(asked, **given)][-1]
+        finally:
+            await client.aclose()
+
+    if mode in ("acall", "astream"):
+        result = anyio.run(awaited)
+    else:
+        result = client.call(asked, **given) if mode == "call" else list(client.stream(asked, **given))[-1]
+    assert isinstance(result, fsm.Result)
+    return result
+
+
+# numbers of seconds
+
+
+@pytest.mark.parametrize("kind", [fsm.Waits, fsm.Timeouts, fsm.Budget])
+@pytest.mark.parametrize("seconds", [1e10, 10**400, float("inf"), float("nan"), -1, True, "5", [5]])
+def test_seconds_that_no_clock_takes_are_refused(kind: type, seconds: Any) -> None:
+    names = [field.name for field in attrs.fields(kind) if field.name not in ("attempts", "output_tokens", "money")]
+    for name in names:
+        with pytest.raises(
+            fsm.ConfigurationError, match=rf"^{kind.__name__}\.{name} must be a finite number"
+        ) as caught:
+            kind(**{name: seconds})
+        assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("seconds", [LONGEST_SECONDS, 1e-3])
+def test_the_longest_and_the_shortest_seconds_are_waited_for(mode: str, seconds: float) -> None:
+    """A `Timeouts` of a millisecond may end the call; what it may not do is raise anything but an error of ours."""
+    timeouts = fsm.Timeouts(connect=seconds, first_byte=seconds, idle=seconds, total=seconds)
+    policy = fsm.Policy(timeouts=timeouts, budget=fsm.Budget(seconds=seconds, attempts=2))
+    with EmbeddedProvider(Script([ANSWER])) as provider:
+        client = Client(OpenAIChat("model", base_url=provider.base_url), policy=policy, sleep=lambda seconds: None)
+        with client:
+            if seconds == LONGEST_SECONDS:
+                assert ask(client, mode).text == "Yes."
+                return
+            try:
+                ask(client, mode)
+            except fsm.CallError:
+                return
+
+
+def test_the_longest_wait_is_one_that_a_clock_takes() -> None:
+    longest = LONGEST_SECONDS * (1 + LARGEST_JITTER)
+    waits = fsm.Waits(retry_base=LONGEST_SECONDS, retry_cap=LONGEST_SECONDS, jitter=LARGEST_JITTER)
+    call = fsm.Call(fsm.Request("?"), fsm.Policy(waits=waits), jitter=lambda: 1.0)
+    call.begin()
+    send = call.receive(fsm.Failure("server_error"))
+    assert send is not None
+    assert send.wait == longest < 2**32 / 1000  # milliseconds in 32 bits, as the strictest of them counts
+
+
+def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
+    named = fsm.Policy(switch_after={"rate_limit": 1})
+    assert dict(named.switch_after) == {**SWITCH_AFTER, "rate_limit": 1}
+    assert fsm.Policy.from_toml("[switch_after]\nrate_limit = 1\n") == named
+    assert fsm.Policy(switch_after={}) == fsm.Policy.from_toml("[switch_after]\n") == fsm.Policy()
+    assert attrs.evolve(named, base_cap=100).switch_after == named.switch_after
+
+
+@pytest.mark.parametrize(("count", "sent"), [(None, [0, 0, 1]), (1000, [0, 0, 0, 0, 1])])
+def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: list[int]) -> None:
+    given = {"rate_limit": 5} if count is None else {"rate_limit": 5, "overloaded": count}
+    call = fsm.Call(fsm.Request("?"), fsm.Policy(switch_after=given), [fsm.PlainLink("a"), fsm.PlainLink("b")])
+    send, asked = call.begin(), []
+    while send is not None:
+        asked.append(send.backend)
+        overloaded = fsm.Failure("overloaded", status=529)
+        send = call.receive(overloaded if send.backend == 0 else fsm.Reply("Yes.", stop_reason="stop"))
+    assert asked == sent
+
+
+# clients, chains and options
+
+
+@pytest.mark.parametrize(
+    "chain", ["gpt-5", b"gpt-5", ["gpt-5"], 5, None, [], {}, [None], OpenAIChat, [OpenAIChat], [LOCAL, "x"], object()]
+)
+def test_a_chain_of_anything_but_backends_is_refused(chain: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match="chain"):
+        Client(chain)
+
+
+@pytest.mark.parametrize("value", ["x", 5])
+@pytest.mark.parametrize(
+    "name", ["policy", "http", "async_http", "observer", "compactor", "clock", "sleep", "async_sleep", "jitter"]
+)
+def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match=name):
+        Client(LOCAL, **{name: value})
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("turn", 5), ("tools", 5), ("tools", None), ("tools", ["x"]), ("tools", {})),
+        *(("max_tokens", "x"), ("max_tokens", 0), ("max_tokens", True), ("max_tokens", 10**400), ("max_tokens", 1.5)),
+        *(("input_tokens", -1), ("input_tokens", 10**400), ("parameters", 5), ("parameters", {5: 5})),
+        *(("parameters", {"x": object()}), ("parameters", {"x": 2**64}), ("parameters", {"x": {1: 2}})),
+        *(("headers", 5), ("headers", {"a": 5}), ("headers", {"a": "\n"}), ("headers", {"a b": "c"}), ("nope", 1)),
+        *(("messages", 5), ("messages", None), ("messages", b"x"), ("messages", [5]), ("messages", [{}])),
+        *(
+            ("messages", {}),
+            ("messages", []),
+            ("messages", [{"role": ["user"]}]),
+            ("messages", [{"role": "user", 1: 2}]),
+        ),
+    ],
+)
+def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(mode: str, name: str, value: Any) -> None:
+    with EmbeddedProvider(Script([ANSWER])) as provider:
+        given = {"asked": value} if name == "messages" else {name: value}
+        backend = OpenAIChat("model", base_url=provider.base_url, prices=fsm.Prices(1, 1))
+        with (
+            Client(backend, policy=fsm.Policy(budget=fsm.Budget(money=1.0))) as client,
+            pytest.raises(fsm.ConfigurationError) as caught,
+        ):
+            ask(client, mode, **given)
+        assert len(str(caught.value)) < 300
+        assert provider.requests == []
+
+
+def test_a_cancellation_that_is_none_is_refused() -> None:
+    for method in (Client(LOCAL).call, Client(LOCAL).stream):
+        with pytest.raises(fsm.ConfigurationError, match="Cancellation"):
+            method("?", cancellation=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: fsm.PlainLink(5),  # type: ignore[arg-type]
+        lambda: fsm.PlainLink(problem=5),  # type: ignore[arg-type]
+        lambda: fsm.PlainLink(max_tokens=0),
+        lambda: fsm.PlainLink(prices=5),  # type: ignore[arg-type]
+        lambda: fsm.Prices(10**400, 1),
+        lambda: fsm.Prices(1, float("inf")),
+        lambda: fsm.Budget(money=10**400),
+        lambda: fsm.replay("journal"),  # type: ignore[arg-type]
+        lambda: fsm.Policy(hints=fsm.Hints(rungs={1: "x"})),  # type: ignore[dict-item]
+        lambda: Script(5),  # type: ignore[arg-type]
+        lambda: Script(ANSWER),  # type: ignore[arg-type]
+        lambda: ScriptedReply(usage={"a": "b"}),
+        lambda: ScriptedReply(error={5: "b"}),  # type: ignore[dict-item]
+        lambda: EmbeddedProvider([ANSWER]),  # type: ignore[arg-type]
+        lambda: EmbeddedProvider(Script([ANSWER]), port=70_000),
+        lambda: EmbeddedProvider(Script([ANSWER]), host=5),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_not_of_its_form_is_refused(build: Callable[[], object]) -> None:
+    with pytest.raises(fsm.ConfigurationError):
+        build()
+
+
+@pytest.mark.parametrize("given", [([ANSWER],), ((),), (5,), ("x",), (ANSWER, "x"), (Script([ANSWER]), ANSWER)])
+def test_a_provider_of_nonsense_is_refused(rungwise_provider: Any, given: tuple[Any, ...]) -> None:
+    with pytest.raises(fsm.ConfigurationError, match=r"one by one|must be a ScriptedReply"):
+        rungwise_provider(*given)
+
+
+def test_a_script_says_itself_what_comes_after_it(rungwise_provider: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match="one by one"):
+        rungwise_provider(Script([ANSWER]), after="error")
+
+
+# the environment
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*PROXIES, *CERTIFICATES):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture(scope="module")
+def closed_port() -> int:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
+
+
+SECRET = "hunter2"
+REFUSED = (
+    *(("HTTP_PROXY", "://"), ("http_proxy", "http://"), ("HTTPS_PROXY", f"http://u:{SECRET}@a..b")),
+    *(("HTTP_PROXY", f"http://u:{SECRET}@h:b"), ("HTTP_PROXY", f"http://u:{SECRET}@127.0.0.1:99999")),
+    *(("ALL_PROXY", f"socks5://u:{SECRET}@h"), ("ALL_PROXY", "socks4://h"), ("all_proxy", f"ftp://u:{SECRET}@h")),
+    *(("NO_PROXY", "[::"), ("HTTP_PROXY", "http://\x7f"), ("HTTP_PROXY", "http://" + "a" * 64)),
+    *(("SSL_CERT_FILE", "/there/is/none.pem"), ("SSL_CERT_FILE", __file__)),
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "value"), REFUSED)
+def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, mode: str, name: str, value: str
+) -> None:
+    if value.startswith("socks5"):
+        monkeypatch.setitem(__import__("sys").modules, "socksio", None)
+    monkeypatch.setenv(name, value)
+    with Client(LOCAL) as client, pytest.raises(fsm.ConfigurationError, match=name) as caught:
+        ask(client, mode)
+    assert SECRET not in str(caught.value)
+    assert value not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("value", ["garbage.invalid", "127.0.0.1:{}", " ", "http://[::1]:{}"])
+def test_a_proxy_that_cannot_be_reached_fails_the_call(
+    monkeypatch: pytest.MonkeyPatch, mode: str, value: str, closed_port: int
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", value.format(closed_port))
+    policy = fsm.Policy(limits=fsm.Limits(retries=0))
+    backend = OpenAIChat("model", base_url=f"http://127.0.0.1:{closed_port}/v1")
+    with Client(backend, policy=policy) as client, pytest.raises(fsm.Failed):
+        ask(client, mode)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a..b", "http://" + "a" * 64, "http://[v1.x]", "http://256.1.1.1", "http://xn--a"]
+)
+def test_a_host_that_is_none_makes_a_backend_unusable(url: str) -> None:
+    problem = OpenAIChat("model", base_url=url, api_key="sk-9d2f6b1c44e07a35").problem
+    assert problem == "base_url has a host, or a length, that no request can have"
+    with pytest.raises(fsm.ConfigurationError, match="base_url has a host"):
+        Client(OpenAIChat("model", base_url=url, api_key="sk-9d2f6b1c44e07a35"))
+
+
+# the command line
+
+
+def files(directory: Path) -> dict[str, Path]:
+    """Write files that no reader can take."""
+    digits, levels = "9" * 5_000, "[" * 5_000
+    for name, text in {
+        "digits.toml": f"retries = {digits}",
+        "levels.toml": f"limits = {levels}",
+        "digits.json": f'{{"version": {digits}}}',
+        "levels.json": levels,
+        "odd.json": '{"version": 1, "steps": 5}',
+    }.items():
+        (directory / name).write_text(text)
+    (directory / "bytes.toml").write_bytes(b"\xff\xfe")
+    (directory / "bytes.json").write_bytes(b"\xff\xfe")
+    return {path.name: path for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["digits.toml", "levels.toml", "bytes.toml", "digits.json", "levels.json", "odd.json"])
+def test_a_file_that_no_command_can_read_is_one_line_and_code_2(tmp_path: Path, name: str) -> None:
+    from click.testing import CliRunner
+
+    from adapters.cli import main
+
+    path = str(files(tmp_path)[name])
+    ask = ["ask", "?", "--model", "m", "--base-url", "http://localhost:1", "--policy", path]
+    commands = [["explain", path]]
+    if name.endswith(".toml"):
+        commands = [["verify", path], ["diff", path, path], ["serve", path], ["explain", "--play", path], ask]
+        commands.append(["fuzz", path, "--examples", "1"])
+    for command in commands:
+        ended = CliRunner().invoke(main, command)
+        assert ended.exit_code == 2, (command, ended.output, ended.exception)
+        assert len(ended.stderr.splitlines()) == 1
+        assert len(ended.stderr) < 500

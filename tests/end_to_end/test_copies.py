@@ -1,0 +1,301 @@
+"""What is sent is what the caller gave when the call was made, whatever becomes of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import gc
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+import pytest
+
+import fsm
+from adapters import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from adapters.chat_request import write_body
+from fsm.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
+
+MODES = ("call", "stream", "acall", "astream")
+PICTURE = "data:image/png;base64," + "A" * 1_000_000
+
+
+def messages() -> list[dict[str, Any]]:
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    return [
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {}}],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "A heron."},
+    ]
+
+
+def options() -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+    return {
+        "tools": [{"type": "function", "function": {"name": "look", "parameters": schema}}],
+        "parameters": {"metadata": {"tags": ["a", "b"]}, "stop": ["x"]},
+        "headers": {"x-trace": "1"},
+    }
+
+
+def spoil(value: Any) -> None:
+    """Change a document in every place."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            spoil(inner)
+        for key in list(value):
+            value[key] = "spoilt"
+        value["spoilt"] = "spoilt"
+    elif isinstance(value, list):
+        for inner in value:
+            spoil(inner)
+        value.append({"role": "user", "content": "spoilt"})
+
+
+def ask(client: Client, mode: str, asked: Any, **given: Any) -> fsm.Result:
+    """Run a call in one of the four modes and return its result."""
+
+    async def awaited() -> fsm.Result:
+        if mode == "acall":
+            return await client.acall(asked, **given)
+        events = [event async for event in client.astream(asked, **given)]
+        await client.aclose()
+        return events[-1]
+
+    if mode in ("acall", "astream"):
+        return anyio.run(awaited)
+    result = client.call(asked, **given) if mode == "call" else list(client.stream(asked, **given))[-1]
+    assert isinstance(result, fsm.Result)
+    return result
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_that_a_caller_changes_during_a_call_is_sent(mode: str) -> None:
+    asked, given = messages(), options()
+    own = {"parameters": {"user": {"tags": ["own"]}}, "headers": {"x-own": "1"}}
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        if len(provider.requests) > 1:
+            return ScriptedReply(text="A heron.")
+        for value in (asked, given, own):
+            spoil(value)
+        return ScriptedReply(status=503)
+
+    with EmbeddedProvider(answer) as provider:
+        backend = OpenAIChat("model", base_url=provider.base_url, **own)
+        with Client(backend, sleep=lambda seconds: None, async_sleep=lambda seconds: anyio.sleep(0)) as client:
+            assert ask(client, mode, asked, **given).text == "A heron."
+        first, second = provider.requests
+    assert first.body == second.body
+    assert second.body["messages"] == messages()
+    assert second.body["tools"] == options()["tools"]
+    assert second.body["metadata"] == {"tags": ["a", "b"]}
+    assert second.body["user"] == {"tags": ["own"]}
+    assert (second.headers["x-trace"], second.headers["x-own"]) == ("1", "1")
+
+
+def test_a_task_asks_what_was_given_when_it_was_made() -> None:
+    with EmbeddedProvider(lambda request: ScriptedReply(text=request.body["messages"][0]["content"])) as provider:
+        client = Client(OpenAIChat("model", base_url=provider.base_url))
+
+        async def ask_three() -> list[str]:
+            asked = {"role": "user", "content": ""}
+            tasks = []
+            for word in ("one", "two", "three"):
+                asked["content"] = word
+                tasks.append(asyncio.create_task(client.acall([asked])))
+            return [(await task).text for task in tasks]
+
+        assert asyncio.run(ask_three()) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_callers_own_objects_are_never_changed(mode: str) -> None:
+    asked, given = messages(), options()
+    replies = [ScriptedReply(), ScriptedReply(text="Half of ", finish="length"), ScriptedReply(text="it.")]
+    with EmbeddedProvider(lambda request: replies[len(provider.requests) - 1]) as provider:
+        backend = OpenAIChat("model", base_url=provider.base_url)
+        with Client(backend, sleep=lambda seconds: None, async_sleep=lambda seconds: anyio.sleep(0)) as client:
+            assert ask(client, mode, asked, **given).text == "Half of it."
+    assert (asked, given) == (messages(), options())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None:
+    handed: list[Any] = []
+
+    def compact(long: Any) -> list[dict[str, Any]]:
+        spoil(list(long))
+        kept = [{"role": "user", "content": [{"type": "text", "text": "short"}]}]
+        handed.append(kept)
+        return kept
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        if len(provider.requests) == 1:
+            return ScriptedReply(status=413)
+        spoil(handed)
+        return ScriptedReply(status=503) if len(provider.requests) == 2 else ScriptedReply(text="Yes.")
+
+    request = fsm.Request(messages())
+    with EmbeddedProvider(answer) as provider:
+        backend = OpenAIChat("model", base_url=provider.base_url)
+        waits = {"sleep": lambda seconds: None, "async_sleep": lambda seconds: anyio.sleep(0)}
+        with Client(backend, compactor=compact, **waits) as client:
+            assert ask(client, mode, request).text == "Yes."
+        sent = [received.body["messages"] for received in provider.requests]
+    short = [{"role": "user", "content": [{"type": "text", "text": "short"}]}]
+    assert sent == [messages(), short, short]
+    assert list(request.messages) == messages()
+
+
+def test_an_observer_changes_neither_what_is_sent_nor_what_is_recorded() -> None:
+    refused: list[str] = []
+
+    def observe(step: fsm.Step) -> None:
+        for change in (lambda: step.spent.clear(), lambda: step.content["tool_calls"].append("x")):  # type: ignore
+            try:
+                change()
+            except TypeError as error:
+                refused.append(str(error))
+
+    call = fsm.Call(fsm.Request("?"), observer=observe, contents=True)
+    call.begin()
+    call.receive(fsm.Reply("Yes.", stop_reason="stop"))
+    assert fsm.replay(fsm.Journal.from_json(call.journal.to_json())).text == "Yes."
+    assert set(refused) >= {"this mapping cannot be changed", "this list cannot be changed"}
+
+
+def test_what_a_transport_is_given_cannot_be_changed() -> None:
+    call = fsm.Call(fsm.Request(messages(), **options()))
+    send = call.begin()
+    assert send is not None
+    content: Any = send.messages[1]["content"]
+    with pytest.raises(TypeError):
+        content.append({})
+    with pytest.raises(TypeError):
+        content[0]["text"] = "spoilt"
+    with pytest.raises(TypeError):
+        send.request.parameters["metadata"]["tags"] += ["c"]
+    assert list(send.messages) == messages()
+
+
+# what is too deep, and what goes round
+
+
+def nested(levels: int) -> Any:
+    value: Any = "end"
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def loop() -> Any:
+    value: dict[str, Any] = {}
+    value["a"] = [value]
+    return value
+
+
+POLICIES = {
+    "plain": fsm.Policy(),
+    "money": fsm.Policy(budget=fsm.Budget(money=1.0)),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("build", [loop, lambda: nested(DEEPEST + 1), lambda: nested(100_000)])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], Any], policy: str) -> None:
+    backend = OpenAIChat("model", base_url="http://localhost:1/v1", prices=fsm.Prices(1, 1))
+    with Client(backend, policy=POLICIES[policy]) as client:
+        for place, given in (
+            ("messages[1]", {"asked": [{"role": "user", "content": "x"}, {"role": "user", "content": build()}]}),
+            ("Request.tools[0]", {"asked": "x", "tools": [{"type": "function", "function": build()}]}),
+            ("Request.parameters", {"asked": "x", "parameters": {"metadata": build()}}),
+        ):
+            with pytest.raises(fsm.ConfigurationError, match="nested more than") as caught:
+                ask(client, mode, **given)
+            assert str(caught.value).startswith(place)
+        with pytest.raises(fsm.ConfigurationError, match="nested more than"):
+            OpenAIChat("model", parameters={"metadata": build()})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_as_deep_as_can_be_is_sent(mode: str) -> None:
+    asked = [{"role": "assistant", "content": "x\ud800", "tool_calls": nested(DEEPEST - 2)}, *messages()]
+    policy = fsm.Policy(budget=fsm.Budget(money=1.0))
+    with EmbeddedProvider(lambda request: ScriptedReply(text="Yes.")) as provider:
+        backend = OpenAIChat("model", base_url=provider.base_url, prices=fsm.Prices(1, 1))
+        with Client(backend, policy=policy) as client:
+            assert ask(client, mode, asked).text == "Yes."
+        assert provider.requests[0].body["messages"][0]["tool_calls"] == nested(DEEPEST - 2)
+
+
+# the copies themselves
+
+
+def test_a_long_text_is_shared_and_not_copied() -> None:
+    asked = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PICTURE}}]}]
+    content: Any = fsm.Request(asked).messages[0]["content"]
+    assert content[0]["image_url"]["url"] is PICTURE
+
+
+def test_a_request_of_two_messages_takes_few_calls_to_copy() -> None:
+    """Count the calls of Python functions, which are what copying costs: none for a text."""
+    asked, calls = [{"role": "system", "content": "a"}, {"role": "user", "content": "b"}], 0
+
+    def count(frame: Any, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.endswith("frozen_map.py")
+
+    gc.disable()
+    sys.setprofile(count)
+    try:
+        fsm.Request(asked)
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    assert calls <= 8
+
+
+@pytest.mark.parametrize("given", [MappingProxyType({"a": MappingProxyType({"b": [1]})}), {"a": {"b": [1]}}])
+def test_a_copy_equals_what_it_is_made_of_and_refuses_every_change(given: Any) -> None:
+    made = frozen_copy(given, "it")
+    assert made == {"a": {"b": [1]}}
+    assert pickle.loads(pickle.dumps(made)) == copy.deepcopy(made) == made
+    assert type(thawed(made)["a"]) is dict
+    assert type(thawed(made)["a"]["b"]) is list
+    for name in ("clear", "pop", "popitem", "setdefault", "update"):
+        with pytest.raises(TypeError):
+            getattr(made, name)()
+    for name in ("append", "extend", "insert", "remove", "sort", "clear", "pop", "reverse"):
+        with pytest.raises(TypeError):
+            getattr(made["a"]["b"], name)()
+    for change in changes(made, made["a"]["b"]):
+        with pytest.raises(TypeError):
+            change()
+    assert made == {"a": {"b": [1]}}
+
+
+def changes(mapping: FrozenMap, items: FrozenList) -> Iterator[Callable[[], Any]]:
+    yield lambda: mapping.__setitem__("a", 1)
+    yield lambda: mapping.__delitem__("a")
+    yield lambda: mapping.__ior__({"a": 1})
+    yield lambda: items.__setitem__(0, 2)
+    yield lambda: items.__delitem__(0)
+    yield lambda: items.__iadd__([2])
+    yield lambda: items.__imul__(2)
+
+
+def test_the_body_is_written_from_the_copies() -> None:
+    call = fsm.Call(fsm.Request(messages(), **options()))
+    send = call.begin()
+    assert send is not None
+    body = write_body(send, stream=False, model="m", host="h", parameters={}, cap="max_tokens", prefill="no")
+    assert b"What is it?" in body
