@@ -96,22 +96,25 @@ class _Play:
         links = [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(self.prices, 1)]
         call = Call(self.request, self.policy, links, jitter=lambda: 1.0, has_compactor=True)
         send, todo = call.begin(), deque(moves)
-        while send is not None and todo:
+        while send is not None and todo and self.goes_out(call, send):
             move = todo.popleft()
             self.number += 1
-            if send.needs_compaction:
-                call.compacted(send.messages)
             send = call.receive(self.reply_for(move, call, send))
             taken = call.ladder.rung
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
                 del todo[later]  # the call did first what was planned for later
                 todo.appendleft(move)
-        if send is not None:  # the last attempt, which ends the call and costs all that it may
-            if send.needs_compaction:
-                call.compacted(send.messages)
+        if send is not None and not todo and self.goes_out(call, send):
+            # The last attempt, which ends the call and costs all that it may.
             call.receive(Reply("An answer.", usage=self.usage(send), stop_reason="stop"))
         return _enacted(call)
+
+    def goes_out(self, call: Call, send: Send) -> bool:
+        """Wait, compact nothing, and tell whether the request may still go out."""
+        if send.needs_compaction:
+            call.compacted(send.messages)
+        return call.sending(call.ledger.elapsed + send.wait)
 
     def usage(self, send: Send) -> Usage:
         prompt, price = (self.request.input_tokens or 0) + send.added_tokens, self.prices[send.backend]

@@ -177,6 +177,7 @@ class Ended:
     by_backend: list[list[ReceivedRequest]]
     events: list[Any]
     messages: list[Any]
+    mode_streams: bool
 
     @property
     def outcome(self) -> str:
@@ -302,7 +303,7 @@ class Run:
             except fsm.CallError as raised:
                 error, result = raised, raised.result
         assert (messages, options) == before, "what the caller gave was changed"
-        ended = Ended(result, error, waits, [list(stage.requests) for stage in stages], events, messages)
+        ended = Ended(result, error, waits, [list(stage.requests) for stage in stages], events, messages, self.streams)
         self._check(ended, steps, events)
         self._check_requests(ended, live, compactor)
         self._check_privacy(ended, stages, contents)

@@ -1,0 +1,193 @@
+"""What is counted, reserved and sent is the same thing, so that no budget is passed, whoever tries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import ReceivedRequest, ScriptedReply
+from fsm import Budget, Limits, Policy, Prices
+
+PRICES = Prices(2.0, 10.0)
+TOO_LONG = ScriptedReply(status=400, error={"code": "context_length_exceeded", "message": "too long"})
+LONG = [{"role": "user", "content": "Where do herons nest? " * 400}]
+BOTH_CAPS = [
+    ScriptedReply(
+        status=400,
+        error={"code": "unsupported_parameter", "param": name, "message": f"Unsupported parameter: '{name}'"},
+    )
+    for name in ("max_tokens", "max_completion_tokens")
+]
+
+
+def prompt_of(request: ReceivedRequest) -> int:
+    """Count a prompt as a provider might: 4 characters a token, and 4 tokens for each message."""
+    messages = request.body["messages"]
+    return sum(len(str(message["content"])) // 4 + 4 for message in messages)
+
+
+def fair(text: str = "", finish: str = "stop", share: float = 1.0) -> Any:
+    """Answer as a provider that keeps to the cap, uses all of it, and reports what it counted."""
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        cap = request.body.get("max_tokens") or request.body.get("max_completion_tokens") or 4096
+        usage = {"prompt_tokens": prompt_of(request), "completion_tokens": max(1, int(cap * share))}
+        return ScriptedReply(text=text, finish=finish, usage=usage)
+
+    return answer
+
+
+def lengthen(messages: Any) -> Any:
+    return [*messages, {"role": "user", "content": "And where do the others nest? " * 2000}]
+
+
+def shorten(messages: Any) -> Any:
+    return [{"role": "user", "content": "Where do herons nest?"}]
+
+
+@pytest.mark.parametrize("compactor", [lengthen, shorten, list], ids=["lengthens", "shortens", "changes nothing"])
+def test_money_holds_after_a_compaction(run: Any, compactor: Any) -> None:
+    policy = Policy(budget=Budget(money=0.05))
+    ended = run(
+        [TOO_LONG, fair("Herons nest in reeds.", "length"), fair("So they do.")],
+        backends=[{"prices": PRICES}],
+        messages=LONG,
+        policy=policy,
+        compactor=compactor,
+    )
+    assert ended.result.cost <= 0.05
+    sent = [step for step in ended.steps if step.event == "sent"]
+    for step, request in zip(sent, ended.requests, strict=True):
+        # What was reserved is for what went out.
+        assert step.input_tokens >= prompt_of(request)
+        assert step.cap == (request.body.get("max_tokens") or request.body.get("max_completion_tokens"))
+
+
+def test_a_compactor_is_handed_the_callers_messages_and_the_partial_answer_comes_back_once(run: Any) -> None:
+    handed: list[Any] = []
+
+    def compactor(messages: Any) -> Any:
+        handed.append([dict(message) for message in messages])
+        return shorten(messages)
+
+    part = "Herons of the northern lake nest in "
+    ended = run(
+        [ScriptedReply(text=part, finish="length"), TOO_LONG, ScriptedReply(text="tall dead trees.")],
+        messages=LONG,
+        compactor=compactor,
+    )
+    assert ended.path == ["continuation", "compact", "done"]
+    assert ended.text == part + "tall dead trees."
+    assert handed[0] == LONG
+    last = ended.bodies[-1]["messages"]
+    assert last[0]["content"] == "Where do herons nest?"
+    assert [message["content"] for message in last].count(part) == 1
+
+
+@pytest.mark.parametrize("budget", [Budget(output_tokens=200), Budget(money=0.3)], ids=["tokens", "money"])
+def test_a_provider_that_ignores_the_cap_is_cut_or_asked_no_more(run: Any, budget: Budget) -> None:
+    ended = run(
+        [ScriptedReply(text="word " * 100_000, finish="stop", chunk_size=50, usage={})],
+        backends=[{"prices": Prices(2.0, 1000.0)}],
+        policy=Policy(budget=budget),
+    )
+    assert len(ended.requests) == 1
+    assert ended.result.overran
+    if ended.mode_streams:
+        assert ended.outcome == "partial"
+        assert ended.result.usage.output_tokens <= ended.bodies[0]["max_tokens"]
+        assert ended.result.cost <= 0.3
+        assert len(ended.text.split()) < 1000
+    else:
+        assert ended.outcome == "done"  # it is all there, and paid for
+
+
+@pytest.mark.parametrize("kind", ["empty", "reasoned"])
+def test_no_attempt_follows_one_that_passed_its_cap(run: Any, kind: str) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 5000}
+    reply = ScriptedReply(reasoning="Hm. " * 30 if kind == "reasoned" else "", finish="stop", usage=usage)
+    ended = run([reply], policy=Policy(budget=Budget(output_tokens=100_000)), max_tokens=100)
+    assert ended.outcome == "over_budget"
+    assert len(ended.requests) == 1
+    assert "100 tokens" in str(ended.error)
+    assert ended.result.overran
+
+
+def test_a_reply_that_keeps_to_its_cap_is_not_cut(run: Any) -> None:
+    words = " ".join(f"extraordinarily{number}" for number in range(60))
+    ended = run([ScriptedReply(text=words, usage={})], policy=Policy(budget=Budget(output_tokens=400)))
+    assert (ended.outcome, ended.text, ended.result.overran) == ("done", words, False)
+
+
+def test_without_a_cap_that_the_backend_takes_it_is_left(run: Any) -> None:
+    ended = run([*BOTH_CAPS, fair("no cap")], [fair("Herons nest in reeds.")], max_tokens=500)
+    assert ended.outcome == "done"
+    assert ended.counts == [2, 1]
+    assert [
+        next(body.get(name) for name in ("max_tokens", "max_completion_tokens") if name in body)
+        for body in ended.bodies
+    ] == [500, 500, 500]
+
+
+def test_without_any_backend_that_takes_a_cap_the_call_fails(run: Any) -> None:
+    ended = run([*BOTH_CAPS, fair("no cap")], max_tokens=500)
+    assert ended.outcome == "failed"
+    assert len(ended.requests) == 2
+
+
+def test_gathered_text_is_counted_beside_the_callers_own_count(run: Any) -> None:
+    policy = Policy(budget=Budget(money=0.31, attempts=8), limits=Limits(continuations=5))
+    parts = [fair(f"Part {number}. " + f"word{number} " * 900, "length") for number in range(6)]
+    ended = run(parts, backends=[{"prices": Prices(10.0, 30.0)}], policy=policy, max_tokens=2000, input_tokens=20)
+    assert ended.result.cost <= 0.31
+    sent = [step for step in ended.steps if step.event == "sent"]
+    assert all(step.input_tokens >= prompt_of(request) for step, request in zip(sent, ended.requests, strict=True))
+
+
+def test_a_prompt_that_begins_as_a_data_url_is_counted(run: Any) -> None:
+    messages = [{"role": "user", "content": "data: " + "the herons of the lake " * 2000}]
+    ended = run(
+        [fair("Yes.")], backends=[{"prices": PRICES}], messages=messages, policy=Policy(budget=Budget(money=0.02))
+    )
+    assert ended.outcome == "over_budget"
+    assert ended.requests == []
+
+
+def test_the_dearest_input_is_reserved(run: Any) -> None:
+    def cached(request: ReceivedRequest) -> ScriptedReply:
+        prompt = prompt_of(request)
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": request.body["max_tokens"],
+            "prompt_tokens_details": {"cache_write_tokens": prompt},
+        }
+        return ScriptedReply(text="Yes.", usage=usage)
+
+    prices = Prices(2.0, 10.0, cache_creation=40.0)
+    policy = Policy(budget=Budget(money=0.2))
+    ended = run([cached], backends=[{"prices": prices}], messages=LONG, policy=policy)
+    assert ended.outcome == "done"
+    assert 0 < ended.result.cost <= 0.2
+
+
+def test_a_200_without_a_shape_is_charged(run: Any) -> None:
+    shapeless = ScriptedReply(body=json.dumps({"hello": "world"}))
+    policy = Policy(budget=Budget(output_tokens=3000))
+    ended = run([shapeless], policy=policy, max_tokens=1000)
+    assert ended.outcome == "over_budget"
+    assert len(ended.requests) == 3
+    assert ended.result.usage.output_tokens == 3000
+    assert ended.result.usage.estimated
+
+
+def test_a_stale_connection_and_an_error_status_are_free() -> None:
+    call = fsm.Call(fsm.Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=1000)))
+    call.begin()
+    call.receive(fsm.Failure("connection", is_stale=True))
+    call.receive(fsm.Failure("server_error", status=500))
+    assert call.ledger.usage.output_tokens == 0
+    call.receive(fsm.Failure("connection"))
+    assert call.ledger.usage.output_tokens == 100
