@@ -22,7 +22,9 @@ def judge(reply: Reply, visible: str, reasoning: str, cap: int | None, tools: To
         cap: the output cap in tokens that was sent, or None.
         tools: the tool definitions of the request, for calls that come without arguments.
     """
-    if reply.interrupted:
+    # A provider that has counted up to the cap, and says neither why it stopped nor what broke, was cut by the cap.
+    says_nothing = reply.stop_reason is None and reply.failure is None
+    if reply.interrupted and not (says_nothing and not reply.tool_calls and was_cut(reply, cap)):
         return "interrupted"
     if reply.stop_reason == "content_filter" or reply.refusal:
         return "refused"
