@@ -42,7 +42,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "reasoning_text": Reasoning,
 }
 FIELDS: Final = (b":", b"id:", b"retry:")
+OBJECT: Final = (b" {", b"{")
+MOST_STRAYS: Final = 100
 TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
+
+
+def _is_object(data: bytes) -> bool:
+    """Tell whether data may be a chunk: anything else takes longer to parse than it deserves."""
+    return data.lstrip().startswith(b"{")
 
 
 def _holding(text: str) -> StringIO:
@@ -95,6 +102,7 @@ class ChatDecoder:
     _event: bytes = field(default=b"", init=False)
     _pending: bytearray = field(factory=bytearray, init=False)
     _plain: bytearray = field(factory=bytearray, init=False)
+    _strays: int = field(default=0, init=False)
     _is_stream: bool = field(default=False, init=False)
 
     # What surrounds the text of a chunk, and which kind of text that is; no line begins with what stands here first.
@@ -139,14 +147,18 @@ class ChatDecoder:
         if rest:
             self._rest += rest
         for line in lines:
+            if not line:
+                if self._pending or self._event:
+                    self._end_event()
+                    if self.finished:
+                        break
+                continue
             if line.startswith(self._head) and line.endswith(self._tail) and self._take_alike(line):
                 continue
             if line.startswith(b"data:"):
                 self._take_data(line[5:])
-            elif line:
+            else:
                 self._take_other(line)
-            elif self._pending or self._event:
-                self._end_event()
             if self.finished:
                 break
         if self._new:
@@ -162,7 +174,7 @@ class ChatDecoder:
         """
         self._end_stream()
         if not self._started and not self._error:
-            if self._plain and not self._is_stream:
+            if self._plain and not self._is_stream and (failure is None or failure.reason != "malformed"):
                 body = bytes(self._plain)
                 whole = read_reply(self._headers, body, sends_finish_reason=self._sends_finish_reason)
                 if failure is None or isinstance(whole, Reply) or whole.reason != "malformed":
@@ -201,8 +213,11 @@ class ChatDecoder:
 
     def _take_data(self, data: bytes) -> None:
         self._is_stream = True
-        if self._pending:
-            self._pending += data + b"\n"
+        if self._pending or not (data.startswith(OBJECT) or _is_object(data)):
+            if data.strip() == b"[DONE]" and not self._pending:
+                self._done = self.finished = True
+            else:
+                self._pending += data + b"\n"
             return
         if len(data) > LIGHT and is_heavy(data):
             self._stop(TOO_MUCH)
@@ -210,10 +225,7 @@ class ChatDecoder:
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
-            if data.strip() == b"[DONE]":
-                self._done = self.finished = True
-            else:
-                self._pending += data + b"\n"
+            self._pending += data + b"\n"
             return
         if self._started and not self._event:
             piece = _piece(chunk)
@@ -267,6 +279,9 @@ class ChatDecoder:
                 self._plain += line + b"\n"
             return
         data = line.removeprefix(b"error:")
+        if not _is_object(data) or self._strays >= MOST_STRAYS:
+            return
+        self._strays += 1
         try:
             value = load(data)
         except ValueError:
@@ -277,18 +292,24 @@ class ChatDecoder:
     def _end_event(self, *, cut: bool = False) -> None:
         data = bytes(self._pending[:-1])
         self._pending.clear()
-        try:
-            chunk = load(data) if data.strip() else None
-        except ValueError:
-            if self._event == b"error":
+        kind, self._event = self._event, b""
+        if not _is_object(data):
+            if kind == b"error" and data.strip() not in (b"", b"null"):
                 self._fail(data)
-            elif data.lstrip().startswith(b"{") and not cut:
+            return
+        try:
+            chunk = load(data)
+        except ValueError:
+            if kind == b"error":
+                self._fail(data)
+            elif not cut:
                 # A piece of the reply is lost: what follows would be glued to the wrong place.
                 self._stop(TOO_MUCH)
         else:
             self._halves = self._halves or {Text: HalfHolder(), Reasoning: HalfHolder()}
+            self._event = kind
             self._take(chunk, data)
-        self._event = b""
+            self._event = b""
 
     def _end_stream(self) -> None:
         if self._rest and not self.finished:

@@ -12,15 +12,23 @@ ACCEPTED: Final = "gzip, deflate"
 PIECE: Final = 2**16
 """The most bytes of a body that are unpacked or looked at in one go."""
 
+MOST_OUT: Final = 2**23
+RATIO: Final = 100
+"""Bytes that a body may unpack to in any case, and for each byte that has come: text packs to a tenth, at times a
+thirtieth, and what packs to less would take longer to read than to send."""
+
 _GZIP: Final = zlib.MAX_WBITS | 16
 _NAMES: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
 def asking(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a request with the encodings that it accepts; a caller may want fewer, never others."""
-    rest = {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
-    wanted = next((value for name, value in headers.items() if name.lower() == "accept-encoding"), ACCEPTED)
+    own = [name for name in headers if name.lower() == "accept-encoding"]
+    if not own:
+        return {**headers, "accept-encoding": ACCEPTED}
+    wanted = headers[own[-1]]
     known = all(name in ("gzip", "deflate", "identity") for name in _names_in(wanted))
+    rest = {name: value for name, value in headers.items() if name not in own}
     return {**rest, "accept-encoding": wanted if known else ACCEPTED}
 
 
@@ -51,6 +59,7 @@ class Unpacker:
     def __init__(self, window: int) -> None:
         self._window = window
         self._zlib: Any = None
+        self._left = MOST_OUT
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Unpack what has come, a piece at a time; what follows the end of the packed body is no part of it.
@@ -67,19 +76,24 @@ class Unpacker:
             bare = self._window == zlib.MAX_WBITS and packed[0] & 15 != 8
             self._zlib = zlib.decompressobj(-zlib.MAX_WBITS if bare else self._window)
         piece = packed
+        self._left += RATIO * len(packed)
         while not self._zlib.eof and (packed or len(piece) == PIECE):
             try:
                 piece = self._zlib.decompress(packed, PIECE)
             except zlib.error:
                 raise Unreadable from None
             packed = self._zlib.unconsumed_tail
+            self._left -= len(piece)
+            if self._left < 0:
+                raise Unreadable
             if piece:
                 yield piece
 
 
 def encoding_of(headers: Mapping[str, str]) -> Plain | Unpacker | None:
     """Return what takes the encoding off a body with these headers; None where it was not asked for."""
-    said = [name for name in _names_in(headers.get("content-encoding", "")) if name not in ("", "identity")]
+    header = headers.get("content-encoding")
+    said = [name for name in _names_in(header) if name not in ("", "identity")] if header else []
     if not said:
         return Plain()
     return Unpacker(_NAMES[said[0]]) if len(said) == 1 and said[0] in _NAMES else None

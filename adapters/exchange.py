@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from adapters.backend import Backend, Decoder, HttpRequest
 from adapters.capabilities import LEARNED
@@ -81,7 +81,7 @@ class Exchange:
     def encode(self, send: Send) -> HttpRequest:
         """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
         request = self.backend.encode(send, stream=self.is_streaming)
-        return evolve(request, headers=asking(request.headers))
+        return HttpRequest(request.url, asking(request.headers), request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
         """Take the head of the response.
