@@ -11,7 +11,8 @@ import anyio
 from attrs import frozen
 
 from adapters.backend import Backend
-from adapters.exchange import Exchange, partial
+from adapters.encodings import comes_decoded
+from adapters.exchange import LARGEST_REPLY, Exchange, partial
 from adapters.limits import AttemptLimits
 from adapters.sync_driver import Compactor
 from fsm.call import Call, StreamEvent
@@ -52,6 +53,7 @@ class AsyncDriver:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep
     compactor: Compactor | AsyncCompactor | None = None
+    largest_reply: int = LARGEST_REPLY
 
     async def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -68,12 +70,13 @@ class AsyncDriver:
                 for event in call.drain():
                     yield event
                 limits = AttemptLimits.of(send, self.timeouts, self.clock(), stream=call.is_streaming)
-                exchange = Exchange(self.chain[send.backend], limits, call.is_streaming)
+                exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
                 response = None
                 try:
                     response = await self._open(exchange, send)
-                    exchange.begin(response.status_code, response.headers)
-                    chunks = response.aiter_bytes()
+                    is_decoded = comes_decoded(response)
+                    exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
+                    chunks = response.aiter_bytes() if is_decoded else response.aiter_raw()
                     while exchange.goes_on and (data := await _next(chunks, limits)) is not None:
                         for delta in exchange.feed(data):
                             for event in call.hear(delta):
@@ -109,7 +112,7 @@ class AsyncDriver:
         return call.sending(self.clock())
 
     async def _open(self, exchange: Exchange, send: Send) -> Any:
-        encoded, limits = exchange.backend.encode(send, stream=exchange.is_streaming), exchange.limits
+        encoded, limits = exchange.encode(send), exchange.limits
         timeout = limits.timeout_extension()
         request = self.http.build_request(
             encoded.method, encoded.url, content=encoded.body, headers=encoded.headers, extensions={"timeout": timeout}

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from adapters.chat_tools import ToolCalls
-from adapters.jsontext import as_json, load
+from adapters.jsontext import as_json, is_heavy, load, mended
 from fsm.failures import classify_response
+from fsm.judge import is_complete
 from fsm.reply import Failure, Reply, StopReason, ToolCall, Usage
 
 _WORDS: Final[tuple[tuple[StopReason, str], ...]] = (
@@ -60,19 +61,24 @@ REASONING: Final = _paths(
 )
 TOTAL: Final = _paths("total_tokens")
 LARGEST_COUNT: Final = 10**12
+LONGEST_WORD: Final = 200
+"""Characters of a finish reason or of a model's id that are kept; they go into the journal."""
+
+_RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
 
 
-def read_reply(headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+def read_reply(headers: Mapping[str, str], body: bytes, *, sends_finish_reason: bool = True) -> Reply | Failure:
     """Read the whole body of a response with a status of success.
 
     Arguments:
         headers: the response's headers, for the classification of an error that the body holds.
         body: the body.
+        sends_finish_reason: whether a reply without a finish reason is a cut one.
     """
     try:
         value = load(body)
     except ValueError:
-        return malformed("the body is not JSON")
+        return malformed("the body is not JSON, or too much of it")
     if not isinstance(value, dict):
         return malformed("the body is not a JSON object")
     choice = first_choice(value)
@@ -83,17 +89,30 @@ def read_reply(headers: Mapping[str, str], body: bytes) -> Reply | Failure:
             return malformed("the body has no usable choice")
         message = {}
     text, reasoning, refusal = contents(message)
+    refusal = refusal or refused_beside(choice)
     return compose(
         text=text,
         reasoning=reasoning,
         refusal=refusal,
-        calls=ToolCalls.whole(message).gathered(),
+        calls=ToolCalls.whole(message).gathered(value.get("id")),
         finish=choice.get("finish_reason"),
         usage=usage_in(value),
         model=value.get("model"),
-        error=None if error is None else classify_response(None, headers, error),
-        raw=value,
+        error=None if error is None else classified(None, headers, error),
+        came_to_its_end=True,
+        sends_finish_reason=sends_finish_reason,
+        raw=_raw(value, body),
     )
+
+
+def _raw(value: object, body: bytes) -> object:
+    """Return a body for diagnosis, or None where it would take up too much."""
+    if len(body) > _RAW:
+        return None
+    try:
+        return mended(value) if b"\\u" in body else value
+    except RecursionError:
+        return None
 
 
 def compose(
@@ -106,7 +125,8 @@ def compose(
     usage: Mapping[str, Any] | None,
     model: object,
     error: Failure | None = None,
-    cut: bool = False,
+    came_to_its_end: bool,
+    sends_finish_reason: bool = True,
     cause: Failure | None = None,
     raw: object = None,
 ) -> Reply | Failure:
@@ -116,29 +136,44 @@ def compose(
         finish: the finish reason as the provider gave it.
         usage: the usage as the provider gave it; counted from what was gathered where there is none.
         error: the error that the provider itself sent.
-        cut: whether the stream ended before its terminal event.
+        came_to_its_end: whether the body is whole, or the stream has said that it is over.
+        sends_finish_reason: whether a reply without a finish reason is a cut one.
         cause: what cut it, where that is known.
     """
+    text, reasoning, refusal = mended([text, reasoning, refusal])
     stop_reason, stop_raw = stop_of(finish)
     if stop_reason == "error" and not error:
         error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
         if not text:
             return error
+    is_whole = stop_reason is not None or (came_to_its_end and (not sends_finish_reason or _shows_its_cut(calls)))
+    if not (error or is_whole) and cause and cause.reason == "malformed":
+        error = cause  # what cannot be read is the provider's own doing
     if error and not (text or reasoning or calls or refusal):
         return error
     return Reply(
         text=text,
         tool_calls=calls,
         usage=(usage_of(usage) if usage else None) or _estimate(text, reasoning, calls),
-        model=model if isinstance(model, str) else None,
-        interrupted=cut or error is not None,
+        model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,
+        interrupted=error is not None or not is_whole,
         reasoning=reasoning,
         stop_reason=stop_reason,
         stop_raw=stop_raw,
         refusal=refusal or None,
-        failure=error or cause,
+        failure=error or (None if is_whole else cause),
         raw=raw,
     )
+
+
+def _shows_its_cut(calls: tuple[ToolCall, ...]) -> bool:
+    """Tell whether a reply without a finish reason needs none: half a tool call says by itself that the cap cut it."""
+    return any(call.arguments.strip() and not is_complete(call, ()) for call in calls)
+
+
+def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:
+    """Return why a response is a failure; a body of more objects than any error has tells nothing."""
+    return classify_response(status, headers, b"" if is_heavy(body) else body)
 
 
 def malformed(message: str) -> Failure:
@@ -171,7 +206,7 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
     content = message.get("content")
     text = content if isinstance(content, str) else ""
     refusal = message.get("refusal")
-    refusal = refusal if isinstance(refusal, str) else ""
+    refusal = refusal if refusal and isinstance(refusal, str) else refused_beside(message)
     thoughts = ""
     for name in REASONING_FIELDS:
         if name in message and (thoughts := _text_of(message[name])):
@@ -186,6 +221,13 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
             kinds[kind].append(_text_of(part))
     text, thinking, refused = ("".join(pieces) for pieces in kinds.values())
     return text, thoughts or thinking, refusal or refused
+
+
+def refused_beside(value: Mapping[str, Any]) -> str:
+    """Return the refusal that a proxy puts beside a message, or into one, among what it does not know."""
+    fields = value.get("provider_specific_fields")
+    refusal = fields.get("refusal") if isinstance(fields, dict) else None
+    return refusal if isinstance(refusal, str) else ""
 
 
 def _text_of(value: object, depth: int = 4) -> str:
@@ -206,7 +248,8 @@ def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
     if raw is None or raw in ("", "null"):
         return None, None
     if not isinstance(raw, str):
-        return "unknown", as_json(raw)
+        return "unknown", as_json(raw)[:LONGEST_WORD]
+    raw = str(mended(raw[:LONGEST_WORD]))
     word = raw.lower().removeprefix("finish_").removeprefix("reason_")
     return STOP_REASONS.get(word, "unknown"), raw
 
@@ -225,9 +268,14 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     total_input = total_input or read + _count(raw, CACHE_MISS)
     if not total_input and not output:
         return None
-    if reasoning > output or (reasoning and _count(raw, TOTAL) == total_input + output + reasoning):
+    total = _count(raw, TOTAL)
+    agrees = total == total_input + output
+    if reasoning > output or (reasoning and total == total_input + output + reasoning):
         output += reasoning  # some servers count the reasoning beside the output, all others within it
-    if read + creation > total_input:
+    if agrees or total == total_input + output:
+        read = min(read, total_input)
+        creation = min(creation, total_input - read)
+    elif read + creation > total_input or total == total_input + output + read + creation:
         total_input += read + creation  # counted beside the input, likewise
     return Usage(total_input, output, read, creation, reasoning)
 

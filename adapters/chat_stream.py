@@ -9,16 +9,27 @@ bytes, and chunks that differ from an earlier one in nothing but their text, whi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from typing import Any, Final
 
 import orjson
 from attrs import define, field
 
-from adapters.chat_reply import compose, contents, error_in, first_choice, malformed, read_reply, stop_of, usage_in
+from adapters.chat_reply import (
+    classified,
+    compose,
+    contents,
+    error_in,
+    first_choice,
+    malformed,
+    read_reply,
+    refused_beside,
+    stop_of,
+    usage_in,
+)
 from adapters.chat_tools import ToolCalls, calls_in
-from adapters.jsontext import load
+from adapters.jsontext import LIGHT, HalfHolder, is_heavy, load
 from fsm.events import Reasoning, Text
-from fsm.failures import classify_response
 from fsm.reply import Failure, Reply
 
 Kind = type[Text] | type[Reasoning]
@@ -31,6 +42,20 @@ KINDS: Final[Mapping[str, Kind]] = {
     "reasoning_text": Reasoning,
 }
 FIELDS: Final = (b":", b"id:", b"retry:")
+OBJECT: Final = (b" {", b"{")
+MOST_STRAYS: Final = 100
+TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
+
+
+def _is_object(data: bytes) -> bool:
+    """Tell whether data may be a chunk: anything else takes longer to parse than it deserves."""
+    return data.lstrip().startswith(b"{")
+
+
+def _holding(text: str) -> StringIO:
+    held = StringIO()
+    held.write(text)
+    return held
 
 
 def _piece(chunk: Any) -> tuple[Kind, str] | None:
@@ -45,6 +70,7 @@ def _piece(chunk: Any) -> tuple[Kind, str] | None:
             and "error" not in chunk
             and "error" not in choice
             and "x_groq" not in chunk
+            and not choice.get("provider_specific_fields")
         ):
             items = delta.items()
             if len(delta) > 1:
@@ -62,16 +88,21 @@ class ChatDecoder:
 
     Arguments:
         headers: the response's headers, for the classification of an error inside the stream.
+        sends_finish_reason: whether a reply without a finish reason is a cut one.
     """
 
     _headers: Mapping[str, str]
+    _sends_finish_reason: bool = True
     finished: bool = field(default=False, init=False)
 
     # The bytes: a line that has not ended, an event whose lines are not JSON yet, and lines that belong to no event.
+    # Each line of the last two ends in a line feed.
     _rest: bytearray = field(factory=bytearray, init=False)
+    _ended_in_return: bool = field(default=False, init=False)
     _event: bytes = field(default=b"", init=False)
-    _pending: list[bytes] = field(factory=list, init=False)
-    _plain: list[bytes] = field(factory=list, init=False)
+    _pending: bytearray = field(factory=bytearray, init=False)
+    _plain: bytearray = field(factory=bytearray, init=False)
+    _strays: int = field(default=0, init=False)
     _is_stream: bool = field(default=False, init=False)
 
     # What surrounds the text of a chunk, and which kind of text that is; no line begins with what stands here first.
@@ -85,12 +116,14 @@ class ChatDecoder:
     _new: list[str] = field(factory=list, init=False)
     _kind: Kind = field(default=Text, init=False)
 
-    # The reply.
-    _text: list[str] = field(factory=list, init=False)
-    _reasoning: list[str] = field(factory=list, init=False)
-    _refusal: list[str] = field(factory=list, init=False)
+    # The reply. Pieces of it may end in half a surrogate pair; what is handed out never does.
+    _text: StringIO = field(factory=StringIO, init=False)
+    _reasoning: StringIO = field(factory=StringIO, init=False)
+    _refusal: StringIO = field(factory=StringIO, init=False)
+    _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
     _calls: ToolCalls = field(factory=ToolCalls, init=False)
     _started: bool = field(default=False, init=False)
+    _id: object = field(default=None, init=False)
     _model: object = field(default=None, init=False)
     _usage: dict[str, Any] | None = field(default=None, init=False)
     _finish: object = field(default=None, init=False)
@@ -101,7 +134,9 @@ class ChatDecoder:
         """Take bytes cut anywhere and return what they add; adjacent pieces are one delta."""
         if self.finished:
             return []
-        lines = data.split(b"\n")  # a carriage return before it stays: it is white space in JSON
+        if b"\r" in data or self._ended_in_return:
+            data = self._with_line_feeds(data)
+        lines = data.split(b"\n")
         if self._rest:
             self._rest += lines[0]
             if len(lines) == 1:
@@ -112,14 +147,18 @@ class ChatDecoder:
         if rest:
             self._rest += rest
         for line in lines:
+            if not line:
+                if self._pending or self._event:
+                    self._end_event()
+                    if self.finished:
+                        break
+                continue
             if line.startswith(self._head) and line.endswith(self._tail) and self._take_alike(line):
                 continue
             if line.startswith(b"data:"):
                 self._take_data(line[5:])
-            elif line and line != b"\r":
+            else:
                 self._take_other(line)
-            elif self._pending or self._event:
-                self._end_event()
             if self.finished:
                 break
         if self._new:
@@ -135,38 +174,58 @@ class ChatDecoder:
         """
         self._end_stream()
         if not self._started and not self._error:
-            if self._plain and not self._is_stream:
-                whole = read_reply(self._headers, b"\n".join(self._plain))
+            if self._plain and not self._is_stream and (failure is None or failure.reason != "malformed"):
+                body = bytes(self._plain)
+                whole = read_reply(self._headers, body, sends_finish_reason=self._sends_finish_reason)
                 if failure is None or isinstance(whole, Reply) or whole.reason != "malformed":
                     return whole
             elif self._done:
                 return malformed("the stream has no choice in it")
-        complete = self._done or stop_of(self._finish)[0] is not None
         return compose(
-            text="".join(self._text),
-            reasoning="".join(self._reasoning),
-            refusal="".join(self._refusal),
-            calls=self._calls.gathered(),
+            text=self._text.getvalue(),
+            reasoning=self._reasoning.getvalue(),
+            refusal=self._refusal.getvalue(),
+            calls=self._calls.gathered(self._id),
             finish=self._finish,
             usage=self._usage,
             model=self._model,
             error=self._error,
-            cut=not complete,
-            cause=None if complete else failure,
+            came_to_its_end=self._done,
+            sends_finish_reason=self._sends_finish_reason,
+            cause=None if self._done else failure,
         )
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes, about, are held of what has come."""
+        buffers = len(self._rest) + len(self._pending) + len(self._plain)
+        said = self._text.tell() + self._reasoning.tell() + self._refusal.tell()
+        return buffers + said + self._calls.size
+
+    def _with_line_feeds(self, data: bytes) -> bytes:
+        """Let every line end in a line feed alone, also where a return and its line feed come apart."""
+        if self._ended_in_return and data:
+            data = data.removeprefix(b"\n")
+            self._ended_in_return = False
+        if data.endswith(b"\r"):
+            self._ended_in_return = True
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _take_data(self, data: bytes) -> None:
         self._is_stream = True
-        if self._pending:
-            self._pending.append(data)
+        if self._pending or not (data.startswith(OBJECT) or _is_object(data)):
+            if data.strip() == b"[DONE]" and not self._pending:
+                self._done = self.finished = True
+            else:
+                self._pending += data + b"\n"
+            return
+        if len(data) > LIGHT and is_heavy(data):
+            self._stop(TOO_MUCH)
             return
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
-            if data.strip() == b"[DONE]":
-                self._done = self.finished = True
-            else:
-                self._pending.append(data)
+            self._pending += data + b"\n"
             return
         if self._started and not self._event:
             piece = _piece(chunk)
@@ -218,8 +277,13 @@ class ChatDecoder:
             if bare != line and bare:
                 self._take_data(bare[5:]) if bare.startswith(b"data:") else self._take_other(bare)
             else:
-                self._plain.append(line)
+                self._plain += line + b"\n"
             return
+        if not _is_object(data) or self._strays >= MOST_STRAYS:
+            if not self._is_stream:
+                self._plain += line + b"\n"
+            return
+        self._strays += 1
         try:
             value = load(data)
         except ValueError:
@@ -227,22 +291,29 @@ class ChatDecoder:
         if isinstance(value, dict) and (data != line or error_in(value, {}, data)):
             self._fail(data)
         elif not self._is_stream:
-            self._plain.append(line)
+            self._plain += line + b"\n"
 
     def _end_event(self, *, cut: bool = False) -> None:
-        data = b"\n".join(self._pending)
+        data = bytes(self._pending[:-1])
         self._pending.clear()
-        try:
-            chunk = load(data) if data.strip() else None
-        except ValueError:
-            if self._event == b"error":
+        kind, self._event = self._event, b""
+        if not _is_object(data):
+            if kind == b"error" and data.strip() not in (b"", b"null"):
                 self._fail(data)
-            elif data.lstrip().startswith(b"{") and not cut:
+            return
+        try:
+            chunk = load(data)
+        except ValueError:
+            if kind == b"error":
+                self._fail(data)
+            elif not cut:
                 # A piece of the reply is lost: what follows would be glued to the wrong place.
-                self._stop(malformed("an event of the stream is not JSON"))
+                self._stop(TOO_MUCH)
         else:
+            self._halves = self._halves or {Text: HalfHolder(), Reasoning: HalfHolder()}
+            self._event = kind
             self._take(chunk, data)
-        self._event = b""
+            self._event = b""
 
     def _end_stream(self) -> None:
         if self._rest and not self.finished:
@@ -266,13 +337,15 @@ class ChatDecoder:
         if usage := usage_in(chunk):
             self._usage = usage
         if self._model is None:
-            self._model = chunk.get("model")
+            self._id, self._model = chunk.get("id"), chunk.get("model")
         if choice:
             self._started = True
             finish = choice.get("finish_reason")
             if finish and finish != "null":
                 self._finish = finish
             self._take_choice(choice)
+            if refusal := refused_beside(choice):
+                self._refusal.write(refusal)
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         delta = choice.get("delta")
@@ -287,19 +360,20 @@ class ChatDecoder:
         if text:
             self._say(Text, text)
         if refusal:
-            self._refusal.append(refusal)
+            self._refusal.write(refusal)
         for call in calls_in(delta):
             self._calls.add(call)
 
     def _replace(self, message: Mapping[str, Any]) -> None:
         """Let a whole message take the place of what its deltas gathered."""
         text, reasoning, refusal = contents(message)
+        self._flush()
         if "content" in message:
-            self._text = [text]
+            self._text = _holding(text)
         if reasoning:
-            self._reasoning = [reasoning]
+            self._reasoning = _holding(reasoning)
         if refusal:
-            self._refusal = [refusal]
+            self._refusal = _holding(refusal)
         if calls := ToolCalls.whole(message):
             self._calls = calls
 
@@ -308,15 +382,20 @@ class ChatDecoder:
             self._flush()
             self._kind = kind
         self._new.append(piece)
-        (self._text if kind is Text else self._reasoning).append(piece)
 
     def _flush(self) -> None:
-        if self._new:
-            self._out.append(self._kind("".join(self._new)))
-            self._new.clear()
+        if not self._new:
+            return
+        text, kind = "".join(self._new), self._kind
+        self._new.clear()
+        (self._text if kind is Text else self._reasoning).write(text)
+        if self._halves:
+            text = self._halves[kind].feed(text)
+        if text:
+            self._out.append(kind(text))
 
     def _fail(self, data: bytes) -> None:
-        self._stop(classify_response(None, self._headers, data))
+        self._stop(classified(None, self._headers, data))
 
     def _stop(self, error: Failure) -> None:
         """End at an error; one that comes after the end of the reply no longer matters to it."""

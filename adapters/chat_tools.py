@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from hashlib import sha256
+from io import StringIO
+from typing import Any, Final, Self
 
-import orjson
 from attrs import Factory, define
 
-from adapters.jsontext import as_json
+from adapters.jsontext import ObjectScanner, as_json, mended
 from fsm.reply import ToolCall
+
+WEIGHT: Final = 200
+"""Bytes that a call counts for beside its id, name and arguments, so that empty ones fill no memory either."""
+
+_MOST_PIECES: Final = 1_000
 
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -22,24 +28,33 @@ def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _parts(call: Mapping[str, Any]) -> tuple[str, str, str, bool]:
     """Return id, name and arguments of a tool call or a piece of one, and whether it is a call with free text."""
-    identifier = call.get("id")
-    custom = isinstance(call.get("custom"), dict)
-    function = call["custom"] if custom else call.get("function")
-    if not isinstance(function, dict):
-        function = {}
-    name = function.get("name")
-    arguments = function.get("input" if custom else "arguments")
+    identifier = _text(call.get("id"))
+    if not identifier.strip():
+        identifier = ""
+    name, arguments = _said(call.get("function"), "arguments")
+    if not name and arguments in ("", "{}"):
+        # Some servers put an empty `custom` beside each function; some may do the reverse.
+        custom = _said(call.get("custom"), "input")
+        if any(custom):
+            return identifier, *custom, True
+    return identifier, name, arguments, False
+
+
+def _said(value: object, place: str) -> tuple[str, str]:
+    """Return the name and the arguments that a call holds under one of its kinds."""
+    if not isinstance(value, dict):
+        return "", ""
+    arguments = value.get(place)
     if not isinstance(arguments, str):
         arguments = "" if arguments is None else as_json(arguments)
-    return (
-        identifier if isinstance(identifier, str) else "",
-        name if isinstance(name, str) else "",
-        arguments,
-        custom,
-    )
+    return _text(value.get("name")), arguments
 
 
-@define
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+@define(eq=False)
 class _Slot:
     """One tool call on its way."""
 
@@ -47,30 +62,48 @@ class _Slot:
     custom: bool
     id: str = ""
     name: str = ""
-    pieces: list[str] = Factory(list)
+    _new: list[str] = Factory(list)
+    _arguments: StringIO = Factory(StringIO)
+    _scanner: ObjectScanner = Factory(ObjectScanner)
+
+    def add(self, piece: str) -> None:
+        self._new.append(piece)
+        if len(self._new) >= _MOST_PIECES:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Put the pieces to the others, and look at them once: a check must not begin at the start each time."""
+        piece = "".join(self._new)
+        self._new.clear()
+        self._arguments.write(piece)
+        self._scanner.feed(piece)
 
     @property
     def is_whole(self) -> bool:
-        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
-            return False
-        try:
-            return isinstance(orjson.loads("".join(self.pieces)), dict)
-        except (orjson.JSONDecodeError, UnicodeEncodeError):
-            return False
+        """Tell whether the arguments are one whole object by now."""
+        self._settle()
+        return self._scanner.is_whole
+
+    @property
+    def arguments(self) -> str:
+        self._settle()
+        return str(mended(self._arguments.getvalue()))
 
 
 class ToolCalls:
     """Put tool calls together from the pieces that the deltas bring.
 
     Pieces belong together by `index`. Where a server leaves it out, or gives several calls the same one, a new call
-    shows by a name with another id, or with arguments that follow arguments which are whole already.
+    shows by a name with another id, by another name, or by arguments that follow arguments which are whole already.
     """
 
-    __slots__ = ("_by_index", "_slots")
+    __slots__ = ("_by_id", "_by_index", "_slots", "size")
 
     def __init__(self) -> None:
+        self.size = 0  # bytes, about, that the calls take up
         self._slots: list[_Slot] = []
         self._by_index: dict[int, _Slot] = {}
+        self._by_id: dict[str, _Slot] = {}
 
     def __bool__(self) -> bool:
         return bool(self._slots)
@@ -90,19 +123,25 @@ class ToolCalls:
             return
         index = call.get("index")
         slot = self._find(index, identifier)
-        if slot and name and slot.name:
-            told = slot.id != identifier if identifier and slot.id else bool(arguments) and slot.is_whole
-            slot = None if told else slot
+        if slot is not None and _is_another(slot, identifier, name, arguments):
+            slot = None
         if slot is None:
             place = index if isinstance(index, int) else len(self._slots)
             slot = _Slot(place, custom)
             self._slots.append(slot)
+            self.size += WEIGHT
         if isinstance(index, int):
             self._by_index[index] = slot
-        slot.id = slot.id or identifier
-        slot.name = slot.name or name
+        if identifier and not slot.id:
+            slot.id = identifier
+            self._by_id.setdefault(identifier, slot)
+            self.size += len(identifier)
+        if name and not slot.name:
+            slot.name, slot.custom = name, custom
+            self.size += len(name)
         if arguments:
-            slot.pieces.append(arguments)
+            slot.add(arguments)
+            self.size += len(arguments)
 
     def _find(self, index: object, identifier: str) -> _Slot | None:
         if isinstance(index, int):
@@ -110,15 +149,32 @@ class ToolCalls:
         last = self._slots[-1] if self._slots else None
         if not identifier or (last and not last.id):
             return last
-        return next((slot for slot in self._slots if slot.id == identifier), None)
+        return self._by_id.get(identifier)
 
-    def gathered(self) -> tuple[ToolCall, ...]:
-        """Return the calls as far as they have come, in the order of their indices.
+    def gathered(self, reply: object = None) -> tuple[ToolCall, ...]:
+        """Return the calls as far as they have come, in the order of their indices, each with an id of its own.
 
         A tool that takes free text gets what all tools get, an object: `{"input": text}`.
+
+        Arguments:
+            reply: the id of the reply, which tells its made-up ids from those of other replies.
         """
-        calls = []
+        calls: dict[str, ToolCall] = {}
         for slot in sorted(self._slots, key=lambda slot: slot.place):
-            arguments = "".join(slot.pieces)
-            calls.append(ToolCall(slot.id, slot.name, as_json({"input": arguments}) if slot.custom else arguments))
-        return tuple(calls)
+            name, arguments = str(mended(slot.name)), slot.arguments
+            identifier = str(mended(slot.id))
+            if not identifier or identifier in calls:
+                said = as_json([reply, len(calls), name, arguments])
+                identifier = f"call_{sha256(said.encode()).hexdigest()[:24]}"
+            arguments = as_json({"input": arguments}) if slot.custom else arguments
+            calls[identifier] = ToolCall(identifier, name, arguments)
+        return tuple(calls.values())
+
+
+def _is_another(slot: _Slot, identifier: str, name: str, arguments: str) -> bool:
+    """Tell whether a piece under the index of a call, or without one, begins another call."""
+    if not (name and slot.name):
+        return False
+    if identifier and slot.id:
+        return identifier != slot.id
+    return name != slot.name or (bool(arguments) and slot.is_whole)

@@ -17,6 +17,7 @@ import anyio
 from adapters.async_driver import AsyncCompactor, AsyncDriver, AsyncHttpClient
 from adapters.backend import Backend
 from adapters.cancellation import Cancellation
+from adapters.exchange import LARGEST_REPLY
 from adapters.own_http import OwnAsyncClient, OwnClient
 from adapters.sync_driver import Compactor, HttpClient, SyncDriver
 from fsm.call import Call, Observer, StreamEvent
@@ -41,6 +42,9 @@ class Client:
         observer: is given each step as it happens.
         compactor: makes messages shorter when they do not fit; may be a coroutine function for asynchronous calls.
         contents: whether journals may hold texts and tool calls.
+        largest_reply: bytes of a reply, its encoding taken off, after which no more of it is read: what is not streamed
+            is then malformed, and a stream is cut. It counts what a stream says, and a sixteenth of what comes with
+            it. While a reply is read it takes up to some 32 times as much memory.
         clock: returns seconds on a clock that only goes forward.
         sleep: waits for seconds, in place of a real wait; None waits.
         async_sleep: the same for asynchronous calls.
@@ -60,6 +64,7 @@ class Client:
         observer: Observer | None = None,
         compactor: Compactor | AsyncCompactor | None = None,
         contents: bool = False,
+        largest_reply: int = LARGEST_REPLY,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         async_sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
@@ -68,11 +73,14 @@ class Client:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         if not isinstance(policy, Policy):
             raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+        if type(largest_reply) is not int or largest_reply < 1:
+            raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
         _check(observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter)
         for name, given in (("http", http), ("async_http", async_http)):
             if given is not None and not (hasattr(given, "build_request") and hasattr(given, "send")):
                 raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
+        self._largest_reply = largest_reply
         self._http, self._async_http = http, async_http
         self._own_http: OwnClient | None = None
         # A connection belongs to the event loop that opened it, so each loop has a pool of its own.
@@ -163,7 +171,8 @@ class Client:
             http = self._http or self._own_http
         assert http is not None
         compactor: Any = self._compactor
-        return SyncDriver(http, self.chain, self.policy.timeouts, self._clock, self._sleep, compactor, cancellation)
+        clocks = (self.policy.timeouts, self._clock, self._sleep)
+        return SyncDriver(http, self.chain, *clocks, compactor, cancellation, self._largest_reply)
 
     def _async_driver(self) -> AsyncDriver:
         http = self._async_http
@@ -174,7 +183,8 @@ class Client:
                     self._forget_closed_loops()
                     self._own_async_http[loop] = OwnAsyncClient()
                 http = self._own_async_http[loop]
-        return AsyncDriver(http, self.chain, self.policy.timeouts, self._clock, self._async_sleep, self._compactor)
+        clocks = (self.policy.timeouts, self._clock, self._async_sleep)
+        return AsyncDriver(http, self.chain, *clocks, self._compactor, self._largest_reply)
 
     def _forget_closed_loops(self) -> None:
         """Let go of the pools whose event loop is no more: nothing can close their connections but their own end."""

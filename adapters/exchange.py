@@ -5,18 +5,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
+from typing import Final
 
 from attrs import define, field
 
-from adapters.backend import Backend, Decoder
+from adapters.backend import Backend, Decoder, HttpRequest
 from adapters.capabilities import LEARNED
+from adapters.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encoding_of
 from adapters.limits import AttemptLimits
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
 from fsm.reply import Failure, Reply
+from fsm.request import Send
 
-LARGEST_BODY = 64 * 2**20
-"""Bytes of a response after which no more is read: no model writes as much, and memory is not a provider's to fill."""
+LARGEST_REPLY: Final = 8 * 2**20
+"""Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
+
+As objects they are held to some 16 times as much, while they are read (`jsontext.is_heavy`).
+"""
+
+OVERHEAD: Final = 16
+"""How many times the largest reply a stream may bring: with each piece of text come some hundred bytes around it."""
+
+_DENSEST: Final = 32  # what a decoder holds is never more than so many times what it was fed
+
+
+UNREADABLE: Final = Failure("malformed", message="the body has an encoding that was not asked for, or not as it says")
+TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any that is read")
 
 
 @define(eq=False)
@@ -27,16 +42,22 @@ class WholeBody:
     status: int
     headers: Mapping[str, str]
     finished: bool = False
+    size: int = field(default=0, init=False)
     _pieces: list[bytes] = field(factory=list, init=False)
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Keep the bytes."""
+        self.size += len(data)
         self._pieces.append(data)
         return []
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
         """Decode the whole body, or say what cut it."""
-        return failure or self.backend.decode(self.status, self.headers, b"".join(self._pieces))
+        if failure is None:
+            return self.backend.decode(self.status, self.headers, b"".join(self._pieces))
+        if failure.reason == "malformed" and not 200 <= self.status < 300:
+            return self.backend.decode(self.status, self.headers, b"")  # the status alone says what went wrong
+        return failure
 
 
 @define(eq=False)
@@ -47,31 +68,65 @@ class Exchange:
         backend: who is asked.
         limits: the time limits of the attempt.
         is_streaming: whether the reply was asked for as a stream.
+        largest: the bytes of a reply after which no more of it is read.
         wall_clock: returns the seconds since 1970.
     """
 
     backend: Backend
     limits: AttemptLimits
     is_streaming: bool
+    largest: int = LARGEST_REPLY
     wall_clock: Callable[[], float] = time.time
     decoder: Decoder | None = field(default=None, init=False)
+    _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
 
-    def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Take the head of the response; one without a date, which a wait may count from, is given that of now."""
+    def encode(self, send: Send) -> HttpRequest:
+        """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
+        request = self.backend.encode(send, stream=self.is_streaming)
+        return HttpRequest(request.url, asking(request.headers), request.body, request.method)
+
+    def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
+        """Take the head of the response; one without a date, which a wait may count from, is given that of now.
+
+        Arguments:
+            is_decoded: whether the HTTP client takes off the encoding of the body by itself.
+        """
+        self._encoding = Plain() if is_decoded else encoding_of(headers)
+        if self._encoding is None:
+            self._failure = UNREADABLE
         if not any(name.lower() == "date" for name in headers):
             headers = {**headers, "date": formatdate(self.wall_clock(), usegmt=True)}
-        if self.is_streaming and status == 200:
+        if self.is_streaming and status == 200 and self._encoding is not None:
             self.decoder = self.backend.decoder(headers)
         else:
             self.decoder = WholeBody(self.backend, status, headers)
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
-        """Take bytes of the body and return the deltas that they bring."""
-        assert self.decoder is not None
-        self._size += len(data)
-        return self.decoder.feed(data)
+        """Take bytes of the body as they came and return the deltas that they bring."""
+        if type(self._encoding) is Plain and len(data) <= PIECE:
+            return self._take(data)
+        deltas: list[Text | Reasoning] = []
+        try:
+            for piece in self._encoding.pieces(data) if self._encoding else ():
+                deltas += self._take(piece)
+                if not self.goes_on:
+                    break
+        except Unreadable:
+            self._failure = UNREADABLE
+        return deltas
+
+    def _take(self, piece: bytes) -> list[Text | Reasoning]:
+        decoder = self.decoder
+        assert decoder is not None
+        deltas = decoder.feed(piece)
+        self._size += len(piece)
+        if self._size > self.largest // _DENSEST and not decoder.finished:
+            is_whole = isinstance(decoder, WholeBody)
+            if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
+                self._failure = TOO_LARGE
+        return deltas
 
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
@@ -92,10 +147,7 @@ class Exchange:
         if self.limits.is_over:
             self._failure = Failure("timeout")
             return False
-        if self._size > LARGEST_BODY:
-            self._failure = Failure("malformed")
-            return False
-        return True
+        return self._failure is None
 
     def reply(self) -> Reply | Failure:
         """Return what the attempt amounts to."""

@@ -3,26 +3,79 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+LIGHT: Final = 2**20
+"""Bytes of JSON that cannot become too many objects, whatever they say."""
+
+_HEAVIEST: Final = 128 * 2**20
+_DENSEST: Final = 16
+# Bytes of memory that CPython 3.11 takes at most for what one of these begins: an object with a member or two, an
+# array, one more value with its place. Measured with orjson 3.13 and with json; a reply full of log probabilities comes
+# to 14 for each of its bytes, `{},` without end to 110.
+_WEIGHTS: Final[tuple[tuple[bytes, int], ...]] = ((b"{", 240), (b"[", 90), (b",", 90))
+# A string, or what is left of one, and whole strings with what is between them; possessive, so that no text makes the
+# search go back.
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
+_WHOLE_STRINGS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+_WINDOW: Final = 2**16
+
+_LONGEST_INTEGER: Final = 4_000  # digits; Python itself refuses 4 301, and no float is as large
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
+
+def is_heavy(data: bytes) -> bool:
+    """Tell whether JSON would become more objects than a reply has: 128 MiB of them, and 16 times its bytes."""
+    if len(data) <= LIGHT:
+        return False
+    most = max(_HEAVIEST, _DENSEST * len(data))
+    return _weight(data) > most and _weight_outside_strings(data, most) > most
+
+
+def _weight(data: bytes) -> int:
+    return sum(data.count(mark) * weight for mark, weight in _WEIGHTS)
+
+
+def _weight_outside_strings(data: bytes, most: int) -> int:
+    """Add up what is no text, a window at a time: a copy in small pieces would take up more than the objects."""
+    weight = place = 0
+    while place < len(data) and weight <= most:
+        found = _WHOLE_STRINGS.match(data, place, place + _WINDOW)
+        if found and found[0]:
+            weight += _weight(_STRING.sub(b"", found[0]))
+        else:
+            found = _STRING.match(data, place)  # a string longer than a window
+        assert found is not None
+        place = found.end()
+    return weight
+
 
 def load(data: bytes) -> Any:
-    """Return the JSON value in `data`, also where it has `NaN`, halves of surrogate pairs or broken UTF-8.
+    """Return the JSON value in `data`, also where it has `NaN`, endless integers, or broken UTF-8.
+
+    Halves of surrogate pairs stay in its strings, for `mended`: the other half may be in the next piece of a text.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: it is not JSON, or too much of it.
     """
+    if is_heavy(data):
+        raise ValueError("too many values")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         pass
     try:
-        return mended(json.loads(data.decode("utf-8-sig", "replace")))
+        return json.loads(data.decode("utf-8-sig", "replace"), parse_int=_integer)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
 
 
 def as_json(value: object) -> str:
@@ -30,15 +83,83 @@ def as_json(value: object) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:
+        pass  # lone surrogates, most likely
+    try:
+        return orjson.dumps(mended(value)).decode()
+    except (TypeError, RecursionError):
         return "null"
 
 
 def mended(value: Any) -> Any:
     """Return JSON data with the lone surrogates of its strings repaired: two halves are joined, others replaced."""
     if isinstance(value, str):
+        if value.isascii() or not _HALVES.search(value):
+            return value
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, Mapping):
         return {mended(key): mended(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [mended(part) for part in value]
     return value
+
+
+class HalfHolder:
+    """Hold half a surrogate pair back until the next piece of its text, which may begin with the other half."""
+
+    __slots__ = ("_half",)
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, piece: str) -> str:
+        """Return what is whole by now, with halves that never got their other replaced."""
+        text = self._half + piece
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return str(mended(text[:-1] if self._half else text))
+
+
+class ObjectScanner:
+    """Tell whether the pieces of a text, each looked at once, are one whole JSON object by their brackets."""
+
+    __slots__ = ("_broken", "_depth", "_inside", "_started")
+
+    _NEXT: Final = re.compile(r'[^"{}\[\]]*+(["{}\[\]]?)')
+    _REST: Final = re.compile(r'(?:[^"\\]++|\\.)*+(["\\]?)', re.DOTALL)
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._started = self._broken = False
+        self._inside = ""  # of a string: its quotation mark, and a backslash that ended the last piece
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the object has begun and ended, and nothing but blanks stands around it."""
+        return self._started and not self._depth and not self._broken
+
+    def feed(self, piece: str) -> None:
+        """Look at one more piece."""
+        place = 0
+        if self._inside == '"\\' and piece:
+            place, self._inside = 1, '"'
+        while place < len(piece):
+            place = self._string(piece, place) if self._inside else self._plain(piece, place)
+
+    def _string(self, piece: str, place: int) -> int:
+        found = self._REST.match(piece, place)
+        assert found is not None
+        self._inside = {'"': "", "\\": '"\\', "": '"'}[found[1]]
+        return found.end()
+
+    def _plain(self, piece: str, place: int) -> int:
+        found = self._NEXT.match(piece, place)
+        assert found is not None
+        mark, end = found[1], found.end()
+        if not self._depth:
+            begins = mark == "{" and not self._started
+            self._broken |= bool(piece[place : end - begins].strip())
+        if mark == '"':
+            self._inside = '"'
+        elif mark:
+            self._started = True
+            self._depth += 1 if mark in "{[" else -1
+        return end

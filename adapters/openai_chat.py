@@ -11,18 +11,20 @@ from attrs import field, frozen
 from adapters import capabilities
 from adapters.backend import HttpRequest
 from adapters.capabilities import LEARNED, PrefillMode
-from adapters.chat_reply import read_reply
+from adapters.chat_reply import classified, malformed, read_reply
 from adapters.chat_request import OTHER_CAP, CapField, refuse_reserved, write_body
 from adapters.chat_stream import ChatDecoder
+from adapters.encodings import PIECE
 from adapters.endpoint import KEY_HEADERS, Endpoint, check_headers, check_key, key_problem, merged, read_url, shown_url
 from fsm.errors import ConfigurationError
-from fsm.failures import classify_response
 from fsm.frozen_map import frozen_copy
 from fsm.judge import expects_json
 from fsm.reply import Failure, Reply
 from fsm.request import CAP_PARAMETERS, Prices, Send
 
 PATH: Final = "/chat/completions"
+STREAM: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|):")
+"""How an event stream begins, with a comment as like as not; no JSON does."""
 OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
 
 
@@ -50,6 +52,11 @@ def _check_parameters(instance: object, attribute: Any, value: Any) -> None:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ConfigurationError("parameters must be a mapping whose keys are strings")
     refuse_reserved(value, "parameters")
+
+
+def _check_flag(instance: object, attribute: Any, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{attribute.name} must be True or False")
 
 
 def _one_of(*words: str) -> Any:
@@ -82,6 +89,8 @@ class OpenAIChat:
         cap_field: the field that holds the output cap in tokens; "auto" tells by the host.
         prefill: how a trailing assistant turn is continued; "auto" asks the capability table, which denies by default.
         prices: what a million tokens cost.
+        sends_finish_reason: whether the server ends each reply with a finish reason, as the protocol has it, so that a
+            reply without one was cut on its way. Say False of a server that is known to send none.
         api_key_required: whether a missing key makes the backend unusable; None requires one except for local hosts.
 
     Raises:
@@ -110,6 +119,7 @@ class OpenAIChat:
         default="auto", kw_only=True, validator=_one_of("auto", *get_args(PrefillMode))
     )
     prices: Prices | None = field(default=None, kw_only=True, validator=_kind(Prices))
+    sends_finish_reason: bool = field(default=True, kw_only=True, validator=_check_flag)
     api_key_required: bool | None = field(default=None, kw_only=True, validator=_kind(bool))
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
     _sent_headers: Mapping[str, str] = field(init=False, eq=False, repr=False)
@@ -201,13 +211,14 @@ class OpenAIChat:
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""
         if not 200 <= status < 300:
-            return classify_response(status, headers, body)
-        if body[:64].lstrip().startswith(b"data:"):  # some proxies stream whatever was asked for
+            return classified(status, headers, body)
+        if STREAM.match(body):  # some proxies stream whatever was asked for
             decoder = self.decoder(headers)
-            decoder.feed(body)
-            return decoder.close()
-        return read_reply(headers, body)
+            for start in range(0, len(body), PIECE):
+                decoder.feed(body[start : start + PIECE])
+            return decoder.close(malformed("the stream has no end"))
+        return read_reply(headers, body, sends_finish_reason=self.sends_finish_reason)
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
         """Start to read a streamed response of status 200."""
-        return ChatDecoder(headers)
+        return ChatDecoder(headers, self.sends_finish_reason)

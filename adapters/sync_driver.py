@@ -11,7 +11,8 @@ from attrs import frozen
 
 from adapters.backend import Backend
 from adapters.cancellation import Cancellation
-from adapters.exchange import Exchange, partial
+from adapters.encodings import comes_decoded
+from adapters.exchange import LARGEST_REPLY, Exchange, partial
 from adapters.limits import AttemptLimits
 from adapters.sockets import CallEnded, breaker_of, limited
 from fsm.call import Call, StreamEvent
@@ -31,8 +32,12 @@ class Response(Protocol):
     headers: Mapping[str, str]
     extensions: Mapping[str, Any]
 
+    def iter_raw(self) -> Iterator[bytes]:
+        """Read the body as it comes, its encoding still on it."""
+        ...
+
     def iter_bytes(self) -> Iterator[bytes]:
-        """Read the body as it comes."""
+        """Read a body that has come already, its encoding taken off."""
         ...
 
     def close(self) -> None:
@@ -66,6 +71,7 @@ class SyncDriver:
         sleep: waits for seconds; None for a real wait that a cancellation ends.
         compactor: makes messages shorter, or None.
         cancellation: ends the call from outside, or None.
+        largest_reply: the bytes of a reply after which no more of it is read.
     """
 
     http: HttpClient
@@ -75,6 +81,7 @@ class SyncDriver:
     sleep: Callable[[float], object] | None = None
     compactor: Compactor | None = None
     cancellation: Cancellation | None = None
+    largest_reply: int = LARGEST_REPLY
 
     def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -89,7 +96,8 @@ class SyncDriver:
             send = call.begin(self.clock())
             while send is not None and self._ready(call, send):
                 yield from call.drain()
-                exchange = Exchange(self.chain[send.backend], self._limits(send, call.is_streaming), call.is_streaming)
+                limits = self._limits(send, call.is_streaming)
+                exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
                 yield from self._exchange(exchange, send, call)
                 send = call.receive(exchange.reply(), self.clock())
                 exchange = None
@@ -107,8 +115,9 @@ class SyncDriver:
         try:
             response = self._open(exchange, send)
             breaker = breaker_of(response, exchange.limits, self.cancellation)
-            exchange.begin(response.status_code, response.headers)
-            chunks = response.iter_bytes()
+            is_decoded = comes_decoded(response)
+            exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
+            chunks = response.iter_bytes() if is_decoded else response.iter_raw()
             breaker.tick()
             for data in chunks:
                 for delta in exchange.feed(data):
@@ -160,7 +169,7 @@ class SyncDriver:
         return AttemptLimits.of(send, self.timeouts, self.clock(), stream=stream, is_cancelled=is_cancelled)
 
     def _open(self, exchange: Exchange, send: Send) -> Response:
-        encoded, limits = exchange.backend.encode(send, stream=exchange.is_streaming), exchange.limits
+        encoded, limits = exchange.encode(send), exchange.limits
         timeout = limits.timeout_extension()
         request = self.http.build_request(
             encoded.method, encoded.url, content=encoded.body, headers=encoded.headers, extensions={"timeout": timeout}

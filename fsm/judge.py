@@ -26,7 +26,9 @@ def judge(
         tools: the tool definitions of the request, for calls that come without arguments.
         expects_json: whether the request asked for JSON, so that anything else is no answer.
     """
-    if reply.interrupted:
+    # A provider that has counted up to the cap, and says neither why it stopped nor what broke, was cut by the cap.
+    says_nothing = reply.stop_reason is None and reply.failure is None
+    if reply.interrupted and not (says_nothing and not reply.tool_calls and was_cut(reply, cap)):
         return "refused" if reply.failure is not None and reply.failure.reason == "content_policy" else "interrupted"
     if reply.stop_reason == "content_filter" or reply.refusal:
         return "refused"

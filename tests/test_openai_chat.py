@@ -168,6 +168,8 @@ def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
         ({"prefill": "yes"}, "prefill"),
         ({"prices": (1, 2)}, "prices"),
         ({"api_key_required": "no"}, "api_key_required"),
+        ({"sends_finish_reason": None}, "sends_finish_reason"),
+        ({"sends_finish_reason": "no"}, "sends_finish_reason"),
     ],
 )
 def test_a_wrong_field_is_named_and_a_secret_never_shown(fields: dict[str, Any], field: str) -> None:
@@ -521,11 +523,11 @@ def test_tool_calls_in_every_shape() -> None:
     assert reply.tool_calls == (
         ToolCall("a", "f", odd),
         ToolCall("b", "g", '{"x":[1]}'),
-        ToolCall("", "h", ""),
+        ToolCall(reply.tool_calls[2].id, "h", ""),
         ToolCall("d", "sh", '{"input":"ls \\"x\\""}'),
     )
     legacy = reply_of({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call")
-    assert legacy.tool_calls == (ToolCall("", "f", "{}"),)
+    assert [(call.name, call.arguments) for call in legacy.tool_calls] == [("f", "{}")]
     assert legacy.stop_reason == "tool_calls"
 
 
@@ -608,7 +610,10 @@ def test_finish_reasons(raw: str, reason: str) -> None:
 @pytest.mark.parametrize("raw", [None, "", "null"])
 def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
     reply = reply_of({"content": "x"}, raw)
-    assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == (None, None, False)
+    assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == (None, None, True)
+    known = backend(sends_finish_reason=False).decode(200, {}, completion({"content": "x"}, raw))
+    assert isinstance(known, Reply)
+    assert (known.text, known.stop_reason, known.interrupted) == ("x", None, False)
     assert reply_of({"content": "x"}, 3).stop_raw == "3"
 
 
@@ -811,7 +816,11 @@ def test_parallel_calls_without_an_index_or_with_the_same(calls: list[dict[str, 
 def test_calls_without_any_id_part_where_one_is_whole() -> None:
     pieces = [("f", '{"x'), ("f", '":1}'), ("f", ""), ("f", '{"x":2}')]
     calls = [tool(index=0, id="", function={"name": name, "arguments": piece}) for name, piece in pieces]
-    assert streamed(*calls, DONE).tool_calls == (ToolCall("", "f", '{"x":1}'), ToolCall("", "f", '{"x":2}'))
+    one, other = streamed(*calls, DONE).tool_calls
+    assert [(call.name, call.arguments) for call in (one, other)] == [("f", '{"x":1}'), ("f", '{"x":2}')]
+    assert one.id
+    assert other.id
+    assert one.id != other.id
 
 
 def test_a_new_id_on_each_piece_makes_no_new_call() -> None:
@@ -826,7 +835,7 @@ def test_other_kinds_of_calls_stream_too() -> None:
         delta(function_call={"arguments": "}"}),
         delta("function_call"),
     )
-    assert legacy.tool_calls == (ToolCall("", "f", "{}"),)
+    assert [(call.name, call.arguments) for call in legacy.tool_calls] == [("f", "{}")]
     custom = streamed(
         tool(index=0, id="a", custom={"name": "sh", "input": "l"}), tool(index=0, custom={"input": "s"}), DONE
     )
@@ -860,14 +869,28 @@ def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None
     [
         (delta("stop", content="x"),),
         (delta(content="x"), delta("stop"), USAGE),
-        (delta(content="x"), DONE),
-        (delta(content="x"), b"data: [DONE]"),
         (delta("stop", content="x")[:-2],),
     ],
 )
-def test_a_finish_reason_or_done_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
+def test_a_finish_reason_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
     reply = streamed(*pieces, failure=Failure("connection"))
     assert (reply.text, reply.interrupted, reply.failure) == ("x", False, None)
+
+
+@pytest.mark.parametrize("end", [DONE, b"data: [DONE]"])
+def test_done_completes_a_stream_only_where_the_server_sends_no_finish_reason(end: bytes) -> None:
+    for chat, is_cut in ((backend(), True), (backend(sends_finish_reason=False), False)):
+        decoder = chat.decoder({})
+        decoder.feed(delta(content="x"))
+        decoder.feed(end)
+        reply = decoder.close(Failure("connection"))
+        assert isinstance(reply, Reply)
+        assert (reply.text, reply.interrupted, reply.failure) == ("x", is_cut, None)
+    decoder = backend(sends_finish_reason=False).decoder({})
+    decoder.feed(delta(content="x"))
+    reply = decoder.close()
+    assert isinstance(reply, Reply)
+    assert reply.interrupted
 
 
 @pytest.mark.parametrize("failure", [None, Failure("timeout")])

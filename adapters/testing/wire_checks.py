@@ -59,4 +59,4 @@ def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest,
 def _came_to_its_end(reply: ScriptedReply, request: ReceivedRequest, streams: bool) -> bool:
     body = render(reply, request.body).body
     arrived = body[: reply.cut_after]
-    return b"[DONE]" in arrived or b'"finish_reason":"' in arrived if streams else arrived == body
+    return b'"finish_reason":"' in arrived and (streams or arrived == body)

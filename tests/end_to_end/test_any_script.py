@@ -275,7 +275,7 @@ def check_honesty(theatre: Theatre, result: fsm.Result, error: Any, mode: str) -
         assert last.status == 200
         assert last.body is None
         assert not last.refusal
-        assert last.finish in ("", *HONEST_FINISHES)
+        assert last.finish in HONEST_FINISHES
     if last_step.event == "answered" and mode in ("call", "acall"):
         assert set(re.findall(r"word\d+[ab]", last.text)) <= set(words)
     calls = [(call.name, call.arguments) for call in result.tool_calls]

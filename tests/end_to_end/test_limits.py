@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import fsm
-from adapters import Client, OpenAIChat, ScriptedReply, exchange
+from adapters import Client, OpenAIChat, ScriptedReply
 
 
 def test_one_client_serves_one_event_loop_after_another(serve: Any, backend_of: Any) -> None:
@@ -35,8 +35,7 @@ def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any)
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_body_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch, streams: bool) -> None:
-    monkeypatch.setattr(exchange, "LARGEST_BODY", 100_000)
+def test_a_body_without_an_end_is_not_read_to_it(streams: bool) -> None:
     read = 0
 
     def endless() -> Iterator[bytes]:
@@ -50,6 +49,7 @@ def test_a_body_without_an_end_is_not_read_to_it(monkeypatch: pytest.MonkeyPatch
         OpenAIChat("m", base_url="http://localhost/v1"),
         http=httpx.Client(transport=transport),
         policy=fsm.Policy(limits=fsm.Limits(retries=0)),
+        largest_reply=100_000,
     )
     with pytest.raises(fsm.Failed) as raised:
         _ = list(client.stream("hi")) if streams else client.call("hi")

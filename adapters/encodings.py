@@ -1,0 +1,104 @@
+"""Take the content-encoding off a body piece by piece, so that nothing is unpacked that nobody has asked for."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+ACCEPTED: Final = "gzip, deflate"
+"""The encodings that servers are asked for: zlib can stop in the middle of them."""
+
+PIECE: Final = 2**16
+"""The most bytes of a body that are unpacked or looked at in one go."""
+
+MOST_OUT: Final = 2**23
+RATIO: Final = 100
+"""Bytes that a body may unpack to in any case, and for each byte that has come: text packs to a tenth, at times a
+thirtieth, and what packs to less would take longer to read than to send."""
+
+_GZIP: Final = zlib.MAX_WBITS | 16
+_NAMES: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
+
+
+def asking(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a request with the encodings that it accepts; a caller may want fewer, never others."""
+    own = [name for name in headers if name.lower() == "accept-encoding"]
+    if not own:
+        return {**headers, "accept-encoding": ACCEPTED}
+    wanted = headers[own[-1]]
+    known = all(name in ("gzip", "deflate", "identity") for name in _names_in(wanted))
+    rest = {name: value for name, value in headers.items() if name not in own}
+    return {**rest, "accept-encoding": wanted if known else ACCEPTED}
+
+
+def _names_in(header: str) -> list[str]:
+    return [name.partition(";")[0].strip().lower() for name in header.split(",")]
+
+
+class Unreadable(Exception):
+    """The body is in an encoding that was not asked for, or is not what its encoding says."""
+
+
+class Plain:
+    """Leave a body as it is, in pieces that are not too large."""
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Return the bytes."""
+        for start in range(0, len(data), PIECE):
+            yield data[start : start + PIECE]
+
+
+class Unpacker:
+    """Unpack a body that zlib has packed.
+
+    Arguments:
+        window: what zlib expects: its own header, or that of gzip.
+    """
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._zlib: Any = None
+        self._left = MOST_OUT
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Unpack what has come, a piece at a time; what follows the end of the packed body is no part of it.
+
+        Raises:
+            Unreadable: it is not what its encoding says.
+        """
+        for start in range(0, len(data), PIECE):
+            yield from self._unpack(data[start : start + PIECE])
+
+    def _unpack(self, packed: bytes) -> Iterator[bytes]:
+        if self._zlib is None:
+            # Some servers leave out the header of deflate, which has 8 in its low bits.
+            bare = self._window == zlib.MAX_WBITS and packed[0] & 15 != 8
+            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS if bare else self._window)
+        piece = packed
+        self._left += RATIO * len(packed)
+        while not self._zlib.eof and (packed or len(piece) == PIECE):
+            try:
+                piece = self._zlib.decompress(packed, PIECE)
+            except zlib.error:
+                raise Unreadable from None
+            packed = self._zlib.unconsumed_tail
+            self._left -= len(piece)
+            if self._left < 0:
+                raise Unreadable
+            if piece:
+                yield piece
+
+
+def encoding_of(headers: Mapping[str, str]) -> Plain | Unpacker | None:
+    """Return what takes the encoding off a body with these headers; None where it was not asked for."""
+    header = headers.get("content-encoding")
+    said = [name for name in _names_in(header) if name not in ("", "identity")] if header else []
+    if not said:
+        return Plain()
+    return Unpacker(_NAMES[said[0]]) if len(said) == 1 and said[0] in _NAMES else None
+
+
+def comes_decoded(response: Any) -> bool:
+    """Tell whether a response can only be read without its encoding, as one that was made in memory can."""
+    return not hasattr(response, "iter_raw") or bool(getattr(response, "is_stream_consumed", False))

@@ -1,0 +1,346 @@
+"""Bodies that would fill memory or take for ever to read, over raw HTTP: each call ends, and stays small."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import socketserver
+import threading
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import fsm
+from adapters import Client, OpenAIChat
+
+MODES = ("call", "stream", "acall", "astream")
+CEILING = 32 * 8 * 2**20
+POLICY = fsm.Policy(limits=fsm.Limits(retries=0, continuations=0))
+MEGABYTE = 2**20
+
+
+class Raw(socketserver.ThreadingTCPServer):
+    """Answer every request with the same bytes, and keep the heads of the requests."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, headers: str, body: Sequence[bytes], status: str = "200 OK") -> None:
+        self.head = f"HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n".encode()
+        self.body = body
+        self.heads: list[str] = []
+        super().__init__(("127.0.0.1", 0), Answer)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Answer(socketserver.BaseRequestHandler):
+    server: Raw
+
+    def handle(self) -> None:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self.request.recv(65536)
+        head, _, body = data.partition(b"\r\n\r\n")
+        self.server.heads.append(head.decode().lower())
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        while len(body) < length:
+            body += self.request.recv(65536)
+        try:
+            self.request.sendall(self.server.head)
+            for piece in self.server.body:
+                self.request.sendall(piece)
+            self.request.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the client had enough
+
+
+Serve = Callable[..., Raw]
+
+
+@pytest.fixture
+def raw() -> Iterator[Serve]:
+    servers: list[Raw] = []
+
+    def start(headers: str, *body: bytes, **options: Any) -> Raw:
+        server = Raw(headers, body, **options)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def run(server: Raw, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any) -> fsm.Result:
+    """Make a call, and return how it ended."""
+    chat = OpenAIChat("m", base_url=server.base_url, **(backend or {}))
+    given = {"policy": POLICY, **options}
+
+    async def ask(http: Any) -> fsm.Result:
+        async with Client(chat, async_http=http, **given) as client:
+            if mode == "acall":
+                return await client.acall("hi")
+            return [event async for event in client.astream("hi")][-1]  # type: ignore[return-value]
+
+    async def ask_passed_in() -> fsm.Result:
+        async with httpx.AsyncClient() as http:
+            return await ask(http)
+
+    try:
+        if mode in ("acall", "astream"):
+            return anyio.run(ask_passed_in) if passed_in else anyio.run(ask, None)
+        http = httpx.Client() if passed_in else None
+        with Client(chat, http=http, **given) as client:
+            return client.call("hi") if mode == "call" else list(client.stream("hi"))[-1]  # type: ignore[return-value]
+    except fsm.CallError as error:
+        return error.result
+
+
+def completion(text: str = "In the reeds.", finish: str | None = "stop") -> bytes:
+    return json.dumps({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": finish}]}).encode()
+
+
+def event(**delta: Any) -> bytes:
+    return b"data: %s\n\n" % json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()
+
+
+END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+STREAM = event(content="In the ") + event(content="reeds.") + END
+
+
+def body_for(mode: str) -> bytes:
+    return STREAM if "stream" in mode else completion()
+
+
+def small(run_it: Callable[[], fsm.Result], most: int = CEILING) -> fsm.Result:
+    tracemalloc.start()
+    try:
+        result = run_it()
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+    return result
+
+
+def malformed(result: fsm.Result) -> bool:
+    return (result.outcome, [failure.reason for _, failure in result.failures]) == ("failed", ["malformed"])
+
+
+# encodings
+
+
+@pytest.mark.parametrize("passed_in", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_servers_are_asked_for_no_encoding_but_what_is_unpacked_with_a_bound(
+    raw: Serve, mode: str, passed_in: bool
+) -> None:
+    server = raw("", body_for(mode))
+    assert run(server, mode, passed_in=passed_in).text == "In the reeds."
+    (line,) = [line for line in server.heads[0].split("\r\n") if line.startswith("accept-encoding")]
+    assert line == "accept-encoding: gzip, deflate"
+
+
+@pytest.mark.parametrize(("asked", "sent"), [("identity", "identity"), ("gzip;q=1", "gzip;q=1"), ("br, zstd", None)])
+def test_a_caller_may_want_fewer_encodings_and_no_others(raw: Serve, asked: str, sent: str | None) -> None:
+    server = raw("", completion())
+    assert run(server, "call", backend={"headers": {"Accept-Encoding": asked}}).outcome == "done"
+    assert server.heads[0].count("accept-encoding") == 1
+    assert f"accept-encoding: {sent or 'gzip, deflate'}\r\n" in server.heads[0] + "\r\n"
+
+
+def deflated(data: bytes, window: int) -> bytes:
+    packer = zlib.compressobj(wbits=window)
+    return packer.compress(data) + packer.flush()
+
+
+PACKED = {
+    "gzip": gzip.compress,
+    "x-gzip": gzip.compress,
+    "GZIP": gzip.compress,
+    "deflate": zlib.compress,
+    "deflate ": lambda data: deflated(data, -15),
+    "identity": lambda data: data,
+    "identity, gzip": gzip.compress,
+}
+
+
+@pytest.mark.parametrize("passed_in", [False, True])
+@pytest.mark.parametrize("encoding", PACKED)
+@pytest.mark.parametrize("mode", MODES)
+def test_encodings_that_were_asked_for_are_taken_off(raw: Serve, mode: str, encoding: str, passed_in: bool) -> None:
+    packed = PACKED[encoding](body_for(mode))
+    server = raw(f"content-encoding: {encoding}\r\n", *(packed[n : n + 1] for n in range(len(packed))))
+    result = run(server, mode, passed_in=passed_in)
+    assert (result.outcome, result.text) == ("done", "In the reeds.")
+
+
+@cache
+def bomb(window: int, times: int = 1) -> bytes:
+    """Return 300 MB of zeros, packed."""
+    packer = zlib.compressobj(9, wbits=window)
+    packed = b"".join([packer.compress(bytes(MEGABYTE)) for _ in range(300)]) + packer.flush()
+    return gzip.compress(packed) if times == 2 else packed
+
+
+@pytest.mark.parametrize("passed_in", [False, True])
+@pytest.mark.parametrize("headers", ["gzip, gzip", "gzip\r\ncontent-encoding: gzip", "br", "zstd", "compress", "x"])
+@pytest.mark.parametrize("mode", MODES)
+def test_other_encodings_are_malformed_and_never_unpacked(raw: Serve, mode: str, headers: str, passed_in: bool) -> None:
+    packed = bomb(31, 2)
+    assert len(packed) < 10_000
+    server = raw(f"content-encoding: {headers}\r\ncontent-length: {len(packed)}\r\n", packed)
+    assert malformed(small(lambda: run(server, mode, passed_in=passed_in), 8 * MEGABYTE))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_body_that_is_not_what_its_encoding_says_is_malformed(raw: Serve, mode: str) -> None:
+    assert malformed(run(raw("content-encoding: gzip\r\n", body_for(mode)), mode))
+    packed = bytearray(gzip.compress(body_for(mode), 9))
+    packed[20:30] = b"\xff" * 10
+    result = run(raw("content-encoding: gzip\r\n", bytes(packed)), mode)
+    assert result.outcome in ("failed", "partial")
+    assert result.text in ("", "In the ")
+
+
+@pytest.mark.parametrize("headers", ["content-encoding: br\r\n", "content-encoding: gzip\r\n", ""])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_status_of_an_error_counts_though_its_body_cannot_be_read(raw: Serve, mode: str, headers: str) -> None:
+    for status, reason in (("401 Unauthorized", "auth"), ("429 Slow down", "rate_limit"), ("500 No", "server_error")):
+        server = raw(headers, *([b"{}," * 300_000] * 20), status=status)
+        assert [failure.reason for _, failure in run(server, mode).failures] == [reason]
+
+
+# size
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_63_megabytes_of_small_objects_stay_small(raw: Serve, mode: str) -> None:
+    server = raw("", b'{"choices": [', *[b"{}," * 100_000] * 210, b"1]}")
+    assert malformed(small(lambda: run(server, mode)))
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_body_that_unpacks_to_gigabytes_is_left_alone(raw: Serve, mode: str, encoding: str) -> None:
+    packed = bomb(31 if encoding == "gzip" else 15)
+    server = raw(f"content-encoding: {encoding}\r\ncontent-length: {len(packed)}\r\n", packed)
+    assert malformed(small(lambda: run(server, mode), 64 * MEGABYTE))
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_a_stream_that_unpacks_to_gigabytes_keeps_the_text_so_far(raw: Serve, mode: str) -> None:
+    packer = zlib.compressobj(9, wbits=31)
+    packed = packer.compress(event(content="In the "))
+    packed += b"".join([packer.compress(b": " + bytes(100_000) + b"\n\n") for _ in range(1_000)])
+    server = raw("content-encoding: gzip\r\n", packed)
+    result = small(lambda: run(server, mode), 64 * MEGABYTE)
+    assert (result.outcome, result.text) == ("partial", "In the ")
+
+
+ENDLESS = {
+    "text": event(content="word " * 200),
+    "reasoning": event(reasoning="word " * 200),
+    "refusal": event(refusal="word " * 200),
+    "arguments": event(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "x" * 1000}}]),
+    "calls": event(tool_calls=[{"id": "a", "function": {"name": "f", "arguments": "{}"}}] * 50).replace(
+        b'"a"', b'"%d"'
+    ),
+    "an event": b'data: {"a":\n' + b"data: 1,\n" * 100,
+    "a line": b"data: " + b"x" * 1000,
+    "comments": b": keepalive\n\n" * 5_000,
+    "nothing": event() * 1_000,
+    "usage": b'data: {"choices":[],"usage":{"x":[%s1]}}\n\n' % (b"{}," * 300_000),
+    "messages": b'data: {"choices":[{"message":{"content":"%s"}}]}\n\n' % (b"a" * 1000),
+}
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_stream_without_an_end_is_cut_with_the_text_so_far(raw: Serve, mode: str, kind: str) -> None:
+    largest = MEGABYTE // 4
+    endless = ENDLESS[kind]
+    many = -(-20 * largest // len(endless))
+    pieces = [endless % tuple([n] * endless.count(b"%d")) if b"%d" in endless else endless for n in range(many)]
+    server = raw("content-type: text/event-stream\r\n", event(content="In the "), *pieces)
+    result = small(lambda: run(server, mode, largest_reply=largest), 48 * MEGABYTE)
+    assert result.outcome == "partial"
+    assert result.text.startswith("a" if kind == "messages" else "In the ")
+    assert result.cause is not None
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_long_reply_is_read_where_the_client_says_so(raw: Serve, mode: str) -> None:
+    text = "word, [and] {so} on. " * 20_000
+    body = event(content=text) + END if "stream" in mode else completion(text)
+    assert run(raw("", body), mode).text == text
+    result = run(raw("", body), mode, largest_reply=100_000)
+    assert malformed(result) if "stream" not in mode else result.outcome in ("failed", "partial")
+
+
+@pytest.mark.parametrize("largest", [0, -1, 1.5, True, "8", None])
+def test_largest_reply_is_a_number_of_bytes(largest: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match="largest_reply"):
+        Client(OpenAIChat("m", base_url="http://localhost/v1"), largest_reply=largest)
+
+
+def test_a_reply_with_log_probabilities_is_no_heavy_one(raw: Serve) -> None:
+    one = {"token": " the", "logprob": -0.123456, "bytes": [32, 116, 104, 101]}
+    logprobs = {"content": [{**one, "top_logprobs": [one] * 20}] * 4_000}
+    choice = {"index": 0, "message": {"content": "x"}, "finish_reason": "stop", "logprobs": logprobs}
+    body = json.dumps({"choices": [choice]}, separators=(",", ":")).encode()
+    assert 4 * MEGABYTE < len(body) < 8 * MEGABYTE
+    assert run(raw("", body), "call").outcome == "done"
+
+
+# what is read over HTTP as everywhere
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it(raw: Serve, mode: str) -> None:
+    body = event(content="In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
+    cut = run(raw("", body), mode)
+    assert (cut.outcome, cut.text) == ("partial", "In the ")
+    whole = run(raw("", body), mode, backend={"sends_finish_reason": False})
+    assert (whole.outcome, whole.text) == ("done", "In the ")
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\n"])
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+@pytest.mark.parametrize("mode", MODES)
+def test_event_streams_with_any_line_end_after_a_comment(raw: Serve, mode: str, size: int, end: bytes) -> None:
+    body = (b": keepalive\n\n" + STREAM).replace(b"\n", end)
+    server = raw("", *(body[n : n + size] for n in range(0, len(body), size)))
+    result = run(server, mode)
+    assert (result.outcome, result.text) == ("done", "In the reeds.")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_emoji_in_two_halves_is_one(raw: Serve, mode: str) -> None:
+    halves = [
+        b'data: {"choices":[{"index":0,"delta":{"content":"a \\ud83d"}}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":"\\ude00 b"}}]}\n\n',
+        END,
+    ]
+    result = run(raw("", *halves), mode)
+    assert (result.outcome, result.text) == ("done", "a \N{GRINNING FACE} b")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_refusal_that_a_proxy_puts_aside_is_a_refusal(raw: Serve, mode: str) -> None:
+    said = {"content": "", "provider_specific_fields": {"refusal": "I would rather not."}}
+    choice = {"index": 0, "delta" if "stream" in mode else "message": said, "finish_reason": "stop"}
+    body = json.dumps({"choices": [choice]}).encode()
+    result = run(raw("", b"data: %s\n\n" % body if "stream" in mode else body), mode)
+    assert result.outcome == "refused"
