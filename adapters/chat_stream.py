@@ -196,6 +196,11 @@ class ChatDecoder:
         )
 
     @property
+    def unshown(self) -> int:
+        """Return the characters of the reply that no delta has shown: those of tool calls."""
+        return self._calls.size
+
+    @property
     def size(self) -> int:
         """Return how many bytes, about, are held of what has come."""
         buffers = len(self._rest) + len(self._pending) + len(self._plain)

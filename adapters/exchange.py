@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from typing import Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from adapters.backend import Backend, Decoder, HttpRequest
 from adapters.capabilities import LEARNED
@@ -15,6 +15,7 @@ from adapters.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encod
 from adapters.limits import AttemptLimits
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
+from fsm.metering import BYTES_A_TOKEN, COUNTED_BESIDE, Meter
 from fsm.reply import Failure, Reply
 from fsm.request import Send
 
@@ -81,9 +82,13 @@ class Exchange:
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
+    _cap: int | None = field(default=None, init=False)
+    _meter: Meter = field(factory=Meter, init=False)
+    _overran: bool = field(default=False, init=False)
 
     def encode(self, send: Send) -> HttpRequest:
         """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
+        self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         request = self.backend.encode(send, stream=self.is_streaming)
         return HttpRequest(request.url, asking(request.headers), request.body, request.method)
 
@@ -105,14 +110,16 @@ class Exchange:
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes of the body as they came and return the deltas that they bring."""
-        if type(self._encoding) is Plain and len(data) <= PIECE:
+        if type(self._encoding) is Plain and len(data) <= PIECE and self._cap is None:
             return self._take(data)
         deltas: list[Text | Reasoning] = []
         try:
             for piece in self._encoding.pieces(data) if self._encoding else ():
-                deltas += self._take(piece)
-                if not self.goes_on:
-                    break
+                # With a cap to hold, line by line, so that no more is taken of what passes it.
+                for part in piece.splitlines(keepends=True) if self._cap is not None else (piece,):
+                    deltas += self._take(part)
+                    if not self.goes_on:
+                        return deltas
         except Unreadable:
             self._failure = UNREADABLE
         return deltas
@@ -126,6 +133,11 @@ class Exchange:
             is_whole = isinstance(decoder, WholeBody)
             if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
                 self._failure = TOO_LARGE
+        if self._cap is not None:
+            for delta in deltas:
+                self._meter.feed(delta.text)
+            least = self._meter.least + getattr(decoder, "unshown", 0) // BYTES_A_TOKEN
+            self._overran = least > self._cap + COUNTED_BESIDE
         return deltas
 
     def fail(self, error: Exception) -> None:
@@ -142,7 +154,7 @@ class Exchange:
     @property
     def goes_on(self) -> bool:
         """Tell whether more of the body is to be read."""
-        if self.is_finished:
+        if self.is_finished or self._overran:
             return False
         if self.limits.is_over:
             self._failure = Failure("timeout")
@@ -157,6 +169,9 @@ class Exchange:
         if isinstance(reply, Failure):
             _learn(self.backend, reply)
             return reply
+        if self._overran and reply.interrupted and reply.failure is None:
+            # It was cut here, where the provider should have: at the cap.
+            return evolve(reply, interrupted=False, halted=True, stop_reason="length")
         return self.limits.mark(reply)
 
 
