@@ -21,6 +21,7 @@ from typing import Any
 import attrs
 from attrs import define, field
 
+from fsm.blank import is_blank
 from fsm.causes import cause_of
 from fsm.chain import Chain
 from fsm.delivery import Delivery, correction
@@ -208,8 +209,7 @@ class Call:
         """Take what was observed before, as a replay does, and return the next thing to send."""
         self._ensure_sent()
         self._pass_time(now)
-        if heard.part:
-            self._transcript.gather(heard.part, heard.new)
+        self._gather(heard)
         return self._advance(heard)
 
     def compacted(self, messages: Sequence[Any]) -> Send:
@@ -227,11 +227,12 @@ class Call:
         send.messages, send.prefill, send.needs_compaction = attempt.composed.messages, attempt.composed.prefill, False
         return send
 
-    def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
+    def cancel(self, now: float | None = None, partial: Reply | None = None, *, delivered: str | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
 
         Arguments:
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
+            delivered: the text that is kept, for a replay, which has been read already.
         """
         row = self.ladder.row
         if self._result is None and row is not None and row.target in self.policy.table.outcomes:
@@ -242,9 +243,8 @@ class Call:
                 self._origin = now or 0.0
             self._pass_time(now)
             self._send = None
-            delivered = self._delivered
-            if partial is not None and not self.is_streaming:
-                delivered = split_thinking(partial.text)[0]
+            if delivered is None:
+                delivered = self._arrived(partial)
             if delivered:
                 self._transcript.gather(delivered, delivered)
                 self._shown, self._delivery = self._shown + self._delivered, None
@@ -267,6 +267,13 @@ class Call:
     def _delivered(self) -> str:
         return self._delivery.delivered if self._delivery is not None else ""
 
+    def _arrived(self, partial: Reply | None) -> str:
+        """Return the visible text of a reply in flight."""
+        if partial is None or self.is_streaming:
+            return self._delivered
+        composed = self._attempt.composed if self._attempt is not None else Composed(())
+        return split_thinking(partial.text, composed.before, after_block=composed.after_block)[0]
+
     def _pass_time(self, now: float | None) -> None:
         if self._origin is None:
             raise IllegalEvent("the call has not begun")
@@ -285,8 +292,8 @@ class Call:
         delivered = self._delivered
         attempt = self._attempt
         assert attempt is not None
-        if isinstance(reply, Failure) and delivered.strip():
-            heard = observe_cut(delivered, reply)
+        if isinstance(reply, Failure) and not is_blank(delivered):
+            heard = observe_cut(delivered, reply, self._transcript)
         elif isinstance(reply, Failure):
             heard = observe_failure(reply, self._transcript, self.backend)
         else:
@@ -294,13 +301,21 @@ class Call:
         heard.delivered = delivered
         if not heard.evidence.usage.input_tokens and (self._transcript.needs_cap or self.link.prices is not None):
             self._charge(heard, attempt)
-        if heard.part:
-            self._transcript.gather(heard.part, heard.new)
+        self._gather(heard)
         if heard.evidence.event not in self._machine.unguarded:
             self._find_facts(heard)
         if self.contents:
             heard.evidence.content = contents_of(heard, self.turn)
         return heard
+
+    def _gather(self, heard: Heard) -> None:
+        transcript = self._transcript
+        if heard.unsays:
+            if self.is_streaming:
+                self._outbox.append(Reasoning(transcript.gathered))
+            transcript.unsay()
+        if heard.part:
+            transcript.gather(heard.part, heard.new, thinks_inline=heard.cue.thinks_inline)
 
     def _charge(self, heard: Heard, attempt: Attempt) -> None:
         """Count what the provider did not; a budget without a cap of the caller's is not used up by one silence."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from fsm.blank import is_blank
 from fsm.reply import Reply, ToolCall
 
 Tools = tuple[Mapping[str, Any], ...]
@@ -31,14 +32,14 @@ def judge(reply: Reply, visible: str, reasoning: str, cap: int | None, tools: To
     if reply.tool_calls:
         return _judge_tools(reply, cap, tools)
     if was_cut(reply, cap):
-        return "truncated" if visible.strip() else "reasoning_truncated"
+        return "reasoning_truncated" if is_blank(visible) else "truncated"
     if reply.stop_reason in ("unknown", "error", "tool_calls"):
         return "malformed"
     if reply.stop_reason == "paused":
         return "paused"
-    if visible.strip():
+    if not is_blank(visible):
         return "answered"
-    return "only_reasoned" if reasoning.strip() else "came_empty"
+    return "came_empty" if is_blank(reasoning) else "only_reasoned"
 
 
 def _judge_tools(reply: Reply, cap: int | None, tools: Tools) -> str:
@@ -64,7 +65,7 @@ def is_complete(call: ToolCall, tools: Tools) -> bool:
 
     No arguments at all are complete only for a tool whose definition requires none.
     """
-    if not call.name:
+    if is_blank(call.name):
         return False
     if not call.arguments.strip():
         return _requires_nothing(call.name, tools)

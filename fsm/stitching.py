@@ -135,7 +135,7 @@ class SeamFilter:
 
 
 def is_periodic(text: str) -> bool:
-    """Tell whether a text repeats one unit from its beginning to its end, at least twice, the last time perhaps in part.
+    """Tell whether a text is one unit again and again, at least twice, the last turn perhaps in part.
 
     Arguments:
         text: any text; it is searched in time that grows with its length only.

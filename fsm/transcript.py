@@ -23,12 +23,16 @@ class Composed:
         prefill: whether the last message is an assistant turn to be continued.
         seed: the reasoning that was put there, which is no visible text when a backend echoes it.
         stripped: the whitespace at the end of the continued text, which the wire leaves out.
+        before: the text that the answer goes on from, where it may stand in code or in quotes.
+        after_block: whether inline reasoning came with that text.
     """
 
     messages: tuple[Message, ...]
     prefill: bool = False
     seed: str = ""
     stripped: str = ""
+    before: str = field(default="", repr=False)
+    after_block: bool = False
 
 
 @define(eq=False)
@@ -48,6 +52,8 @@ class Transcript:
     gathered: str = ""
     parts: tuple[str, ...] = ()
     needs_cap: bool = False
+    thinks_inline: bool = False  # a part came with inline reasoning
+    is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
     seed: str = ""
     seed_is_inline: bool = False
@@ -60,10 +66,20 @@ class Transcript:
     repaired: frozenset[str] = frozenset()
     without_prefill: frozenset[int] = field(default=frozenset())
 
-    def gather(self, part: str, new: str) -> None:
+    def gather(self, part: str, new: str, *, thinks_inline: bool = False) -> None:
         """Add a part of the answer; `new` is what of it had not been said."""
         self.parts = (*self.parts, part)
         self.gathered += new
+        self.thinks_inline = self.thinks_inline or thinks_inline
+
+    def unsay(self) -> None:
+        """Drop what was gathered: a part has shown that all of it was reasoning."""
+        self.gathered, self.parts, self.thinks_inline = "", (), True
+
+    @property
+    def may_be_reasoning(self) -> bool:
+        """Tell whether all the text so far may be reasoning of the current backend, cut before its closing tag."""
+        return bool(self.gathered) and not self.thinks_inline and not self.is_foreign
 
     @property
     def is_plain(self) -> bool:
@@ -101,7 +117,15 @@ class Transcript:
             messages.append(_user(self.hint))
         prefill = prefills and messages[-1].get("role") == "assistant"
         continued = self.gathered if prefill and not self.seed else ""
-        return Composed(tuple(messages), prefill, self.seed if prefill else "", continued[len(continued.rstrip()) :])
+        return Composed(
+            tuple(messages),
+            prefill,
+            self.seed if prefill else "",
+            continued[len(continued.rstrip()) :],
+            # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
+            "" if self.thinks_inline and not continued else self.gathered,
+            self.thinks_inline,
+        )
 
     def _nudge(self) -> list[Message]:
         return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
@@ -154,7 +178,7 @@ class Transcript:
 
     def _fall_back(self, cue: Cue) -> None:
         self.seed, self.nudged_at, self.is_paused, self.hint = "", None, False, None
-        self.portable, self.lower_reasoning = True, False
+        self.portable, self.lower_reasoning, self.is_foreign = True, False, bool(self.gathered)
         self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
 
 

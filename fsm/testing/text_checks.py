@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from fsm.events import Rung, Text
+from fsm.blank import is_blank
+from fsm.events import Reasoning, Rung, Text
 from fsm.reply import Reply, ToolCall
 from fsm.result import SUCCESSES, Result
 from fsm.testing.seen import Dishonest, Seen, shown_by
@@ -30,7 +31,7 @@ def check_success(seen: Seen) -> None:
         raise Dishonest(
             NOT_EMPTY, f"the outcome {result.outcome!r} is taken for {'a' if result.is_success else 'no'} success"
         )
-    something = result.text.strip() or (result.outcome == "done" and result.tool_calls)
+    something = not is_blank(result.text) or (result.outcome == "done" and result.tool_calls)
     if result.is_success and not something:
         raise Dishonest(
             NOT_EMPTY, f"the outcome is {result.outcome!r}, and there is no text and no tool call", seen.path[-1]
@@ -76,7 +77,7 @@ def check_tools(seen: Seen) -> None:
 
 
 def _problem(seen: Seen, call: ToolCall) -> str | None:
-    if not call.name:
+    if is_blank(call.name):
         return "has no name"
     if not call.arguments.strip():
         return _missing_arguments(seen, call)
@@ -103,7 +104,7 @@ def check_text_stays(seen: Seen) -> None:
     """Check that a call with text does not end exhausted or failed, where its table provides for that."""
     result, last = seen.result, seen.path[-1]
     provided = any(row.guard == "has_text" for row in seen.ladder(last))
-    if provided and result.outcome in ("exhausted", "failed") and result.text.strip():
+    if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):
         raise Dishonest(TEXT_STAYS, f"the outcome is {result.outcome!r}, and there is text", last)
 
 
@@ -112,12 +113,14 @@ def check_stream(seen: Seen) -> None:
     if seen.events is None:
         return
     numbers: list[int] = []
-    kept = shown = ""
+    kept = shown = thought = ""
     for event, shown in shown_by(seen.events, KEPT):
+        if isinstance(event, Reasoning):
+            thought = event.text
         if isinstance(event, Rung):
             numbers.append(event.step.number)
-            if kept.strip() and not shown.startswith(kept):
-                raise Dishonest(KEPT, "text of an earlier part was taken back", event.step)
+            if kept.strip() and not shown.startswith(kept) and thought != kept:
+                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event.step)
             kept = shown if event.step.event == "sent" else kept
         if isinstance(event, Result) and event is not seen.result:
             raise Dishonest(KEPT, "the last event is another result")
