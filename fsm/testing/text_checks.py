@@ -164,16 +164,28 @@ def _ends(text: str, start: int, part: str, is_judged: bool) -> list[int]:
 def _may_drop(gathered: str, part: str, dropped: int) -> bool:
     """Tell whether the beginning of a part is a repeat: of the end of the text, of all of it, or a restart."""
     beginning = part[:dropped]
-    if gathered.endswith(beginning) or gathered.rstrip() == beginning.rstrip():
+    if gathered.endswith(beginning) or gathered.strip() == beginning.strip():
         return True
-    return dropped == len(part) and gathered.startswith(part)
+    return dropped == len(part) and (gathered.startswith(part) or gathered.lstrip().startswith(part))
 
 
 def _must_drop(gathered: str, part: str) -> int:
-    """Return how much of a part repeats everything before it beyond doubt."""
+    """Return how much of a part repeats everything before it beyond doubt; text that repeats itself leaves doubts."""
+    core = gathered.strip()
+    if _repeats_itself(gathered) or _repeats_itself(core):
+        return 0
     if len(gathered) >= SHORTEST_ECHO and part.startswith(gathered):
         return len(gathered)
-    return len(part) if len(part) >= SHORTEST_RESTART and gathered.startswith(part) else 0
+    if len(core) >= SHORTEST_ECHO and part.startswith(core):
+        return len(core)
+    # A restart that stands in the text only once, even in part, is no turn of something that recurs in it.
+    restarts = len(part) >= SHORTEST_RESTART and gathered.startswith(part)
+    return len(part) if restarts and gathered.count(part[: len(part) // 2]) == 1 else 0
+
+
+def _repeats_itself(text: str) -> bool:
+    """Tell whether a text is one unit again and again."""
+    return any(text.startswith(text[period:]) for period in range(1, len(text) // 2 + 1))
 
 
 def _was_shown(seen: Seen) -> bool:
