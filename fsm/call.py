@@ -289,6 +289,8 @@ class Call:
             raise IllegalEvent(f"nothing is in flight in state {self.ladder.rung!r}")
 
     def _observe(self, reply: Reply | Failure) -> Heard:
+        if self._delivery is not None:
+            self._outbox.extend(self._delivery.close())
         delivered = self._delivered
         attempt = self._attempt
         assert attempt is not None

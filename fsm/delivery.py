@@ -42,22 +42,30 @@ class Delivery:
         if isinstance(delta, Reasoning):
             return (delta,)
         visible, reasoning = self._think.feed(delta.text)
-        if self._think.takes_back:
-            return self._begin_again(visible, reasoning)
-        return self._hand_out(delta, visible, reasoning)
-
-    def _begin_again(self, visible: str, reasoning: str) -> tuple[Text | Reasoning | Discard, ...]:
-        """Take back what has turned out to be reasoning, and go on with what follows it."""
-        shown = self.delivered
-        self._begin()
-        rest = self._hand_out(Text(""), visible, reasoning)
-        return (Discard(shown), *rest) if shown else rest
-
-    def _hand_out(self, delta: Text, visible: str, reasoning: str) -> tuple[Text | Reasoning, ...]:
+        taken_back = self._take_back() if self._think.takes_back else ()
         if visible and self._seed is not None:
             visible = self._seed.feed(visible)
         if visible and self._seam is not None:
             visible = self._seam.feed(visible)
+        return taken_back + self._hand_out(delta, visible, reasoning)
+
+    def close(self) -> tuple[Text | Reasoning | Discard, ...]:
+        """Return what was held back, now that all of the reply has come, and what is taken back."""
+        visible, reasoning = self._think.close()
+        taken_back = self._take_back() if self._think.takes_back else ()
+        if self._seed is not None:
+            visible = self._seed.feed(visible) + self._seed.close()
+        if self._seam is not None:
+            visible = self._seam.feed(visible) + self._seam.close()
+        return taken_back + self._hand_out(Text(""), visible, reasoning)
+
+    def _take_back(self) -> tuple[Discard, ...]:
+        """Take back what has turned out to be reasoning, and begin again behind it."""
+        shown = self.delivered
+        self._begin()
+        return (Discard(shown),) if shown else ()
+
+    def _hand_out(self, delta: Text, visible: str, reasoning: str) -> tuple[Text | Reasoning, ...]:
         if visible:
             self._pieces.append(visible)
             if not reasoning:
@@ -94,6 +102,13 @@ class SeedFilter:
             self._spaces.append(text[: len(text) - len(bare)])
             self._at += len(bare)
             return ""
+        return self._decide(seed, text)
+
+    def close(self) -> str:
+        """Return what was held back and is no seed; the answer has ended."""
+        return "" if self._seed is None else self._decide(self._seed, "")
+
+    def _decide(self, seed: str, text: str) -> str:
         held = "".join((*self._spaces, seed[: self._at], text))
         self._seed, self._spaces = None, []
         return without_seed(held, seed)
