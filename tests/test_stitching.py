@@ -40,17 +40,17 @@ def expected(gathered: str, part: str, *, echoes: bool = False, stripped: str = 
     kept = part[len(stripped) :] if part.startswith(stripped) else part
     core = gathered.strip()
     unsure = periodic(gathered) or periodic(core)
-    for text in (gathered, core):
+    for text in (gathered, gathered.rstrip(), core):
         if text.startswith(part) and len(part) >= MINIMUM_OVERLAP:
             more = part[: max(MINIMUM_OVERLAP, len(part) // 2)]
             if not (unsure or periodic(part) or text[len(part) :].startswith(more)):
                 return ""
             break
         if part.startswith(text) and len(text) >= MINIMUM_ECHO:
-            if unsure:
+            if periodic(gathered) or periodic(text):
                 break
             rest = part[len(text) :]
-            spaces = gathered.lstrip()[len(core) :] if text != gathered else ""
+            spaces = gathered[len(gathered.rstrip()) :] if text != gathered else ""
             return "" if spaces.startswith(rest) else rest.removeprefix(spaces)
     for size in range(min(len(gathered), len(part)), MINIMUM_OVERLAP - 1, -1):
         said = part[:size]
@@ -108,6 +108,8 @@ def expected(gathered: str, part: str, *, echoes: bool = False, stripped: str = 
         ("\n\nThe end of w004", "The end of", "The end of"),
         ("\n\nThe end of w004", "The end of w0", ""),
         ("A fox\n", "A fox ran", "A fox ran"),
+        ("abcabc\n", "abcabc\nd", "d"),
+        ("abcabc\n", "abcabcd", "abcabcd"),
     ],
 )
 def test_drops_what_is_anchored_at_the_seam(gathered: str, part: str, new: str) -> None:
@@ -273,9 +275,9 @@ def test_a_random_text_may_be_cut_anywhere(random: Random, size: int, place: int
 @given(st.text(min_size=MINIMUM_ECHO), st.text(), st.sampled_from(["", " ", "\n\n"]), st.integers(0, 2))
 def test_a_reply_that_begins_with_all_of_the_text_is_an_echo(text: str, rest: str, after: str, wire: int) -> None:
     core = text.strip()
-    if len(core) < MINIMUM_ECHO or periodic(core) or periodic(text + after):
-        return
     gathered = text + after
+    if len(core) < MINIMUM_ECHO or periodic(gathered) or (wire and (periodic(core) or periodic(gathered.rstrip()))):
+        return
     stripped = gathered[len(gathered.rstrip()) :]
     sent = [gathered, gathered.rstrip(), core][wire]
     new = stitch(gathered, f"{sent}.{rest}", stripped=stripped)

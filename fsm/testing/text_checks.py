@@ -171,11 +171,13 @@ def _may_drop(gathered: str, part: str, dropped: int) -> bool:
 
 def _must_drop(gathered: str, part: str) -> int:
     """Return how much of a part repeats everything before it beyond doubt; text that repeats itself leaves doubts."""
-    core = gathered.strip()
-    if _repeats_itself(gathered) or _repeats_itself(core):
+    if _repeats_itself(gathered):
         return 0
     if len(gathered) >= SHORTEST_ECHO and part.startswith(gathered):
         return len(gathered)
+    core = gathered.strip()
+    if _repeats_itself(core):
+        return 0
     if len(core) >= SHORTEST_ECHO and part.startswith(core):
         return len(core)
     # A restart that stands in the text only once, even in part, is no turn of something that recurs in it.
