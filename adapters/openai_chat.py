@@ -70,7 +70,7 @@ def _one_of(*words: str) -> Any:
 def _kind(kind: type) -> Any:
     def check(instance: object, attribute: Any, value: Any) -> None:
         if value is not None and not isinstance(value, kind):
-            raise ConfigurationError(f"{attribute.name} must be of type {kind.__name__}, or None")
+            raise ConfigurationError(f"{attribute.alias} must be of type {kind.__name__}, or None")
 
     return check
 
@@ -88,6 +88,8 @@ class OpenAIChat:
         parameters: fields for each body (`temperature`, ...); those of a `Request` win.
         cap_field: the field that holds the output cap in tokens; "auto" tells by the host.
         prefill: how a trailing assistant turn is continued; "auto" asks the capability table, which denies by default.
+        echoes: whether the server repeats a continued assistant turn at the start of its answer; None asks the
+            capability table, and then an echo is known by itself where it is long enough to be surely one.
         prices: what a million tokens cost.
         sends_finish_reason: whether the server ends each reply with a finish reason, as the protocol has it, so that a
             reply without one was cut on its way. Say False of a server that is known to send none.
@@ -118,6 +120,7 @@ class OpenAIChat:
     prefill: Literal["auto"] | PrefillMode = field(
         default="auto", kw_only=True, validator=_one_of("auto", *get_args(PrefillMode))
     )
+    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=_kind(bool))
     prices: Prices | None = field(default=None, kw_only=True, validator=_kind(Prices))
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=_check_flag)
     api_key_required: bool | None = field(default=None, kw_only=True, validator=_kind(bool))
@@ -160,7 +163,7 @@ class OpenAIChat:
     @property
     def echoes(self) -> bool:
         """Tell whether a continued assistant turn is repeated at the start of the answer."""
-        return capabilities.echoes(self.base_url, self.model)
+        return capabilities.echoes(self.base_url, self.model) if self._echoes is None else self._echoes
 
     @property
     def max_tokens(self) -> int | None:

@@ -21,6 +21,7 @@ from typing import Any
 import attrs
 from attrs import define, field
 
+from fsm.blank import is_blank
 from fsm.causes import cause_of
 from fsm.chain import Chain
 from fsm.delivery import Delivery, correction
@@ -234,11 +235,12 @@ class Call:
         self._compose(send)
         return send
 
-    def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
+    def cancel(self, now: float | None = None, partial: Reply | None = None, *, delivered: str | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
 
         Arguments:
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
+            delivered: the text that is kept, for a replay, which has been read already.
         """
         row = self.ladder.row
         if self._result is None and row is not None and row.target in self.policy.table.outcomes:
@@ -249,9 +251,8 @@ class Call:
                 self._origin = now or 0.0
             self._pass_time(now)
             self._send = None
-            delivered = self._delivered
-            if partial is not None and not self.is_streaming:
-                delivered = split_thinking(partial.text)[0]
+            if delivered is None:
+                delivered = self._arrived(partial)
             if delivered:
                 self._transcript.gather(delivered, delivered)
                 self._shown, self._delivery = self._shown + self._delivered, None
@@ -274,6 +275,13 @@ class Call:
     def _delivered(self) -> str:
         return self._delivery.delivered if self._delivery is not None else ""
 
+    def _arrived(self, partial: Reply | None) -> str:
+        """Return the visible text of a reply in flight."""
+        if partial is None or self.is_streaming:
+            return self._delivered
+        composed = self._attempt.composed if self._attempt is not None else Composed(())
+        return split_thinking(partial.text, composed.before, after_block=composed.after_block)[0]
+
     def _pass_time(self, now: float | None) -> None:
         if self._origin is None:
             raise IllegalEvent("the call has not begun")
@@ -289,11 +297,13 @@ class Call:
             raise IllegalEvent(f"nothing is in flight in state {self.ladder.rung!r}")
 
     def _observe(self, reply: Reply | Failure) -> Heard:
+        if self._delivery is not None:
+            self._outbox.extend(self._delivery.close())
         delivered = self._delivered
         attempt = self._attempt
         assert attempt is not None
-        if isinstance(reply, Failure) and delivered.strip():
-            heard = observe_cut(delivered, reply, attempt)
+        if isinstance(reply, Failure) and not is_blank(delivered):
+            heard = observe_cut(delivered, reply, attempt, self._transcript)
         elif isinstance(reply, Failure):
             heard = observe_failure(reply, attempt, self._transcript, self.backend)
         else:
@@ -310,8 +320,14 @@ class Call:
         return heard
 
     def _gather(self, heard: Heard) -> None:
+        transcript = self._transcript
+        if heard.unsays:
+            if self.is_streaming:
+                self._outbox.append(Reasoning(transcript.gathered))
+            transcript.unsay()
         if heard.part:
-            self._transcript.gather(heard.part, heard.new, self._attempt.cap if self._attempt is not None else None)
+            cap = self._attempt.cap if self._attempt is not None else None
+            transcript.gather(heard.part, heard.new, cap, thinks_inline=heard.cue.thinks_inline)
 
     def _count_usage(self, heard: Heard, reply: Reply | None, attempt: Attempt) -> bool:
         """Count what the provider did not, and tell whether the reply is longer than what was reserved for it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from fsm.blank import is_blank
 from fsm.reply import Reply, ToolCall
 
 Tools = tuple[Mapping[str, Any], ...]
@@ -37,16 +38,16 @@ def judge(
     if reply.tool_calls:
         return _judge_tools(reply, cap, tools)
     if was_cut(reply, cap):
-        if not visible.strip():
+        if is_blank(visible):
             return "reasoning_truncated"
         return "json_truncated" if expects_json else "truncated"
     if reply.stop_reason in ("unknown", "error", "tool_calls"):
         return "malformed"
     if reply.stop_reason == "paused":
         return "paused"
-    if visible.strip():
+    if not is_blank(visible):
         return "answered" if not expects_json or is_json(visible) else "malformed"
-    return "only_reasoned" if reasoning.strip() else "came_empty"
+    return "came_empty" if is_blank(reasoning) else "only_reasoned"
 
 
 def _judge_tools(reply: Reply, cap: int | None, tools: Tools) -> str:
@@ -72,7 +73,7 @@ def is_complete(call: ToolCall, tools: Tools) -> bool:
 
     No arguments at all are complete only for a tool whose definition requires none.
     """
-    if not call.name:
+    if is_blank(call.name):
         return False
     if not call.arguments.strip():
         return _requires_nothing(call.name, tools)

@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import define
 
+from fsm.blank import is_blank
 from fsm.delivery import without_seed
 from fsm.failures import event_of_failure
 from fsm.journal import Evidence
@@ -14,8 +15,8 @@ from fsm.policy import Policy
 from fsm.repetition import is_repetitive
 from fsm.reply import Failure, Reply
 from fsm.request import CAP_PARAMETERS, Request, TurnContext
-from fsm.stitching import stitch
-from fsm.thinking import split_thinking
+from fsm.stitching import MINIMUM_ECHO, stitch
+from fsm.thinking import part_thinking, split_thinking
 from fsm.transcript import NO_CUE, Composed, Cue, Transcript
 
 KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
@@ -60,6 +61,7 @@ class Heard:
     evidence: Evidence
     part: str = ""  # the visible text that is kept, as it came
     new: str = ""  # what of it had not been said
+    unsays: bool = False  # it shows that the text gathered before it was reasoning
     reasoning: str = ""
     cue: Cue = NO_CUE
     reply: Reply | None = None
@@ -69,34 +71,40 @@ class Heard:
 
 def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, request: Request, backend: int) -> Heard:
     """Judge a reply and work out what of its text is new."""
-    visible, inline = split_thinking(reply.text) if "<" in reply.text else (reply.text, "")
-    if reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN and not visible.strip():
+    composed = attempt.composed
+    visible, inline, was_unopened = part_thinking(reply.text, composed.before, after_block=composed.after_block)
+    if reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN and is_blank(visible):
         # An error event before any text is what it says; what had been reasoned is only paid for.
         heard = observe_failure(reply.failure, attempt, transcript, backend)
         heard.evidence.usage = reply.usage
         return heard
-    composed = attempt.composed
     if composed.seed:
         visible = without_seed(visible, composed.seed)
+    unsays, gathered = was_unopened and transcript.may_be_reasoning, transcript.gathered
+    if unsays:
+        inline, gathered = gathered + inline, ""
     reasoning = reply.reasoning + inline if inline else reply.reasoning
     event = judge(reply, visible, reasoning, attempt.cap, request.tools, expects_json=attempt.expects_json)
-    if event == "came_empty" and reply.stop_reason == "stop" and _goes_on(composed, transcript):
+    if event == "came_empty" and reply.stop_reason == "stop" and _goes_on(composed, gathered, transcript):
         event = "answered"  # the text was whole, and there was nothing left to say
+    echoes = attempt.echoes and composed.prefill
+    new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
+    too_little = event in ("truncated", "interrupted") and is_too_little(gathered + new)
+    if too_little and event == "truncated" and not attempt.asks_for_little:
+        event = "reasoning_truncated"  # the cap went elsewhere
+    too_little = too_little and event != "truncated"
     evidence = Evidence(event, usage=reply.usage, stop_raw=reply.stop_raw)
-    heard = Heard(evidence, reasoning=reasoning, reply=reply)
+    heard = Heard(evidence, unsays=unsays, reasoning=reasoning, reply=reply)
     if reply.failure is not None:
         heard.failure = reply.failure
         _note_failure(evidence, reply.failure)
     # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
-    if attempt.keeps(event) and (visible.strip() or event in _PLAIN):
-        heard.part = visible
-        gathered = transcript.gathered
-        echoes = attempt.echoes and composed.prefill
-        heard.new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
+    if attempt.keeps(event) and not too_little and (event in _PLAIN or not is_blank(visible)):
+        heard.part, heard.new = visible, new
     if event not in _PLAIN:
         heard.cue = Cue(
             reasoning=reasoning,
-            thinks_inline=bool(inline.strip()),
+            thinks_inline=not is_blank(inline),
             is_paused=event == "paused",
             reasoned_to_the_cap=event == "reasoning_truncated",
             cap=attempt.cap,
@@ -107,10 +115,15 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
 _PLAIN = frozenset({"answered", "called_tools"})
 
 
-def _goes_on(composed: Composed, transcript: Transcript) -> bool:
+def _goes_on(composed: Composed, gathered: str, transcript: Transcript) -> bool:
     """Tell whether the request had the provider itself go on from text that was gathered."""
     native = (composed.prefill and not composed.seed) or transcript.is_paused
-    return native and bool(transcript.gathered.strip())
+    return native and not is_blank(gathered)
+
+
+def is_too_little(text: str) -> bool:
+    """Tell whether so little text was cut that nobody could tell an echo of it from an answer that goes on."""
+    return len(text.strip()) < MINIMUM_ECHO
 
 
 def observe_failure(failure: Failure, attempt: Attempt, transcript: Transcript, backend: int) -> Heard:
@@ -125,14 +138,14 @@ def observe_failure(failure: Failure, attempt: Attempt, transcript: Transcript, 
     return Heard(evidence, failure=failure, cue=Cue(backend=backend, repair=evidence.repair))
 
 
-def observe_cut(delivered: str, failure: Failure, attempt: Attempt) -> Heard:
+def observe_cut(delivered: str, failure: Failure, attempt: Attempt, transcript: Transcript) -> Heard:
     """Take a failure after text was handed out for a cut: that text is a part of the answer, if it was not refused.
 
     Arguments:
         delivered: the text, which holds nothing that had been said before.
     """
     event = "refused" if event_of_failure(failure) == "refused" else "interrupted"
-    kept = delivered if attempt.keeps(event) else ""
+    kept = delivered if attempt.keeps(event) and not is_too_little(transcript.gathered + delivered) else ""
     heard = Heard(Evidence(event), part=kept, new=kept, failure=failure)
     heard.reply = Reply(delivered, interrupted=True, failure=failure)
     _note_failure(heard.evidence, failure)
@@ -171,14 +184,14 @@ def facts_of(
 ) -> dict[str, bool]:
     """Work out every fact of the ladder; the text of `heard` is already gathered."""
     gathered, event = transcript.gathered, heard.evidence.event
-    has_text = bool(gathered.strip())
+    has_text = not is_blank(gathered)
     prior = turn.prior_answer if turn.only_housekeeping else None
     switch_after = policy.switch_after.get(heard.evidence.reason or "")
     return {
-        "has_delivered": event in ("came_empty", "only_reasoned") and bool(heard.delivered.strip()),
-        "has_prior_answer": bool(prior and split_thinking(prior)[0].strip()) and not has_text,
+        "has_delivered": event in ("came_empty", "only_reasoned") and not is_blank(heard.delivered),
+        "has_prior_answer": bool(prior) and not has_text and not is_blank(split_thinking(prior or "")[0]),
         "has_text": has_text,
-        "added_text": bool(heard.new.strip()),
+        "added_text": not is_blank(heard.new),
         "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
         "thinks_inline": heard.cue.thinks_inline,
         "repeats_itself": event in CUT and is_repetitive(gathered),
@@ -198,6 +211,8 @@ def contents_of(heard: Heard, turn: TurnContext) -> dict[str, Any]:
     """Return the texts and tool calls of a step, for a journal that may hold them."""
     reply = heard.reply
     content: dict[str, Any] = {"part": heard.part, "new": heard.new, "delivered": heard.delivered}
+    if heard.unsays:
+        content["unsays"] = True
     if reply is not None:
         content["reasoning"] = heard.reasoning
         content["final_text"] = reply.final_text

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+TAIL = 16_384
+"""How many characters at the end of a text are looked at: a model that goes on in a loop is in it there."""
+
 MINIMUM_TEXT = 400
 """The shortest text, in characters, that is judged by its lines."""
 
@@ -18,12 +21,13 @@ WINDOW = 60
 
 
 def is_repetitive(text: str) -> bool:
-    """Tell whether half of `text` or more is one line, or one window of 60 characters, again and again.
+    """Tell whether half of the end of `text` or more is one line, or one window of 60 characters, again and again.
 
     Arguments:
-        text: the visible text of a truncated reply.
+        text: the visible text of a truncated reply; no more than `TAIL` characters at its end are looked at.
     """
-    return _repeats_line(text) or _repeats_window(text)
+    tail = text[-TAIL:]
+    return _repeats_line(tail) or _repeats_window(tail)
 
 
 def _repeats_line(text: str) -> bool:

@@ -87,7 +87,7 @@ def _take(call: Call, step: Step) -> None:
     if step.event in ("sent", "ran_out"):
         call.sending(step.at)
     elif step.event == "cancelled":
-        call.cancel(step.at, Reply((step.content or {}).get("delivered", ""), usage=step.usage))
+        call.cancel(step.at, Reply(usage=step.usage), delivered=(step.content or {}).get("delivered", ""))
     else:
         call.take(_heard(step, call.backend), step.at)
 
@@ -131,6 +131,7 @@ def _heard(step: Step, backend: int) -> Heard:
         evidence,
         part=content.get("part", ""),
         new=content.get("new", ""),
+        unsays=content.get("unsays", False),
         reasoning=content.get("reasoning", ""),
         cue=Cue(
             backend,

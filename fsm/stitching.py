@@ -1,12 +1,13 @@
 """Join a continuation to the text before it, without saying anything twice.
 
-Only a repeat that is anchored at the seam is dropped. A match in the middle proves nothing, and losing text is worse
-than repeating it.
+Only a repeat that is anchored at the seam is dropped, and only where it proves something: a match in the middle proves
+nothing, and neither does one in a text that repeats itself, such as a table of equal rows. Losing text is worse than
+repeating it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
 
 MINIMUM_ECHO = 6
 """The shortest text, in code points, whose return is taken for an echo from a backend that has not declared any."""
@@ -14,12 +15,19 @@ MINIMUM_ECHO = 6
 MINIMUM_OVERLAP = 12
 """The shortest overlap or restart that is dropped, in code points: some two words. Shorter ones come by chance."""
 
+_QUICK_TRIES = 16
+"""How many places for an overlap are compared one by one; a text that offers more is read letter by letter."""
+
 
 def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = "") -> str:
     """Return what of `part` is new, to be appended to `gathered`.
 
     The first rule that fits decides: an echo (`part` begins with all of `gathered`), a restart (`gathered` begins with
     all of `part`), an overlap (`part` begins as `gathered` ends), whitespace sent again. Otherwise all of it is new.
+
+    Whitespace around `gathered` may be missing in an echo: clients, servers and chat templates strip it. A `gathered`
+    that is periodic (all of it is one unit, at least twice) goes on as it began, so nothing is dropped but an echo that
+    the backend has declared.
 
     Arguments:
         gathered: the text so far, with the whitespace at its end.
@@ -31,16 +39,47 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
         return part
     if not gathered.endswith(stripped):
         stripped = ""
-    if part.startswith(gathered) and (echoes or len(gathered) >= MINIMUM_ECHO):
-        return part[len(gathered) :]
-    if gathered.startswith(part) and (echoes or len(part) >= MINIMUM_OVERLAP):
-        return ""
-    sent = gathered.removesuffix(stripped)
-    if echoes and sent and part.startswith(sent):
-        return part[len(sent) :]
-    if overlap := _overlap(gathered, part):
+    declared = _without_declared(gathered, part, stripped) if echoes else None
+    if declared is not None:
+        return declared
+    core = gathered.strip()
+    if part.startswith(core[:MINIMUM_ECHO]) or part.startswith(gathered[:MINIMUM_ECHO]):
+        known = _without_echo(gathered, core, part)
+        if known is not None:
+            return known
+    overlap = _overlap(gathered, part)
+    if overlap and not _is_unsure(gathered, core):
         return part[overlap:]
     return part.removeprefix(stripped)
+
+
+def _without_declared(gathered: str, part: str, stripped: str) -> str | None:
+    """Return what follows an echo that the backend has declared, whole or cut short; None where there is none."""
+    if part.startswith(gathered):
+        return part[len(gathered) :]
+    if gathered.startswith(part):
+        return ""
+    sent = gathered.removesuffix(stripped)
+    return part[len(sent) :] if sent and part.startswith(sent) else None
+
+
+def _without_echo(gathered: str, core: str, part: str) -> str | None:
+    """Return what follows an echo or a restart that nobody has declared; None where there is none to be sure of."""
+    for text in (gathered, gathered.rstrip(), core):
+        if text.startswith(part) and len(part) >= MINIMUM_OVERLAP:
+            return None if _recurs(part, text) or _is_unsure(gathered, core) else ""
+        if part.startswith(text) and len(text) >= MINIMUM_ECHO:
+            if is_periodic(gathered) or is_periodic(text):
+                return None
+            spaces = gathered[len(gathered.rstrip()) :] if text != gathered else ""
+            rest = part[len(text) :]
+            return "" if spaces.startswith(rest) else rest.removeprefix(spaces)
+    return None
+
+
+def _is_unsure(gathered: str, core: str) -> bool:
+    """Tell whether the text so far repeats itself, so that one that goes on may look like one that begins again."""
+    return is_periodic(gathered) or is_periodic(core)
 
 
 class SeamFilter:
@@ -95,36 +134,79 @@ class SeamFilter:
         return stitch(gathered, held, echoes=self._echoes, stripped=self._stripped)
 
 
+def is_periodic(text: str) -> bool:
+    """Tell whether a text is one unit again and again, at least twice, the last turn perhaps in part.
+
+    Arguments:
+        text: any text; it is searched in time that grows with its length only.
+    """
+    half = len(text) // 2
+    if not half:
+        return False
+    # Where its first half returns first is the smallest period, if there is one that short (Fine and Wilf).
+    period = text.find(text[: len(text) - half], 1)
+    return period > 0 and text.startswith(text[period:])
+
+
+def _recurs(unit: str, text: str) -> bool:
+    """Tell whether a text that begins with a unit goes on with it, or the unit itself repeats one."""
+    return is_periodic(unit) or text.startswith(unit[: max(MINIMUM_OVERLAP, len(unit) // 2)], len(unit))
+
+
 def _overlap(gathered: str, part: str) -> int:
     """Return how much of `part` the end of `gathered` repeats; 0 where that would be a guess."""
+    overlap = _longest_overlap(gathered, part)
+    said = part[:overlap]
+    if not overlap or not any(map(str.isalnum, said)):
+        return 0
+    # A repeated unit fits at each of its turns, and a ruler anywhere, so how much was said again is unknown. What has
+    # recurred before may be such a unit as well.
+    before = said[-max(MINIMUM_OVERLAP, overlap // 2) :]
+    recurred = gathered.endswith(before, 0, len(gathered) - overlap)
+    return 0 if recurred or is_periodic(said) else overlap
+
+
+def _longest_overlap(gathered: str, part: str) -> int:
+    """Return the length of the longest end of `gathered` that `part` begins with, 0 if it is below the minimum."""
     if min(len(gathered), len(part)) < MINIMUM_OVERLAP:
         return 0
     # An overlap begins as `part` does and ends as `gathered` does: two fast searches leave little to compare.
-    start = gathered.find(part[:MINIMUM_OVERLAP], max(0, len(gathered) - len(part)))
+    beginning = part[:MINIMUM_OVERLAP]
+    start = gathered.find(beginning, max(0, len(gathered) - len(part)))
     if start < 0:
         return 0
     end = part.rfind(gathered[-MINIMUM_OVERLAP:], 0, len(gathered) - start)
     if end < 0:
         return 0
-    longest = end + MINIMUM_OVERLAP
-    # None equals no letter, so no border reaches across it and the last one is the overlap.
-    borders = _borders([*part[:longest], None, *gathered[-longest:]])
-    overlap = borders[-1]
-    if overlap < MINIMUM_OVERLAP:
-        return 0
-    # A repeated unit fits at each of its turns, and a ruler anywhere, so how much was said again is unknown.
-    period = overlap - borders[overlap - 1]
-    proves = 2 * period > overlap and any(map(str.isalnum, part[:overlap]))
-    return overlap if proves else 0
+    start = max(start, len(gathered) - end - MINIMUM_OVERLAP)
+    for _ in range(_QUICK_TRIES):
+        start = gathered.find(beginning, start)
+        if start < 0:
+            return 0
+        if part.startswith(gathered[start:]):
+            return len(gathered) - start
+        start += 1
+    overlap = _border(part, gathered, start)
+    return overlap if overlap >= MINIMUM_OVERLAP else 0
 
 
-def _borders(letters: Sequence[str | None]) -> list[int]:
-    """Return for each prefix the length of its longest proper prefix that is also its suffix (Knuth, Morris, Pratt)."""
-    borders = [0]
-    border = 0
-    for letter in letters[1:]:
-        while border and letters[border] != letter:
-            border = borders[border - 1]
-        border += letters[border] == letter
-        borders.append(border)
-    return borders
+def _border(part: str, gathered: str, start: int) -> int:
+    """Return how much of `part` stands at the end of `gathered`, from `start` on (Knuth, Morris and Pratt)."""
+    borders = array("q", [0])
+    matched = 0
+    for letter in gathered[start:]:
+        while matched and part[matched] != letter:
+            matched = borders[matched - 1]
+        matched += part[matched] == letter
+        while len(borders) < matched:
+            _lengthen(borders, part)
+    return matched
+
+
+def _lengthen(borders: array[int], part: str) -> None:
+    """Add for the next beginning of `part` the length of its longest proper beginning that is also its end."""
+    letter = part[len(borders)]
+    border = borders[-1]
+    while border and part[border] != letter:
+        border = borders[border - 1]
+    borders.append(border + (part[border] == letter))

@@ -24,6 +24,8 @@ class Composed:
         seed: the reasoning that was put there, which is no visible text when a backend echoes it.
         stripped: the whitespace at the end of the continued text, which the wire leaves out.
         added_tokens: the tokens of what stands there besides the caller's messages.
+        before: the text that the answer goes on from, where it may stand in code or in quotes.
+        after_block: whether inline reasoning came with that text.
     """
 
     messages: tuple[Message, ...]
@@ -31,6 +33,8 @@ class Composed:
     seed: str = ""
     stripped: str = ""
     added_tokens: int = 0
+    before: str = field(default="", repr=False)
+    after_block: bool = False
 
 
 @define(eq=False)
@@ -52,6 +56,8 @@ class Transcript:
     parts: tuple[str, ...] = ()
     needs_cap: bool = False
     gathered_tokens: int = 0
+    thinks_inline: bool = False  # a part came with inline reasoning
+    is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
     seed: str = ""
     seed_tokens: int = 0
@@ -66,17 +72,28 @@ class Transcript:
     repaired: frozenset[str] = frozenset()
     without_prefill: frozenset[int] = field(default=frozenset())
 
-    def gather(self, part: str, new: str, cap: int | None = None) -> None:
+    def gather(self, part: str, new: str, cap: int | None = None, *, thinks_inline: bool = False) -> None:
         """Add a part of the answer.
 
         Arguments:
             part: the part as it came.
             new: what of it had not been said.
             cap: the output cap that it came under, in tokens.
+            thinks_inline: whether inline reasoning came with it.
         """
         self.parts = (*self.parts, part)
         self.gathered += new
         self.gathered_tokens += _within(cap, estimate_tokens(new))
+        self.thinks_inline = self.thinks_inline or thinks_inline
+
+    def unsay(self) -> None:
+        """Drop what was gathered: a part has shown that all of it was reasoning."""
+        self.gathered, self.gathered_tokens, self.parts, self.thinks_inline = "", 0, (), True
+
+    @property
+    def may_be_reasoning(self) -> bool:
+        """Tell whether all the text so far may be reasoning of the current backend, cut before its closing tag."""
+        return bool(self.gathered) and not self.thinks_inline and not self.is_foreign
 
     @property
     def is_plain(self) -> bool:
@@ -122,6 +139,9 @@ class Transcript:
             self.seed if prefill else "",
             continued[len(continued.rstrip()) :],
             sum(tokens for _, tokens in added),
+            # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
+            "" if self.thinks_inline and not continued else self.gathered,
+            self.thinks_inline,
         )
 
     def _nudge(self) -> list[_Added]:
@@ -181,6 +201,7 @@ class Transcript:
     def _fall_back(self, cue: Cue) -> None:
         self.seed, self.nudged_at, self.is_paused, self.hint = "", None, False, None
         self.portable, self.lower_reasoning, self.restore_reasoning = True, False, False
+        self.is_foreign = bool(self.gathered)
         self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
 
 

@@ -136,25 +136,25 @@ def test_a_native_continuation_needs_no_notice():
 
 
 def test_the_whitespace_that_the_wire_left_out_is_not_said_twice():
-    replies = [cut("one\n"), fsm.Reply("\ntwo", stop_reason="stop")]
+    replies = [cut("verse one\n"), fsm.Reply("\nverse two", stop_reason="stop")]
     call, _ = drive(*replies, chain=[fsm.PlainLink(prefills=True)])
-    assert call.result.text == "one\ntwo"
+    assert call.result.text == "verse one\nverse two"
 
 
 def test_progress_refills_retries_but_not_continuations():
-    replies = [failed(), failed(), failed(), cut("a"), failed(), failed(), failed(), fsm.Reply("b", stop_reason="stop")]
+    replies = [failed(), failed(), failed(), cut("Part a"), *[failed()] * 3, fsm.Reply(" and b", stop_reason="stop")]
     call, sends = drive(*replies)
-    assert (call.result.outcome, call.result.text, len(sends)) == ("done", "ab", 8)
+    assert (call.result.outcome, call.result.text, len(sends)) == ("done", "Part a and b", 8)
 
 
 def test_an_empty_continuation_keeps_the_text():
-    call, _ = drive(cut("kept"), EMPTY)
-    assert (call.result.outcome, call.result.text) == ("partial", "kept")
+    call, _ = drive(cut("kept text"), EMPTY)
+    assert (call.result.outcome, call.result.text) == ("partial", "kept text")
 
 
 def test_failures_after_text_end_in_partial_with_the_cause():
-    call, _ = drive(cut("kept"), failed("auth", status=401))
-    assert (call.result.outcome, call.result.text) == ("partial", "kept")
+    call, _ = drive(cut("kept text"), failed("auth", status=401))
+    assert (call.result.outcome, call.result.text) == ("partial", "kept text")
     assert call.result.failures[0][1].reason == "auth"
 
 
@@ -264,7 +264,7 @@ def test_what_was_delivered_is_salvaged_from_this_attempt_only():
 def test_a_failure_after_delivered_text_is_a_cut():
     call = fsm.Call(fsm.Request("hi"))
     call.begin()
-    call.hear(fsm.Text("shown"))
+    call.hear(fsm.Text("some text"))
     assert call.receive(failed("server_error", status=500)).rung == "continuation"
 
 
@@ -310,10 +310,10 @@ class TestBudget:
 
     def test_output_tokens_cap_every_request_by_what_is_left(self):
         policy = fsm.Policy(budget=fsm.Budget(output_tokens=1000))
-        replies = [cut("a", usage=fsm.Usage(1, 600)), cut("b", usage=fsm.Usage(1, 400))]
+        replies = [cut("Part a", usage=fsm.Usage(1, 600)), cut(" and b", usage=fsm.Usage(1, 400))]
         call, sends = drive(*replies, policy=policy)
         assert [send.max_tokens for send in sends] == [1000, 400]
-        assert (call.result.outcome, call.result.text) == ("over_budget", "ab")
+        assert (call.result.outcome, call.result.text) == ("over_budget", "Part a and b")
 
     def test_money_buys_what_is_left_of_it(self):
         policy = fsm.Policy(budget=fsm.Budget(money=1.0))

@@ -199,6 +199,10 @@ def test_a_backend_is_a_value() -> None:
 def test_prefill_is_denied_by_default_and_unlearned_by_a_rejection() -> None:
     assert not backend().prefills
     assert OpenAIChat("mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY).echoes
+    assert not OpenAIChat("mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY, echoes=False).echoes
+    assert OpenAIChat("llama", base_url="http://localhost:8080/v1", prefill="trailing", echoes=True).echoes
+    with pytest.raises(ConfigurationError, match="echoes must be of type bool"):
+        OpenAIChat("llama", echoes="yes")  # type: ignore[arg-type]
     chat = backend(prefill="trailing", model="only-here")
     assert chat.prefills
     for identity in chat.identities:

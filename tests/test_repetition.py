@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.repetition import is_repetitive
+import fsm.repetition
+from fsm.repetition import TAIL, is_repetitive
 
 VARIED = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ", k=2000))
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it rests a while. "
@@ -47,6 +48,36 @@ def lines(count: int, size: int, filler: int) -> str:
 )
 def test_recognises_a_loop(text: str, repetitive: bool) -> None:
     assert is_repetitive(text) is repetitive
+
+
+def long(size: int) -> str:
+    return "".join(random.Random(11).choices("abcdefghijklmnopqrstuvwxyz \n", k=size))
+
+
+@pytest.mark.parametrize(
+    ("text", "repetitive"),
+    [
+        (long(3 * TAIL), False),
+        # A model that has come to run in circles is caught in its circle, however much it had said before.
+        (long(3 * TAIL) + SENTENCE * (TAIL // len(SENTENCE)), True),
+        (long(3 * TAIL) + "The same line.\n" * (TAIL // 28), True),
+        (long(3 * TAIL) + SENTENCE * (TAIL // len(SENTENCE) // 4), False),
+        # One that has come out of it has come out of it.
+        (SENTENCE * (3 * TAIL // len(SENTENCE)) + long(TAIL), False),
+    ],
+)
+def test_judges_a_long_text_by_its_end(text: str, repetitive: bool) -> None:
+    assert is_repetitive(text) is repetitive
+    assert is_repetitive(text[-TAIL:]) is repetitive
+
+
+@pytest.mark.parametrize("text", ["The heron wades. " * 200_000, long(1_000_000)])
+def test_looks_at_no_more_than_the_end(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    for name in ("_repeats_line", "_repeats_window"):
+        monkeypatch.setattr(fsm.repetition, name, lambda text: bool(looked_at.append(len(text))))
+    is_repetitive(text)
+    assert looked_at == [TAIL, TAIL]
 
 
 @given(st.text("ab\n", min_size=1, max_size=70), st.integers(10, 20))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from itertools import pairwise
+from random import Random
 from types import FrameType
 from typing import Any
 
@@ -20,25 +21,45 @@ def run(gathered: str, chunks: list[str], *, echoes: bool = False, stripped: str
     return "".join([*map(seam.feed, chunks), seam.close()])
 
 
+def periodic(text: str) -> bool:
+    return any(text[period:] == text[:-period] for period in range(1, len(text) // 2 + 1))
+
+
 def expected(gathered: str, part: str, *, echoes: bool = False, stripped: str = "") -> str:
     """Read the rules off word for word, trying every length."""
     stripped = stripped if gathered.endswith(stripped) else ""
     sent = gathered[: len(gathered) - len(stripped)]
     if not gathered:
         return part
-    if part.startswith(gathered) and (echoes or len(gathered) >= MINIMUM_ECHO):
+    if echoes and part.startswith(gathered):
         return part[len(gathered) :]
-    if gathered.startswith(part) and (echoes or len(part) >= MINIMUM_OVERLAP):
+    if echoes and gathered.startswith(part):
         return ""
-    if sent and echoes and part.startswith(sent):
+    if echoes and sent and part.startswith(sent):
         return part[len(sent) :]
+    kept = part[len(stripped) :] if part.startswith(stripped) else part
+    core = gathered.strip()
+    unsure = periodic(gathered) or periodic(core)
+    for text in (gathered, gathered.rstrip(), core):
+        if text.startswith(part) and len(part) >= MINIMUM_OVERLAP:
+            more = part[: max(MINIMUM_OVERLAP, len(part) // 2)]
+            if not (unsure or periodic(part) or text[len(part) :].startswith(more)):
+                return ""
+            break
+        if part.startswith(text) and len(text) >= MINIMUM_ECHO:
+            if periodic(gathered) or periodic(text):
+                break
+            rest = part[len(text) :]
+            spaces = gathered[len(gathered.rstrip()) :] if text != gathered else ""
+            return "" if spaces.startswith(rest) else rest.removeprefix(spaces)
     for size in range(min(len(gathered), len(part)), MINIMUM_OVERLAP - 1, -1):
-        if gathered.endswith(part[:size]):
-            periodic = any(part[:size].startswith(part[period:size]) for period in range(1, size // 2 + 1))
-            if periodic or not any(letter.isalnum() for letter in part[:size]):
+        said = part[:size]
+        if gathered.endswith(said):
+            before = gathered[: len(gathered) - size].endswith(said[-max(MINIMUM_OVERLAP, size // 2) :])
+            if unsure or before or periodic(said) or not any(map(str.isalnum, said)):
                 break
             return part[size:]
-    return part[len(stripped) :] if part.startswith(stripped) else part
+    return kept
 
 
 @pytest.mark.parametrize(
@@ -78,6 +99,17 @@ def expected(gathered: str, part: str, *, echoes: bool = False, stripped: str = 
         ("Hello ", "world", "world"),
         ("Hello", " world", " world"),
         ("one\n\n", "\n\ntwo", "\n\ntwo"),
+        # An echo may lack the whitespace around the text: clients, servers and templates strip it.
+        ("The end of w004\n\n", "The end of w004 w005", " w005"),
+        ("The end of w004\n\n", "The end of w004", ""),
+        ("The end of w004\n\n", "The end of w004\n", ""),
+        ("The end of w004\n\n", "The end of w004\n\nw005", "w005"),
+        ("\n\nThe end of w004\n", "The end of w004\nw005", "w005"),
+        ("\n\nThe end of w004", "The end of", "The end of"),
+        ("\n\nThe end of w004", "The end of w0", ""),
+        ("A fox\n", "A fox ran", "A fox ran"),
+        ("abcabc\n", "abcabc\nd", "d"),
+        ("abcabc\n", "abcabcd", "abcabcd"),
     ],
 )
 def test_drops_what_is_anchored_at_the_seam(gathered: str, part: str, new: str) -> None:
@@ -212,6 +244,45 @@ def test_releases_text_as_soon_as_the_seam_is_decided(seam: tuple[str, str, bool
             assert out == stitch(gathered, part[:size], echoes=echoes, stripped=stripped)
         else:
             assert out == ""
+
+
+@given(st.text(min_size=1, max_size=30), st.integers(0, 10), st.integers(0, 30), st.data())
+def test_a_text_that_repeats_itself_loses_nothing(unit: str, turns: int, more: int, data: st.DataObject) -> None:
+    gathered = unit * (turns + 2) + unit[:more]
+    goes_on = (unit * 12)[len(gathered) % len(unit) :][: data.draw(st.integers(0, 99))]
+    part = data.draw(st.sampled_from([goes_on, gathered, gathered.strip(), unit])) + data.draw(st.text(max_size=9))
+    assert stitch(gathered, part) == part
+    assert run(gathered, list(part)) == part
+
+
+@pytest.mark.parametrize("row", ["| 1 | herons |\n", "\n- in the reeds", "x\n", "ab", f"| {STORY} |\n"])
+@pytest.mark.parametrize("head", ["", "| n | birds |\n|---|---|\n", "Here they are:\n\n"])
+def test_equal_rows_may_be_cut_anywhere(row: str, head: str) -> None:
+    whole = head + row * 8
+    for size in range(len(head) + 2 * len(row), len(whole)):
+        assert whole[:size] + stitch(whole[:size], whole[size:]) == whole
+        assert whole[:size] + run(whole[:size], list(whole[size:])) == whole
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 200), st.integers(0, 200))
+def test_a_random_text_may_be_cut_anywhere(random: Random, size: int, place: int) -> None:
+    whole = "".join(random.choices("abcdefghijklmnopqrstuvwxyz \n", k=size))
+    gathered, part = whole[:place], whole[place:]
+    if len(gathered.strip()) >= MINIMUM_ECHO:
+        assert gathered + stitch(gathered, part) == whole
+
+
+@given(st.text(min_size=MINIMUM_ECHO), st.text(), st.sampled_from(["", " ", "\n\n"]), st.integers(0, 2))
+def test_a_reply_that_begins_with_all_of_the_text_is_an_echo(text: str, rest: str, after: str, wire: int) -> None:
+    core = text.strip()
+    gathered = text + after
+    if len(core) < MINIMUM_ECHO or periodic(gathered) or (wire and (periodic(core) or periodic(gathered.rstrip()))):
+        return
+    stripped = gathered[len(gathered.rstrip()) :]
+    sent = [gathered, gathered.rstrip(), core][wire]
+    new = stitch(gathered, f"{sent}.{rest}", stripped=stripped)
+    assert new == f".{rest}"
+    assert run(gathered, list(f"{sent}.{rest}"), stripped=stripped) == new
 
 
 def test_releases_ordinary_text_early() -> None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from adapters.provider import ReceivedRequest, render
 from adapters.script import ScriptedReply
+from fsm.blank import is_blank
 from fsm.result import Result
+from fsm.stitching import stitch
 from fsm.testing.seen import Dishonest
 from fsm.thinking import split_thinking
 
@@ -48,12 +50,24 @@ def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest,
     if not _came_to_its_end(reply, request, streams):
         raise Dishonest(SENT, "the last reply broke off before its end")
     text = reply.final_message if streams and isinstance(reply.final_message, str) else reply.text
-    visible, part = split_thinking(text)[0], result.parts[-1] if result.parts else ""
-    if visible != part and not (seeds and visible.endswith(part)) and visible.strip():
-        raise Dishonest(SENT, f"the text sent was {visible[:80]!r}, and the last part is {part[:80]!r}")
+    visible, part = _readings(text, result), result.parts[-1] if result.parts else ""
+    if (
+        part not in visible
+        and not (seeds and any(each.endswith(part) for each in visible))
+        and not is_blank(visible[0])
+    ):
+        raise Dishonest(SENT, f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}")
     sent = [(call.name, call.arguments) for call in reply.tool_calls]
     if result.tool_calls and sent != [(call.name, call.arguments) for call in result.tool_calls]:
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
+
+
+def _readings(text: str, result: Result) -> list[str]:
+    """Return what may be visible of a text: where it goes on from another one, that may end within code or quotes."""
+    before = ""
+    for part in result.parts[:-1]:
+        before += stitch(before, part)
+    return [split_thinking(text)[0], *(split_thinking(text, before, after_block=more)[0] for more in (False, True))]
 
 
 def _came_to_its_end(reply: ScriptedReply, request: ReceivedRequest, streams: bool) -> bool:

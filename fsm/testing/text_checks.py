@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from fsm.events import Rung, Text
+from fsm.blank import is_blank
+from fsm.events import Reasoning, Rung, Text
 from fsm.reply import Reply, ToolCall
 from fsm.result import SUCCESSES, Result
 from fsm.testing.seen import Dishonest, Seen, shown_by
@@ -30,7 +31,7 @@ def check_success(seen: Seen) -> None:
         raise Dishonest(
             NOT_EMPTY, f"the outcome {result.outcome!r} is taken for {'a' if result.is_success else 'no'} success"
         )
-    something = result.text.strip() or (result.outcome == "done" and result.tool_calls)
+    something = not is_blank(result.text) or (result.outcome == "done" and result.tool_calls)
     if result.is_success and not something:
         raise Dishonest(
             NOT_EMPTY, f"the outcome is {result.outcome!r}, and there is no text and no tool call", seen.path[-1]
@@ -76,7 +77,7 @@ def check_tools(seen: Seen) -> None:
 
 
 def _problem(seen: Seen, call: ToolCall) -> str | None:
-    if not call.name:
+    if is_blank(call.name):
         return "has no name"
     if not call.arguments.strip():
         return _missing_arguments(seen, call)
@@ -103,7 +104,7 @@ def check_text_stays(seen: Seen) -> None:
     """Check that a call with text does not end exhausted or failed, where its table provides for that."""
     result, last = seen.result, seen.path[-1]
     provided = any(row.guard == "has_text" for row in seen.ladder(last))
-    if provided and result.outcome in ("exhausted", "failed") and result.text.strip():
+    if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):
         raise Dishonest(TEXT_STAYS, f"the outcome is {result.outcome!r}, and there is text", last)
 
 
@@ -112,12 +113,14 @@ def check_stream(seen: Seen) -> None:
     if seen.events is None:
         return
     numbers: list[int] = []
-    kept = shown = ""
+    kept = shown = thought = ""
     for event, shown in shown_by(seen.events, KEPT):
+        if isinstance(event, Reasoning):
+            thought = event.text
         if isinstance(event, Rung):
             numbers.append(event.step.number)
-            if kept.strip() and not shown.startswith(kept):
-                raise Dishonest(KEPT, "text of an earlier part was taken back", event.step)
+            if kept.strip() and not shown.startswith(kept) and thought != kept:
+                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event.step)
             kept = shown if event.step.event == "sent" else kept
         if isinstance(event, Result) and event is not seen.result:
             raise Dishonest(KEPT, "the last event is another result")
@@ -161,16 +164,30 @@ def _ends(text: str, start: int, part: str, is_judged: bool) -> list[int]:
 def _may_drop(gathered: str, part: str, dropped: int) -> bool:
     """Tell whether the beginning of a part is a repeat: of the end of the text, of all of it, or a restart."""
     beginning = part[:dropped]
-    if gathered.endswith(beginning) or gathered.rstrip() == beginning.rstrip():
+    if gathered.endswith(beginning) or gathered.strip() == beginning.strip():
         return True
-    return dropped == len(part) and gathered.startswith(part)
+    return dropped == len(part) and (gathered.startswith(part) or gathered.lstrip().startswith(part))
 
 
 def _must_drop(gathered: str, part: str) -> int:
-    """Return how much of a part repeats everything before it beyond doubt."""
+    """Return how much of a part repeats everything before it beyond doubt; text that repeats itself leaves doubts."""
+    if _repeats_itself(gathered):
+        return 0
     if len(gathered) >= SHORTEST_ECHO and part.startswith(gathered):
         return len(gathered)
-    return len(part) if len(part) >= SHORTEST_RESTART and gathered.startswith(part) else 0
+    core = gathered.strip()
+    if _repeats_itself(core):
+        return 0
+    if len(core) >= SHORTEST_ECHO and part.startswith(core):
+        return len(core)
+    # A restart that stands in the text only once, even in part, is no turn of something that recurs in it.
+    restarts = len(part) >= SHORTEST_RESTART and gathered.startswith(part)
+    return len(part) if restarts and gathered.count(part[: len(part) // 2]) == 1 else 0
+
+
+def _repeats_itself(text: str) -> bool:
+    """Tell whether a text is one unit again and again."""
+    return any(text.startswith(text[period:]) for period in range(1, len(text) // 2 + 1))
 
 
 def _was_shown(seen: Seen) -> bool:

@@ -169,16 +169,16 @@ def test_the_waits_count_against_the_seconds_of_the_fallback_as_well(run: Any) -
 
 
 def test_no_request_goes_out_without_a_cap_or_with_more_than_what_is_left(run: Any) -> None:
-    replies = [part("One, ", 300), part("two, ", 300), part("three.", 300, "stop")]
+    replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
-    assert (ended.outcome, ended.text) == ("done", "One, two, three.")
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
     assert caps(ended) == [1000, 700, 400]
 
 
 def test_spent_output_tokens_end_the_call_with_what_was_gathered(run: Any) -> None:
-    replies = [part("One, ", 300), part("two, ", 300), part("three, ", 400)]
+    replies = [part("Part one, ", 300), part("part two, ", 300), part("part three, ", 400)]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
-    assert (ended.outcome, ended.text) == ("over_budget", "One, two, three, ")
+    assert (ended.outcome, ended.text) == ("over_budget", "Part one, part two, part three, ")
     assert caps(ended) == [1000, 700, 400]
     assert "output tokens" in str(ended.error)
 
@@ -193,7 +193,7 @@ def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens
 
 @pytest.mark.parametrize(("asked", "sent"), [(400, [400, 700]), (5000, [1000, 700])])
 def test_the_callers_cap_holds_within_what_is_left(run: Any, asked: int, sent: list[int]) -> None:
-    replies = [part("One, ", 300), part("two.", 300, "stop")]
+    replies = [part("Part one, ", 300), part("part two.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)), max_tokens=asked)
     assert caps(ended) == sent
 
@@ -203,7 +203,7 @@ def test_the_callers_cap_holds_within_what_is_left(run: Any, asked: int, sent: l
 def test_a_cap_among_the_parameters_holds_within_what_is_left(run: Any, where: str, name: str) -> None:
     given = {"parameters": {name: 5000}}
     options = given if where == "call" else {"backends": [given]}
-    replies = [part("One, ", 300), part("two.", 300, "stop")]
+    replies = [part("Part one, ", 300), part("part two.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)), **options)
     assert caps(ended) == [1000, 700]
 
@@ -248,17 +248,17 @@ def test_the_tokens_of_a_cut_stream_are_paid_for(run: Any, cut: Any) -> None:
 
 def test_money_buys_only_so_many_tokens(run: Any) -> None:
     prices = {"prices": fsm.Prices(input=0, output=1000)}  # a thousandth for each token
-    replies = [part("One, ", 300), part("two, ", 300), part("three.", 300, "stop")]
+    replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(money=1.0)), backends=[prices])
-    assert (ended.outcome, ended.text) == ("done", "One, two, three.")
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
     assert caps(ended) == [1000, 700, 400]
     assert ended.result.cost == pytest.approx(0.9)
 
 
 def test_money_that_is_spent_ends_the_call(run: Any) -> None:
     prices = {"prices": fsm.Prices(input=0, output=1000)}
-    ended = run([part("One, ", 1000)], policy=Policy(budget=Budget(money=1.0)), backends=[prices])
-    assert (ended.outcome, ended.text) == ("over_budget", "One, ")
+    ended = run([part("Part one, ", 1000)], policy=Policy(budget=Budget(money=1.0)), backends=[prices])
+    assert (ended.outcome, ended.text) == ("over_budget", "Part one, ")
     assert "money" in str(ended.error)
 
 

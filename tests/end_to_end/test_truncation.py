@@ -36,17 +36,17 @@ def test_two_parts_become_one_text_and_their_usage_is_summed(run: Any) -> None:
 
 
 def test_without_a_cap_of_the_callers_the_continuations_carry_larger_and_larger_caps(run: Any) -> None:
-    ended = run([part("One, "), part("two, "), part("three, "), last("four.")])
-    assert (ended.outcome, ended.text) == ("done", "One, two, three, four.")
+    ended = run([part("Part one, "), part("part two, "), part("part three, "), last("part four.")])
+    assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three, part four.")
     assert ended.caps == [None, 8192, 12_288, 16_384]
-    said = ["One, ", "One, two, ", "One, two, three, "]
+    said = ["Part one, ", "Part one, part two, ", "Part one, part two, part three, "]
     assert [added[0]["content"] for added in ended.added[1:]] == said
     assert all(added[-1]["role"] == "user" for added in ended.added[1:])
 
 
 def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
-    ended = run([part("One, "), part("two, "), part("three, "), part("four, ")])
-    assert (ended.outcome, ended.text) == ("partial", "One, two, three, four, ")
+    ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")])
+    assert (ended.outcome, ended.text) == ("partial", "Part one, part two, part three, part four, ")
     assert len(ended.requests) == 4
     assert ended.caps == [None, 8192, 12_288, 16_384]
     assert ended.result.usage.output_tokens == 28
@@ -62,7 +62,7 @@ def test_length_for_ever_is_partial_after_four_requests(run: Any) -> None:
     ],
 )
 def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, sent: list[int]) -> None:
-    ended = run([part("One, "), part("two, "), part("three, "), part("four, ")], max_tokens=cap)
+    ended = run([part("Part one, "), part("part two, "), part("part three, "), part("part four, ")], max_tokens=cap)
     assert ended.caps == sent
 
 
@@ -71,13 +71,15 @@ def test_a_cap_of_the_callers_is_raised_and_never_lowered(run: Any, cap: int, se
 def test_a_cap_among_the_parameters_is_the_callers_as_well(run: Any, where: str, cap: int) -> None:
     given = {"parameters": {"max_tokens": cap}}
     options = given if where == "call" else {"backends": [given]}
-    ended = run([part("One, "), last("two.")], **options)
+    ended = run([part("Part one, "), last("part two.")], **options)
     assert ended.caps[0] == cap
     assert ended.caps[1] == max(cap, min(2 * cap, 32_768))
 
 
 def test_the_cap_goes_into_the_field_that_the_backend_takes(run: Any) -> None:
-    ended = run([part("One, "), last("two.")], backends=[{"cap_field": "max_completion_tokens"}], max_tokens=1000)
+    ended = run(
+        [part("Part one, "), last("part two.")], backends=[{"cap_field": "max_completion_tokens"}], max_tokens=1000
+    )
     assert [body.get("max_completion_tokens") for body in ended.bodies] == [1000, 2000]
     assert ended.caps == [None, None]
 

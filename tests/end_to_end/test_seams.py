@@ -1,0 +1,111 @@
+"""Text that comes in parts: what the server repeats is dropped, and what the answer repeats is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from adapters import ReceivedRequest, ScriptedReply
+
+NATIVE = [{"prefill": "trailing"}]
+ROWS = "| herons | 4 |\n" * 8
+TABLE = f"The nests:\n\n| bird | nests |\n|---|---|\n{ROWS}"
+STORY = "Where do they nest?\n\nIn the reeds of the northern lake, mostly.\n\nSome nest in trees."
+CODE = 'Put it so:\n\n```xml\n<think>\nwhy\n</think>\n```\n\n{"tag": "<think>", "n": 1}, or `</think>`.'
+
+
+def part(text: str, chunk_size: int = 5, **more: Any) -> ScriptedReply:
+    return ScriptedReply(text=text, **{"finish": "length", "chunk_size": chunk_size, **more})
+
+
+def last(text: str, chunk_size: int = 5) -> ScriptedReply:
+    return part(text, chunk_size, finish="stop")
+
+
+def echo(whole: str, chunk_size: int = 5) -> Callable[[ReceivedRequest], ScriptedReply]:
+    """Answer as llama.cpp's server does: repeat what was sent of the text, and go on from there."""
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        sent = request.body["messages"][-1]["content"]
+        assert whole.startswith(sent)
+        assert sent == sent.rstrip()
+        return last(whole, chunk_size)
+
+    return answer
+
+
+@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+@pytest.mark.parametrize(("whole", "place"), [(ROWS, 60), (ROWS, 67), (ROWS, 104), (TABLE, 95), (TABLE, 101)])
+def test_equal_rows_that_go_on_are_kept(run: Any, whole: str, place: int, backends: Any) -> None:
+    ended = run([part(whole[:place]), last(whole[place:])], backends=backends)
+    assert (ended.outcome, ended.text) == ("done", whole)
+
+
+@pytest.mark.parametrize("backends", [NATIVE, [*NATIVE, {}]], ids=["native", "fallback"])
+@pytest.mark.parametrize("place", [7, 19, 21, 40, 66])
+def test_an_exact_continuation_is_the_whole_text(run: Any, place: int, backends: Any) -> None:
+    scripts = [[part(STORY[:place]), last(STORY[place:])]]
+    if len(backends) > 1:
+        scripts = [[part(STORY[:place]), ScriptedReply(status=401)], [last(STORY[place:])]]
+    ended = run(*scripts, backends=backends)
+    assert (ended.outcome, ended.text) == ("done", STORY)
+
+
+@pytest.mark.parametrize("declared", [None, True])
+@pytest.mark.parametrize("place", [7, 8, 19, 20, 21, 40, 66])
+@pytest.mark.parametrize("chunk_size", [1, 50])
+def test_an_echo_of_what_was_sent_is_no_text(run: Any, place: int, declared: bool | None, chunk_size: int) -> None:
+    backends = [{"prefill": "trailing", "echoes": declared}]
+    ended = run([part(STORY[:place]), echo(STORY, chunk_size)], backends=backends)
+    # Whitespace that was kept off the wire stands already, and comes again as the model likes.
+    assert ended.outcome == "done"
+    assert ended.text.split() == STORY.split()
+    assert len(ended.requests) == 2
+
+
+@pytest.mark.parametrize("declared", [None, True])
+def test_an_echo_and_nothing_more_is_the_whole_answer(run: Any, declared: bool | None) -> None:
+    first = "They nest in the reeds.\n\n"
+    ended = run([part(first), last(first.rstrip())], backends=[{"prefill": "trailing", "echoes": declared}])
+    assert (ended.outcome, ended.text) == ("done", first)
+
+
+@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+@pytest.mark.parametrize("little", ["T", "The", "The s", " The\n", "Where "])
+def test_so_little_cut_text_is_asked_for_again(run: Any, little: str, backends: Any) -> None:
+    ended = run([part(little), last("The sky is blue.")], backends=backends)
+    assert (ended.outcome, ended.text) == ("done", "The sky is blue.")
+    assert ended.path == ["enlarge", "done"]
+    assert ended.added == [[], []]
+    assert ended.caps == [None, 8192]
+
+
+@pytest.mark.parametrize("little", ["The", "The s"])
+def test_so_little_text_of_a_broken_stream_is_asked_for_again(run: Any, little: str, cut: Any) -> None:
+    reply = ScriptedReply(text=f"{little}ky is blue.", chunk_size=len(little))
+    ended = run([cut(reply, little), last("The sky is blue.")])
+    assert (ended.outcome, ended.text) == ("done", "The sky is blue.")
+    assert ended.path[0] == "retry"
+    assert ended.added == [[], []]
+
+
+def test_six_letters_are_kept(run: Any) -> None:
+    ended = run([part("The sk"), last("y is blue.")])
+    assert (ended.outcome, ended.text) == ("done", "The sky is blue.")
+    assert ended.path == ["continuation", "done"]
+
+
+@pytest.mark.parametrize("backends", [NATIVE, []], ids=["native", "user turn"])
+@pytest.mark.parametrize("tag", ["<think>", "</think>"])
+def test_code_and_quotes_may_be_cut_anywhere(run: Any, tag: str, backends: Any) -> None:
+    places = {CODE.find(tag) + shift for shift in (-1, 0, 3, len(tag))} | {CODE.rfind(tag), CODE.rfind(tag) + 3}
+    for place in places:
+        ended = run([part(CODE[:place]), last(CODE[place:])], backends=backends)
+        assert (ended.outcome, ended.text) == ("done", CODE)
+
+
+def test_a_model_that_reasons_inline_may_do_so_within_code(run: Any) -> None:
+    ended = run([part("<think>so</think>```\na = 1\n"), last("<think>on</think>b = 2\n```")])
+    assert (ended.outcome, ended.text) == ("done", "```\na = 1\nb = 2\n```")
