@@ -26,6 +26,7 @@ from fsm.pacing import paced
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.request import Message, Request, TurnContext
 from fsm.result import Result
+from fsm.tracebacks import without_locals
 
 Messages = str | Iterable[Message] | Request
 
@@ -84,6 +85,7 @@ class Client:
                 )
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)
 
+    @without_locals
     def call(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Result:
         """Run a call and return its result.
 
@@ -100,6 +102,7 @@ class Client:
         call = self._new(messages, options, is_streaming=False)
         return self._driver(cancellation).run(call).raise_for_outcome()
 
+    @without_locals
     def stream(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Stream:
         """Run a call and hand out its text as it arrives; the last event is the result.
 
@@ -108,11 +111,13 @@ class Client:
         call = self._new(messages, options, is_streaming=True)
         return Stream(call, self._driver(cancellation).stream(call))
 
+    @without_locals
     async def acall(self, messages: Messages, **options: Any) -> Result:
         """Run a call asynchronously; takes and raises what `call` does."""
         call = self._new(messages, options, is_streaming=False)
         return (await self._async_driver().run(call)).raise_for_outcome()
 
+    @without_locals
     def astream(self, messages: Messages, **options: Any) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
@@ -226,6 +231,7 @@ class Stream(Iterator[StreamEvent | Result]):
     def __iter__(self) -> Stream:
         return self
 
+    @without_locals
     def __next__(self) -> StreamEvent | Result:
         if self._ended:
             raise StopIteration
@@ -234,6 +240,7 @@ class Stream(Iterator[StreamEvent | Result]):
         self._ended = True
         return self._call.result.raise_for_outcome()
 
+    @without_locals
     def close(self) -> None:
         """End the call; what was delivered stays in the result."""
         if not self._call.is_over:
@@ -271,6 +278,7 @@ class AsyncStream(AsyncIterator[StreamEvent | Result]):
     def __aiter__(self) -> AsyncStream:
         return self
 
+    @without_locals
     async def __anext__(self) -> StreamEvent | Result:
         if self._ended:
             raise StopAsyncIteration
@@ -279,6 +287,7 @@ class AsyncStream(AsyncIterator[StreamEvent | Result]):
         self._ended = True
         return self._call.result.raise_for_outcome()
 
+    @without_locals
     async def aclose(self) -> None:
         """End the call; what was delivered stays in the result."""
         if not self._call.is_over:

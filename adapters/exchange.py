@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 from attrs import define, field
 
@@ -12,6 +14,7 @@ from adapters.limits import AttemptLimits
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
 from fsm.reply import Failure, Reply
+from fsm.tracebacks import forget_locals
 
 LARGEST_BODY = 64 * 2**20
 """Bytes of a response after which no more is read: no model writes as much, and memory is not a provider's to fill."""
@@ -25,7 +28,7 @@ class WholeBody:
     status: int
     headers: Mapping[str, str]
     finished: bool = False
-    _pieces: list[bytes] = field(factory=list, init=False)
+    _pieces: list[bytes] = field(factory=list, init=False, repr=False)
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Keep the bytes."""
@@ -53,6 +56,7 @@ class Exchange:
     decoder: Decoder | None = field(default=None, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
+    _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Take the head of the response."""
@@ -70,6 +74,7 @@ class Exchange:
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
         failure = classify_exception(error)
+        _make_safe(error, self._outer)
         # A socket that was shut down because the time was up reports a broken connection.
         self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
 
@@ -102,10 +107,17 @@ class Exchange:
         return self.limits.mark(reply)
 
 
+def _make_safe(error: BaseException, outer: BaseException | None) -> None:
+    """Take keys and prompts off an exception that a `Failure` keeps; httpx hangs the whole request on its own."""
+    forget_locals(error, outer)
+    with suppress(Exception):
+        error.request.headers.clear()  # type: ignore[attr-defined] # the request is ours, and has served
+
+
 def _learn(backend: Backend, failure: Failure) -> None:
     """Remember for later calls that a backend does not go on from a trailing assistant turn."""
     if failure.reason == "prefill_unsupported":
-        for identity in backend.identities:
+        for identity in getattr(backend, "places", backend.identities):
             LEARNED.learn_no_prefill(identity)
 
 

@@ -9,9 +9,13 @@ from urllib.request import getproxies
 import httpx
 
 from adapters.sockets import limit
+from fsm.secret import SecretMap
 
 # A call must not wait behind others for a place in the pool.
 _POOL = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+
+# What is on this machine is reached without a proxy, whatever the environment says: the proxy would be given its keys.
+_DIRECT = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 
 _url = lru_cache(maxsize=64)(httpx.URL)
 
@@ -34,13 +38,14 @@ class OwnClient:
     """Be an `httpx.Client` as far as the driver uses one, with limits on every socket.
 
     Requests go straight to the transport: no authentication flow, redirects or cookies. Measured: a tenth of a call on
-    loopback. Where the environment names proxies, httpx's client chooses among its transports as ever.
+    loopback. Where the environment names proxies, httpx's client chooses among its transports as ever, but for what
+    is on this machine.
     """
 
     def __init__(self) -> None:
         self._headers = _defaults()
         if getproxies():
-            client = httpx.Client(timeout=None, limits=_POOL)
+            client = httpx.Client(timeout=None, limits=_POOL, mounts=_DIRECT)
             limit(client._transport, *client._mounts.values())
             self._send, self.close = client.send, client.close
         else:
@@ -50,7 +55,7 @@ class OwnClient:
 
     def build_request(self, method: str, url: str, *, headers: Any = None, **options: Any) -> httpx.Request:
         """Build a request."""
-        return _build(method, url, headers={**self._headers, **headers}, **options)
+        return _build(method, url, headers=SecretMap(self._headers, headers), **options)
 
     def send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
         """Send it."""
@@ -67,7 +72,7 @@ class OwnAsyncClient:
     def __init__(self) -> None:
         self._headers = _defaults()
         if getproxies():
-            client = httpx.AsyncClient(timeout=None, limits=_POOL)
+            client = httpx.AsyncClient(timeout=None, limits=_POOL, mounts=_DIRECT)
             self._send, self.aclose = client.send, client.aclose
         else:
             transport = httpx.AsyncHTTPTransport(limits=_POOL)
@@ -75,7 +80,7 @@ class OwnAsyncClient:
 
     def build_request(self, method: str, url: str, *, headers: Any = None, **options: Any) -> httpx.Request:
         """Build a request."""
-        return _build(method, url, headers={**self._headers, **headers}, **options)
+        return _build(method, url, headers=SecretMap(self._headers, headers), **options)
 
     async def send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
         """Send it."""

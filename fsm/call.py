@@ -34,10 +34,11 @@ from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_cut, obse
 from fsm.plan import wait_of
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
 from fsm.reply import NO_USAGE, Failure, Reply
-from fsm.request import Link, PlainLink, Request, Send, TurnContext
+from fsm.request import Link, PlainLink, Request, Send, TurnContext, headers_for
 from fsm.result import Result
 from fsm.table import Row
 from fsm.thinking import split_thinking
+from fsm.tracebacks import without_locals
 from fsm.transcript import Composed, Transcript, estimate_tokens
 
 logger = logging.getLogger("rungwise")
@@ -50,7 +51,7 @@ def _no_jitter() -> float:
     return 0.0
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Call:
     """Run one model call through the machine.
 
@@ -113,6 +114,10 @@ class Call:
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
         self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
+
+    def __repr__(self) -> str:
+        ladder = getattr(self, "ladder", None)  # tracebacks show what is only half made, too
+        return f"Call(rung={ladder.rung!r}, attempts={ladder.attempts})" if ladder is not None else "Call()"
 
     # what a driver calls
 
@@ -212,6 +217,7 @@ class Call:
             self._transcript.gather(heard.part, heard.new)
         return self._advance(heard)
 
+    @without_locals
     def compacted(self, messages: Sequence[Any]) -> Send:
         """Take what the compactor made of the messages and return the send that was waiting for it.
 
@@ -415,6 +421,7 @@ class Call:
             transcript.portable,
             None if seconds is None else (self._origin or 0.0) + seconds,
             self.ladder.rung == "compact",
+            headers_for(self.request, self._chain.links[0], self.link),
         )
         lacking = self.ledger.lacking(self.ladder.attempts, wait, attempt.cap)
         if lacking is not None:

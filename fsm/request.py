@@ -10,6 +10,8 @@ from attrs import Factory, define, evolve, field, frozen, validators
 
 from fsm.errors import ConfigurationError
 from fsm.frozen_map import FrozenMap
+from fsm.secret import NO_HEADERS, SecretMap
+from fsm.tracebacks import built_without_locals
 
 Message = Mapping[str, Any]
 """One message in the neutral form: that of chat completions (`role`, `content`, `tool_calls`, `tool_call_id`)."""
@@ -50,7 +52,7 @@ def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return _mapping("headers", value)
+    return value if isinstance(value, SecretMap) else SecretMap(_mapping("headers", value))
 
 
 FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
@@ -78,6 +80,7 @@ def _positive(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"Request.{attribute.name} must be a whole number of tokens above 0, or None")
 
 
+@built_without_locals
 @frozen
 class Request:
     """Hold what the caller asks, before any rung has touched it.
@@ -88,7 +91,8 @@ class Request:
         max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
             among the parameters is taken from there.
         parameters: anything else for the request body (`temperature`, ...).
-        headers: anything else for the HTTP headers.
+        headers: anything else for the HTTP headers. They go to the backends that have the scheme, host and port of the
+            first one of the chain, and to no other: those take headers of their own.
         input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
 
     Raises:
@@ -153,7 +157,8 @@ class Link(Protocol):
     """What the core needs to know of one backend of the chain; `adapters` provides the rest.
 
     `identity` is equal for duplicates (same provider and model, or same base URL and model); `problem` says why the
-    backend cannot be used, or is None; `prefills` and `echoes` are its capabilities.
+    backend cannot be used, or is None; `prefills` and `echoes` are its capabilities; `origin` says where the
+    headers of a request end up: a backend without it is given none, unless it is the first.
     """
 
     @property
@@ -164,6 +169,11 @@ class Link(Protocol):
     @property
     def identities(self) -> frozenset[tuple[str, str]]:
         """Return what it has in common with a duplicate."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Return the scheme, host and port that are spoken to; "" where there are none."""
         ...
 
     @property
@@ -211,6 +221,29 @@ class PlainLink:
     prices: Prices | None = None
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
 
+    @property
+    def origin(self) -> str:
+        """Return "": it is reached by a transport that is not known here."""
+        return ""
+
+
+def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
+    """Return the headers of a request as far as they are meant for a backend: they were given for the first one.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if not request.headers or link is first:
+        return request.headers
+    origin = getattr(link, "origin", None)  # a backend of the user's own may not say
+    return request.headers if origin is not None and origin == getattr(first, "origin", None) else NO_HEADERS
+
+
+def _own_headers(send: Send) -> Mapping[str, str]:
+    return send.request.headers
+
 
 @define(eq=False)
 class Send:
@@ -229,12 +262,13 @@ class Send:
         deadline: when the whole call must have ended, on the driver's clock, or None.
         needs_compaction: whether the caller's compactor must run on the messages first.
         request: what the caller asked.
+        headers: those of the request, where they are meant for this backend; a wire sends these and its own.
     """
 
     rung: str
     backend: int
     wait: float
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(repr=False)
     max_tokens: int | None
     request: Request
     prefill: bool = False
@@ -243,3 +277,4 @@ class Send:
     portable: bool = False
     deadline: float | None = None
     needs_compaction: bool = False
+    headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)

@@ -25,9 +25,9 @@ class Composed:
         stripped: the whitespace at the end of the continued text, which the wire leaves out.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(repr=False)
     prefill: bool = False
-    seed: str = ""
+    seed: str = field(default="", repr=False)
     stripped: str = ""
 
 
@@ -43,13 +43,13 @@ class Transcript:
         needs_cap: whether a budget forbids to send a request without an output cap.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(repr=False)
     hints: Hints
-    gathered: str = ""
-    parts: tuple[str, ...] = ()
+    gathered: str = field(default="", repr=False)
+    parts: tuple[str, ...] = field(default=(), repr=False)
     needs_cap: bool = False
     hint: str | None = None  # of a rung of the user's own
-    seed: str = ""
+    seed: str = field(default="", repr=False)
     seed_is_inline: bool = False
     is_paused: bool = False
     nudged_at: int | None = None  # how many characters were gathered when the nudge was given
