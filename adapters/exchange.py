@@ -121,6 +121,14 @@ def _learn(backend: Backend, failure: Failure) -> None:
             LEARNED.learn_no_prefill(identity)
 
 
+def send_options(http: object) -> dict[str, bool]:
+    """Return how a request is sent: never on to where a redirect leads, which might be another host.
+
+    httpx takes `authorization` off a request that it sends on, but no other header that holds a key.
+    """
+    return {"follow_redirects": False} if getattr(http, "follow_redirects", False) else {}
+
+
 def partial(exchange: Exchange | None) -> Reply | None:
     """Return what had arrived of an exchange when the caller ended the call."""
     if exchange is None or exchange.decoder is None:

@@ -8,6 +8,7 @@ import pickle
 from typing import Any
 
 import attrs
+import httpx
 import pytest
 
 import fsm
@@ -89,6 +90,21 @@ def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
             assert client.call("Where?").text == "In the reeds."
             assert asyncio.run(client.acall("Where?")).text == "In the reeds."
     assert not proxy.requests
+
+
+@pytest.mark.parametrize("mode", ["call", "acall"])
+def test_a_redirect_takes_no_key_to_another_host(serve: Any, mode: str) -> None:
+    other = serve(ANSWER)
+    location = {"location": f"{other.base_url}/chat/completions"}
+    provider = serve(ScriptedReply(status=307, headers=location))
+    backend = OpenAIChat("m", base_url=provider.base_url, headers={"api-key": KEY})
+    http = {"http": httpx.Client(follow_redirects=True), "async_http": httpx.AsyncClient(follow_redirects=True)}
+    ask = {"call": lambda: client.call("Where?"), "acall": lambda: asyncio.run(_run(client, mode, {}))}
+    policy = fsm.Policy(limits=fsm.Limits(retries=0))
+    with Client(backend, policy=policy, **http) as client, pytest.raises(fsm.Failed):
+        ask[mode]()
+    assert provider.requests
+    assert not other.requests
 
 
 # two keys are two backends
