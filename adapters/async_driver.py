@@ -12,7 +12,7 @@ from attrs import frozen
 
 from adapters.backend import Backend
 from adapters.encodings import comes_decoded
-from adapters.exchange import LARGEST_REPLY, Exchange, partial
+from adapters.exchange import LARGEST_REPLY, Exchange, partial, send_options
 from adapters.limits import AttemptLimits
 from adapters.sync_driver import Compactor
 from fsm.call import Call, StreamEvent
@@ -118,7 +118,7 @@ class AsyncDriver:
             encoded.method, encoded.url, content=encoded.body, headers=encoded.headers, extensions={"timeout": timeout}
         )
         with anyio.fail_after(limits.left):
-            response = await self.http.send(request, stream=True)
+            response = await self.http.send(request, stream=True, **send_options(self.http))
         # The body is read under the same mapping, so this is the limit between bytes from now on.
         timeout["read"] = limits.within(limits.idle)
         return response

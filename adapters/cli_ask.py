@@ -86,7 +86,7 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
     metavar="URL#MODEL[#KEYENV]",
     callback=_targets,
     help="Whom to ask next where the one before fails; may be repeated. KEYENV names the variable that holds its key; "
-    "without it, the key of --base-url is used on the same host, and none elsewhere.",
+    "without it, the key of --base-url is used for the same scheme, host and port, and none elsewhere.",
 )
 @click.option("--system", metavar="TEXT", callback=_text, help="The system message.")
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request.")
@@ -216,14 +216,14 @@ def _piped(*, asked: bool) -> str:
 
 def _chain(options: Options) -> list[OpenAIChat]:
     primary = Target(options.base_url, options.model, options.api_key_env)
-    host = read_url(options.base_url, "").place
+    origin = read_url(options.base_url, "").origin
     chain = [_backend(primary, options.prices, of_key="--api-key-env", of_rest="--model")]
     if chain[0].problem is not None:
         if not options.api_key_env or os.environ.get(options.api_key_env):
             bad_input(f"{options.base_url}: {chain[0].problem}")
         bad_input(f"{options.api_key_env} is not set in the environment: export it, or name another with --api-key-env")
     for target in options.fallbacks:
-        if target.key_env is None and read_url(target.url, "").place == host:
+        if target.key_env is None and read_url(target.url, "").origin == origin:
             target = attrs.evolve(target, key_env=options.api_key_env)
         elif target.key_env and not os.environ.get(target.key_env):
             bad_input(f"{target.key_env}, the key of {target.url}, is not set in the environment: export it")

@@ -31,6 +31,7 @@ from adapters.cli_output import (
 from adapters.cli_words import ending, sentence
 from fsm.errors import CallError
 from fsm.events import Discard, Rung, Text
+from fsm.label import label
 
 if TYPE_CHECKING:
     from adapters.client import Client
@@ -134,7 +135,7 @@ class Run:
             return
         self.answer.end(result.text)
         for call in result.tool_calls:
-            note(f"  the model calls {one_line(call.name)}; --json shows its arguments", fg="yellow")
+            note(f"  the model calls {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
 
 
 def as_mapping(result: Result) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from fsm.pacing import paced
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.request import Message, Request, TurnContext
 from fsm.result import Result
+from fsm.tracebacks import without_locals
 
 Messages = str | Iterable[Message] | Request
 
@@ -98,6 +99,7 @@ class Client:
                 )
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)
 
+    @without_locals
     def call(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Result:
         """Run a call and return its result.
 
@@ -114,6 +116,7 @@ class Client:
         call = self._new(messages, options, is_streaming=False)
         return self._driver(cancellation).run(call).raise_for_outcome()
 
+    @without_locals
     def stream(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Stream:
         """Run a call and hand out its text as it arrives; the last event is the result.
 
@@ -122,6 +125,7 @@ class Client:
         call = self._new(messages, options, is_streaming=True)
         return Stream(call, self._driver(cancellation).stream(call))
 
+    @without_locals
     def acall(self, messages: Messages, **options: Any) -> Coroutine[Any, Any, Result]:
         """Run a call asynchronously; takes and raises what `call` does.
 
@@ -129,9 +133,11 @@ class Client:
         """
         return self._acall(self._new(messages, options, is_streaming=False))
 
+    @without_locals
     async def _acall(self, call: Call) -> Result:
         return (await self._async_driver().run(call)).raise_for_outcome()
 
+    @without_locals
     def astream(self, messages: Messages, **options: Any) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
@@ -258,6 +264,7 @@ class Stream(Iterator[StreamEvent | Result]):
     def __iter__(self) -> Stream:
         return self
 
+    @without_locals
     def __next__(self) -> StreamEvent | Result:
         if self._ended:
             raise StopIteration
@@ -266,6 +273,7 @@ class Stream(Iterator[StreamEvent | Result]):
         self._ended = True
         return self._call.result.raise_for_outcome()
 
+    @without_locals
     def close(self) -> None:
         """End the call; what was delivered stays in the result."""
         if not self._call.is_over:
@@ -303,6 +311,7 @@ class AsyncStream(AsyncIterator[StreamEvent | Result]):
     def __aiter__(self) -> AsyncStream:
         return self
 
+    @without_locals
     async def __anext__(self) -> StreamEvent | Result:
         if self._ended:
             raise StopAsyncIteration
@@ -311,6 +320,7 @@ class AsyncStream(AsyncIterator[StreamEvent | Result]):
         self._ended = True
         return self._call.result.raise_for_outcome()
 
+    @without_locals
     async def aclose(self) -> None:
         """End the call; what was delivered stays in the result."""
         if not self._call.is_over:

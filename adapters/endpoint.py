@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from attrs import frozen
 
 from fsm.errors import ConfigurationError
+from fsm.secret import Secret, SecretMap
 
 KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key")
 SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)
@@ -24,6 +25,8 @@ PLACEHOLDER: Final = re.compile(
     re.IGNORECASE,
 )
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+OPENAI_KEY: Final = "OPENAI_API_KEY"
+OPENAI_ORIGIN: Final = re.compile(r"https://([a-z0-9-]+\.)*openai\.com")
 
 
 @frozen
@@ -34,6 +37,7 @@ class Endpoint:
         problem: why the URL cannot be used, or None; then the rest is empty.
         host: the host in lower case.
         place: the host, with its port where that is not the scheme's own.
+        origin: the scheme and the place: what a key belongs to.
         root: the URL in its normal form, without query and trailing slash.
         query: the query, with its question mark.
         is_local: whether the host is loopback, private, or has a name that no public host has.
@@ -42,6 +46,7 @@ class Endpoint:
     problem: str | None = None
     host: str = ""
     place: str = ""
+    origin: str = ""
     root: str = ""
     query: str = ""
     is_local: bool = False
@@ -72,8 +77,9 @@ def read_url(url: str, path: str) -> Endpoint:
     place = f"[{host}]" if ":" in host else host
     if port not in (None, DEFAULT_PORTS[parts.scheme]):
         place = f"{place}:{port}"
-    root = f"{parts.scheme}://{place}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
-    return Endpoint(None, host, place, root, f"?{parts.query}" if parts.query else "", _is_local(host))
+    origin = f"{parts.scheme}://{place}"
+    root = f"{origin}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
+    return Endpoint(None, host, place, origin, root, f"?{parts.query}" if parts.query else "", _is_local(host))
 
 
 def _is_sendable(url: str) -> bool:
@@ -104,16 +110,34 @@ def is_header_text(value: str) -> bool:
     return value.isascii() and value.isprintable()
 
 
-def key_problem(key: str | None) -> str | None:
+def as_secret(key: Any) -> Any:
+    """Take a key as it is given; what is no string is left to the validator, which can name the field."""
+    return Secret(key) if isinstance(key, str) else key
+
+
+def key_of_environment(origin: str) -> Secret | None:
+    """Return the key that the environment holds for OpenAI, to OpenAI alone, and over TLS alone.
+
+    Raises:
+        ConfigurationError: the variable holds what no header can hold.
+    """
+    if not OPENAI_ORIGIN.fullmatch(origin):
+        return None
+    key = as_secret(os.environ.get(OPENAI_KEY))
+    check_key(None, None, key, where=OPENAI_KEY)
+    return key if key and str(key).strip() else None
+
+
+def key_problem(key: Secret | str | None) -> str | None:
     """Say that a key is missing or a placeholder, or return None."""
-    if key is None or not key.strip():
+    if key is None or not str(key).strip():
         return "api_key is missing: give the key, or api_key_required=False for a server without keys"
-    if PLACEHOLDER.fullmatch(key):
+    if PLACEHOLDER.fullmatch(str(key)):
         return "api_key is a placeholder: give the real key"
     return None
 
 
-def check_key(instance: object, attribute: Any, value: Any) -> None:
+def check_key(instance: object, attribute: Any, value: Any, where: str = "api_key") -> None:
     """Refuse a key that no header can hold, without showing it.
 
     Raises:
@@ -121,10 +145,11 @@ def check_key(instance: object, attribute: Any, value: Any) -> None:
     """
     if value is None:
         return
-    if not isinstance(value, str):
-        raise ConfigurationError(f"api_key must be a string or None, not {type(value).__name__}")
-    if value.strip() and (value != value.strip() or not is_header_text(value)):
-        raise ConfigurationError("api_key has blanks around it, or a character that no header can hold")
+    if not isinstance(value, Secret):
+        raise ConfigurationError(f"{where} must be a string or None, not {type(value).__name__}")
+    key = str(value)
+    if key.strip() and (key != key.strip() or not is_header_text(key)):
+        raise ConfigurationError(f"{where} has blanks around it, or a character that no header can hold")
 
 
 def check_headers(headers: object, where: str) -> None:
@@ -142,6 +167,6 @@ def check_headers(headers: object, where: str) -> None:
             raise ConfigurationError(f"{where}[{name!r}] must be a string of printable ASCII")
 
 
-def merged(*layers: Mapping[str, str]) -> Mapping[str, str]:
+def merged(*layers: Mapping[str, str]) -> SecretMap:
     """Return headers with lower-case names; later layers win."""
-    return MappingProxyType({name.lower(): value for layer in layers for name, value in layer.items()})
+    return SecretMap({name.lower(): value for layer in layers for name, value in layer.items()})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
 
@@ -18,6 +20,7 @@ from fsm.failures import classify_exception
 from fsm.metering import BYTES_A_TOKEN, COUNTED_BESIDE, Meter
 from fsm.reply import Failure, Reply
 from fsm.request import Send
+from fsm.tracebacks import forget_locals
 
 LARGEST_REPLY: Final = 8 * 2**20
 """Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
@@ -44,7 +47,7 @@ class WholeBody:
     headers: Mapping[str, str]
     finished: bool = False
     size: int = field(default=0, init=False)
-    _pieces: list[bytes] = field(factory=list, init=False)
+    _pieces: list[bytes] = field(factory=list, init=False, repr=False)
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Keep the bytes."""
@@ -85,6 +88,7 @@ class Exchange:
     _cap: int | None = field(default=None, init=False)
     _meter: Meter = field(factory=Meter, init=False)
     _overran: bool = field(default=False, init=False)
+    _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
 
     def encode(self, send: Send) -> HttpRequest:
         """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
@@ -143,6 +147,7 @@ class Exchange:
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
         failure = classify_exception(error)
+        _make_safe(error, self._outer)
         # A socket that was shut down because the time was up reports a broken connection.
         self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
 
@@ -175,11 +180,26 @@ class Exchange:
         return self.limits.mark(reply)
 
 
+def _make_safe(error: BaseException, outer: BaseException | None) -> None:
+    """Take keys and prompts off an exception that a `Failure` keeps; httpx hangs the whole request on its own."""
+    forget_locals(error, outer)
+    with suppress(Exception):
+        error.request.headers.clear()  # type: ignore[attr-defined] # the request is ours, and has served
+
+
 def _learn(backend: Backend, failure: Failure) -> None:
     """Remember for later calls that a backend does not go on from a trailing assistant turn."""
     if failure.reason == "prefill_unsupported":
-        for identity in backend.identities:
+        for identity in getattr(backend, "places", backend.identities):
             LEARNED.learn_no_prefill(identity)
+
+
+def send_options(http: object) -> dict[str, bool]:
+    """Return how a request is sent: never on to where a redirect leads, which might be another host.
+
+    httpx takes `authorization` off a request that it sends on, but no other header that holds a key.
+    """
+    return {"follow_redirects": False} if getattr(http, "follow_redirects", False) else {}
 
 
 def partial(exchange: Exchange | None) -> Reply | None:

@@ -15,12 +15,25 @@ from adapters.chat_reply import classified, malformed, read_reply
 from adapters.chat_request import OTHER_CAP, CapField, refuse_reserved, write_body
 from adapters.chat_stream import ChatDecoder
 from adapters.encodings import PIECE
-from adapters.endpoint import KEY_HEADERS, Endpoint, check_headers, check_key, key_problem, merged, read_url, shown_url
+from adapters.endpoint import (
+    KEY_HEADERS,
+    Endpoint,
+    as_secret,
+    check_headers,
+    check_key,
+    key_of_environment,
+    key_problem,
+    merged,
+    read_url,
+    shown_url,
+)
 from fsm.errors import ConfigurationError
 from fsm.frozen_map import frozen_copy
 from fsm.judge import expects_json
 from fsm.reply import Failure, Reply
 from fsm.request import CAP_PARAMETERS, Prices, Send
+from fsm.secret import Secret, SecretMap, fingerprint
+from fsm.tracebacks import built_without_locals
 
 PATH: Final = "/chat/completions"
 STREAM: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|):")
@@ -31,12 +44,14 @@ OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.a
 # What is no mapping is left to the validators.
 
 
-def _headers(value: Mapping[str, Any] | None) -> Any:
-    return frozen_copy({} if value is None else value, "headers")
-
-
 def _parameters(value: Mapping[str, Any] | None) -> Any:
     return frozen_copy({} if value is None else value, "parameters")
+
+
+def _headers(value: Mapping[str, str] | None) -> Mapping[str, str]:
+    if value is None or isinstance(value, Mapping):
+        return SecretMap(value or {})
+    return value
 
 
 def _check_text(instance: object, attribute: Any, value: Any) -> None:
@@ -75,16 +90,19 @@ def _kind(kind: type) -> Any:
     return check
 
 
+@built_without_locals
 @frozen
 class OpenAIChat:
     """Speak chat completions with one model of one server.
 
     Arguments:
         model: the model id that is sent.
-        api_key: the key, sent as a bearer token; None sends none.
+        api_key: the key, sent as a bearer token. None sends none, but for OpenAI's own host: its key is then taken
+            from `OPENAI_API_KEY`, unless `headers` hold one or `api_key_required` is False. It is kept as a `Secret`,
+            which only `str()` opens.
         base_url: the URL up to `/chat/completions`; a query such as `?api-version=...` is kept.
         name: what journals and errors call this backend; None is "<host>/<model>".
-        headers: HTTP headers for each request; those of a `Request` win.
+        headers: HTTP headers for each request to this backend; those of a `Request` win.
         parameters: fields for each body (`temperature`, ...); those of a `Request` win.
         cap_field: the field that holds the output cap in tokens; "auto" tells by the host.
         prefill: how a trailing assistant turn is continued; "auto" asks the capability table, which denies by default.
@@ -100,7 +118,9 @@ class OpenAIChat:
     """
 
     model: str = field(validator=_check_text)
-    api_key: str | None = field(default=None, kw_only=True, repr=False, validator=check_key)
+    api_key: str | Secret | None = field(
+        default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
+    )
     base_url: str = field(default="https://api.openai.com/v1", kw_only=True, repr=shown_url, validator=_check_text)
     _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_kind(str))
     headers: Mapping[str, str] = field(
@@ -125,15 +145,27 @@ class OpenAIChat:
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=_check_flag)
     api_key_required: bool | None = field(default=None, kw_only=True, validator=_kind(bool))
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
-    _sent_headers: Mapping[str, str] = field(init=False, eq=False, repr=False)
+    _key: Secret | None = field(init=False, eq=False, repr=False)
+    _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
+    _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         endpoint = read_url(self.base_url, PATH)
-        own = {"content-type": "application/json"}
-        if self.api_key and self.api_key.strip():
-            own["authorization"] = f"Bearer {self.api_key}"
+        key = as_secret(self.api_key)
+        if key is None and self.api_key_required is not False and not self._has_key_header:
+            key = key_of_environment(endpoint.origin)
+        own = {"authorization": f"Bearer {key}"} if key and str(key).strip() else {}
+        credentials = merged(own, self.headers)
+        # Two keys for one model are two accounts, each with limits of its own.
+        who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
         object.__setattr__(self, "_endpoint", endpoint)
-        object.__setattr__(self, "_sent_headers", merged(own, self.headers))
+        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_sent_headers", merged({"content-type": "application/json"}, credentials))
+        object.__setattr__(self, "_identities", frozenset({(endpoint.place, who), (endpoint.root, who)}))
+
+    @property
+    def _has_key_header(self) -> bool:
+        return any(name.lower() in KEY_HEADERS for name in self.headers)
 
     @property
     def name(self) -> str:
@@ -142,8 +174,21 @@ class OpenAIChat:
 
     @property
     def identities(self) -> frozenset[tuple[str, str]]:
-        """Return what it has in common with a duplicate: its host or its base URL, each with the model."""
+        """Return what it has in common with a duplicate: its host or its base URL, each with the model.
+
+        A key and headers stand beside the model as a number that only this process could have made of them.
+        """
+        return self._identities
+
+    @property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """Return what servers are known by, whatever the key: the host and the base URL, each with the model."""
         return frozenset(((self._endpoint.place, self.model), (self._endpoint.root, self.model)))
+
+    @property
+    def origin(self) -> str:
+        """Return the scheme, the host and the port that its key and the headers of a request belong to."""
+        return self._endpoint.origin
 
     @property
     def problem(self) -> str | None:
@@ -151,14 +196,12 @@ class OpenAIChat:
         if self._endpoint.problem:
             return self._endpoint.problem
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
-        if not required or any(name.lower() in KEY_HEADERS for name in self.headers):
-            return None
-        return key_problem(self.api_key)
+        return key_problem(self._key) if required and not self._has_key_header else None
 
     @property
     def prefills(self) -> bool:
         """Tell whether a trailing assistant turn is continued, as far as anyone knows."""
-        return self._prefill != "no" and not LEARNED.refuses_prefill(self.identities)
+        return self._prefill != "no" and not LEARNED.refuses_prefill(self.places | self.identities)
 
     @property
     def echoes(self) -> bool:
@@ -197,9 +240,9 @@ class OpenAIChat:
             ConfigurationError: a parameter or a header of the request is not of its form, or has no form in JSON.
         """
         headers = self._sent_headers
-        if send.request.headers:
-            check_headers(send.request.headers, "Request.headers")
-            headers = merged(headers, send.request.headers)
+        if send.headers:
+            check_headers(send.headers, "Request.headers")
+            headers = merged(headers, send.headers)
         body = write_body(
             send,
             stream=stream,

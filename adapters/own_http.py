@@ -13,6 +13,7 @@ import httpx
 
 from adapters.sockets import limit
 from fsm.errors import ConfigurationError
+from fsm.secret import SecretMap
 
 # A call must not wait behind others for a place in the pool.
 _POOL = httpx.Limits(max_connections=None, max_keepalive_connections=100)
@@ -22,6 +23,8 @@ CERTIFICATES = ("ssl_cert_file", "ssl_cert_dir")
 """The variables of the environment that httpx heeds, in lower case; upper case is as good."""
 
 LARGEST_PORT = 65_535
+# What is on this machine is reached without a proxy, whatever the environment says: the proxy would be given its keys.
+_DIRECT = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 
 _url = lru_cache(maxsize=64)(httpx.URL)
 
@@ -74,14 +77,15 @@ class OwnClient:
     """Be an `httpx.Client` as far as the driver uses one, with limits on every socket.
 
     Requests go straight to the transport: no authentication flow, redirects or cookies. Measured: a tenth of a call on
-    loopback. Where the environment names proxies, httpx's client chooses among its transports as ever.
+    loopback. Where the environment names proxies, httpx's client chooses among its transports as ever, but for what
+    is on this machine.
     """
 
     def __init__(self) -> None:
         self._headers = _defaults()
         if getproxies():
             with _of_environment():
-                client = httpx.Client(timeout=None, limits=_POOL)
+                client = httpx.Client(timeout=None, limits=_POOL, mounts=_DIRECT)
             limit(client._transport, *client._mounts.values())
             self._send, self.close = client.send, client.close
         else:
@@ -92,7 +96,7 @@ class OwnClient:
 
     def build_request(self, method: str, url: str, *, headers: Any = None, **options: Any) -> httpx.Request:
         """Build a request."""
-        return _build(method, url, headers={**self._headers, **headers}, **options)
+        return _build(method, url, headers=SecretMap(self._headers, headers), **options)
 
     def send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
         """Send it."""
@@ -110,7 +114,7 @@ class OwnAsyncClient:
         self._headers = _defaults()
         if getproxies():
             with _of_environment():
-                client = httpx.AsyncClient(timeout=None, limits=_POOL)
+                client = httpx.AsyncClient(timeout=None, limits=_POOL, mounts=_DIRECT)
             self._send, self.aclose = client.send, client.aclose
         else:
             with _of_environment():
@@ -119,7 +123,7 @@ class OwnAsyncClient:
 
     def build_request(self, method: str, url: str, *, headers: Any = None, **options: Any) -> httpx.Request:
         """Build a request."""
-        return _build(method, url, headers={**self._headers, **headers}, **options)
+        return _build(method, url, headers=SecretMap(self._headers, headers), **options)
 
     async def send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
         """Send it."""

@@ -393,7 +393,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.read_body()
         if self.path.partition("?")[0].endswith("/models"):
-            models = [{"id": model, "object": "model", "owned_by": "rungwise"} for model in self.provider.models]
+            known = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
+            models = [{"id": model, **known} for model in self.provider.models]
             return self.play(ScriptedReply(body=orjson.dumps({"object": "list", "data": models}).decode()), {})
         return self.not_found()
 
@@ -433,7 +434,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def play(self, reply: ScriptedReply, request: Mapping[str, Any], number: int = 0) -> None:
         try:
-            self.respond(reply, render(reply, request, number))
+            self.respond(reply, render(reply, request, number), number)
         except (_ClientGone, OSError):
             self.close_connection = True
             if number and not self.closing.is_set():
@@ -441,9 +442,9 @@ class _Handler(BaseHTTPRequestHandler):
         except _Closing:
             self.close_connection = True
 
-    def respond(self, reply: ScriptedReply, rendered: Rendered) -> None:
+    def respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
         self.wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
-        chunked = self.send_head(reply, rendered)
+        chunked = self.send_head(reply, rendered, number)
         frames = [_chunk(piece) if chunked else piece for piece in _cut(rendered.pieces, reply.cut_after)]
         if chunked and reply.cut_after is None:
             # In one write with the last piece: a client may rightly leave as soon as it has seen `[DONE]`.
@@ -456,10 +457,11 @@ class _Handler(BaseHTTPRequestHandler):
             if reply.hang:
                 self.wait(math.inf)
 
-    def send_head(self, reply: ScriptedReply, rendered: Rendered) -> bool:
+    def send_head(self, reply: ScriptedReply, rendered: Rendered, number: int) -> bool:
         """Send status and headers, and tell whether the body is to be sent in chunks."""
         given = {name.lower(): value for name, value in reply.headers.items()}
-        headers = {"date": self.date_time_string(), "content-type": rendered.content_type, **given}
+        own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
+        headers = {"date": self.date_time_string(), **own, **given}
         chunked = rendered.content_type == "text/event-stream" and self.request_version >= "HTTP/1.1"
         if chunked:
             headers["transfer-encoding"] = "chunked"

@@ -12,7 +12,7 @@ from attrs import frozen
 from adapters.backend import Backend
 from adapters.cancellation import Cancellation
 from adapters.encodings import comes_decoded
-from adapters.exchange import LARGEST_REPLY, Exchange, partial
+from adapters.exchange import LARGEST_REPLY, Exchange, partial, send_options
 from adapters.limits import AttemptLimits
 from adapters.sockets import CallEnded, breaker_of, limited
 from fsm.call import Call, StreamEvent
@@ -55,7 +55,7 @@ class HttpClient(Protocol):
         ...
 
     def send(self, request: Any, *, stream: bool = False) -> Any:
-        """Send it."""
+        """Send it; a client that follows redirects is told not to, by `follow_redirects=False`."""
         ...
 
 
@@ -175,7 +175,7 @@ class SyncDriver:
             encoded.method, encoded.url, content=encoded.body, headers=encoded.headers, extensions={"timeout": timeout}
         )
         with limited(limits):
-            response: Response = self.http.send(request, stream=True)
+            response: Response = self.http.send(request, stream=True, **send_options(self.http))
         # The body is read under the same mapping, so this is the limit between bytes from now on.
         timeout["read"] = limits.within(limits.idle)
         return response

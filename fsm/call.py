@@ -37,10 +37,11 @@ from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_cut, obse
 from fsm.plan import is_drawn, wait_of
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
 from fsm.reply import NO_USAGE, Failure, Reply
-from fsm.request import Link, PlainLink, Request, Send, TurnContext
+from fsm.request import Link, PlainLink, Request, Send, TurnContext, headers_for
 from fsm.result import Result
 from fsm.table import Row
 from fsm.thinking import split_thinking
+from fsm.tracebacks import without_locals
 from fsm.transcript import Composed, Transcript, estimate_tokens
 
 logger = logging.getLogger("rungwise")
@@ -53,7 +54,7 @@ def _no_jitter() -> float:
     return 0.0
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Call:
     """Run one model call through the machine.
 
@@ -121,6 +122,10 @@ class Call:
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
         self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
         self._watch = Watch(table, self.ladder.limits)
+
+    def __repr__(self) -> str:
+        ladder = getattr(self, "ladder", None)  # tracebacks show what is only half made, too
+        return f"Call(rung={ladder.rung!r}, attempts={ladder.attempts})" if ladder is not None else "Call()"
 
     # what a driver calls
 
@@ -221,6 +226,7 @@ class Call:
         self._gather(heard)
         return self._advance(heard)
 
+    @without_locals
     def compacted(self, messages: Sequence[Any]) -> Send:
         """Take what the compactor made of the messages and return the send that was waiting for it.
 
@@ -478,6 +484,7 @@ class Call:
             deadline=None if seconds is None else (self._origin or 0.0) + seconds,
             needs_compaction=self.ladder.rung == "compact",
             must_cut=transcript.needs_cap,
+            headers=headers_for(self.request, self._chain.links[0], self.link),
         )
         if send.needs_compaction:
             self._prompt = None  # what it will cost is known when the compactor has run

@@ -57,7 +57,7 @@ _NAMED: Final = tuple(
 )
 _CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
 
-_PARAMETER: Final = re.compile(r"[A-Za-z_][\w.\[\]-]{0,80}", re.ASCII)
+_PARAMETER: Final = re.compile(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 
 # Without these it would be another question, or another kind of answer: never dropped to please a provider.
 _KEPT_PARAMETERS: Final = frozenset(

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from fsm.errors import ConfigurationError
 from fsm.frozen_map import FrozenMap, frozen_copy
 from fsm.journal_forms import JOURNAL, LINK, check_forms, check_step, known_only, short
+from fsm.label import label, note
 from fsm.policy import LARGEST_LIMIT, SWITCH_AFTER, Hints, Limits, Policy, from_mapping
 from fsm.reply import NO_USAGE, Usage
 from fsm.request import Link, PlainLink, Prices, Request
@@ -36,7 +37,7 @@ class Step:
         cap: the output cap that was sent, in tokens.
         input_tokens: the tokens that the prompt to be sent was counted as, for a budget of money.
         usage: what the reply cost.
-        stop_raw: the provider's own finish reason.
+        stop_raw: the provider's own finish reason; this and every other text is a `label`, so a step is one line.
         status, reason, code: the failure, as far as the provider told it.
         asked_wait: seconds that the service asked us to wait.
         draw: the random number that placed the jitter.
@@ -49,26 +50,26 @@ class Step:
 
     number: int
     at: float
-    event: str
-    source: str
-    guard: str | None = None
-    effect: str | None = None
-    target: str
-    backend: str = ""
+    event: str = field(converter=note)
+    source: str = field(converter=note)
+    guard: str | None = field(default=None, converter=note)
+    effect: str | None = field(default=None, converter=note)
+    target: str = field(converter=note)
+    backend: str = field(default="", converter=note)
     wait: float = 0.0
     cap: int | None = None
     input_tokens: int | None = None
     usage: Usage = NO_USAGE
-    stop_raw: str | None = None
+    stop_raw: str | None = field(default=None, converter=label)
     status: int | None = None
-    reason: str | None = None
-    code: str | None = None
+    reason: str | None = field(default=None, converter=label)
+    code: str | None = field(default=None, converter=label)
     asked_wait: float | None = None
     draw: float | None = None
     facts: tuple[str, ...] = ()
     spent: Mapping[str, int] = field(factory=dict, hash=False)
     attempts: int = 0
-    note: str | None = None
+    note: str | None = field(default=None, converter=note)
     content: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -102,7 +103,7 @@ class Evidence:
     code: str | None = None
     asked_wait: float | None = None
     repair: str | None = None
-    content: dict[str, Any] | None = None
+    content: dict[str, Any] | None = field(default=None, repr=False)
 
 
 class Links:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from transitions import Machine, MachineError
 from transitions.core import Transition
@@ -11,6 +12,25 @@ from transitions.core import Transition
 from fsm.errors import BrokenMachine, IllegalEvent
 from fsm.ladder import COUNTER, Ladder, names_of
 from fsm.table import Row, Table
+
+NAME: Final = "rungwise"
+
+_LIBRARY: Final = logging.getLogger("transitions"), logging.getLogger("transitions.core")
+
+
+class _Quiet(logging.Filter):
+    """Drop what `transitions` tells of our machines, three lines an event, unless somebody set a level to see it.
+
+    The call tells each step itself, on the logger `rungwise`; other machines of the process are not touched.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record goes on."""
+        is_ours = isinstance(record.args, tuple) and bool(record.args) and record.args[0] == f"{NAME}: "
+        return not is_ours or record.levelno >= logging.WARNING or any(each.level for each in _LIBRARY)
+
+
+_LIBRARY[1].addFilter(_Quiet())
 
 
 class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
@@ -39,6 +59,7 @@ def build_machine(table: Table) -> RowMachine:
     """Build the machine of a table; it serves any number of calls, in any number of threads."""
     machine = RowMachine(
         model=None,
+        name=NAME,
         states=[{"name": name, "final": name in table.outcomes} for name in table.states],
         initial=table.start,
         auto_transitions=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from fsm.blank import is_blank
 from fsm.delivery import without_seed
@@ -59,14 +59,14 @@ class Heard:
     """Hold one observed reply or failure, texts and all; its `evidence` is the part that a journal may keep."""
 
     evidence: Evidence
-    part: str = ""  # the visible text that is kept, as it came
-    new: str = ""  # what of it had not been said
+    part: str = field(default="", repr=False)  # the visible text that is kept, as it came
+    new: str = field(default="", repr=False)  # what of it had not been said
     unsays: bool = False  # it shows that the text gathered before it was reasoning
-    reasoning: str = ""
+    reasoning: str = field(default="", repr=False)
     cue: Cue = NO_CUE
     reply: Reply | None = None
     failure: Failure | None = None
-    delivered: str = ""  # what this attempt handed to the consumer
+    delivered: str = field(default="", repr=False)  # what this attempt handed to the consumer
 
 
 def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, request: Request, backend: int) -> Heard:

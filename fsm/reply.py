@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from attrs import field, fields, frozen
 
+from fsm.label import label
+
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
 """Why a reply ended, normalised. `unknown` is a word that no table lists; no word at all is `None`, never invented."""
 
@@ -86,8 +88,9 @@ class Failure:
     Arguments:
         reason: the class of the failure.
         status: the HTTP status, or None where there was none.
-        code: the provider's structured error code, verbatim.
-        message: the provider's message, verbatim; kept out of `repr` because providers quote prompts and keys.
+        code: the provider's structured error code, as a `label`: short, printable, on one line.
+        message: the provider's message, verbatim; kept out of `repr` and of every log, because providers quote prompts
+            and keys.
         asked_wait: seconds that the service asked us to wait, already validated (finite and above 0).
         should_retry: the service's own word (`x-should-retry`), or None.
         parameter: the request parameter that the provider named, for `parameter_unsupported`.
@@ -99,11 +102,11 @@ class Failure:
 
     reason: Reason
     status: int | None = None
-    code: str | None = None
+    code: str | None = field(default=None, converter=label)
     message: str = field(default="", repr=False)
     asked_wait: float | None = None
     should_retry: bool | None = None
-    parameter: str | None = None
+    parameter: str | None = field(default=None, converter=label)
     available_tokens: int | None = None
     is_stale: bool = False
     exception: BaseException | None = field(default=None, repr=False, eq=False)
@@ -123,12 +126,12 @@ class Reply:
         final_text: the last text block after the last tool call; None where blocks are not told apart.
         tool_calls: the tool calls, complete or not; `judge` decides.
         usage: what the provider reported for this attempt.
-        model: the model id that the provider reported.
+        model: the model id that the provider reported, as a `label`.
         interrupted: whether the stream ended before its terminal event.
         halted: whether the caller's own outer budget stopped the stream.
         reasoning: reasoning from structured fields (inline reasoning stays in `text`).
         stop_reason: the normalised stop reason, None where the provider gave none.
-        stop_raw: the provider's own word for it, verbatim.
+        stop_raw: the provider's own word for it, as a `label`.
         refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, where a cause is known.
         raw: the provider's decoded body; for diagnosis only, nothing decides by it.
@@ -138,12 +141,12 @@ class Reply:
     final_text: str | None = field(default=None, repr=False)
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = NO_USAGE
-    model: str | None = None
+    model: str | None = field(default=None, converter=label)
     interrupted: bool = False
     halted: bool = False
     reasoning: str = field(default="", repr=False)
     stop_reason: StopReason | None = None
-    stop_raw: str | None = None
+    stop_raw: str | None = field(default=None, converter=label)
     refusal: str | None = field(default=None, repr=False)
     failure: Failure | None = None
     raw: Any = field(default=None, repr=False, eq=False)

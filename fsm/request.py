@@ -9,6 +9,8 @@ from attrs import Factory, define, evolve, field, frozen, validators
 
 from fsm.errors import ConfigurationError
 from fsm.frozen_map import FrozenMap, frozen_copies, frozen_copy
+from fsm.secret import NO_HEADERS, SecretMap
+from fsm.tracebacks import built_without_locals
 
 Message = Mapping[str, Any]
 """One message in the neutral form: that of chat completions (`role`, `content`, `tool_calls`, `tool_call_id`)."""
@@ -49,7 +51,7 @@ def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return _mapping("headers", value)
+    return value if isinstance(value, SecretMap) else SecretMap(_mapping("headers", value))
 
 
 MOST_TOKENS = 10**12
@@ -84,6 +86,7 @@ def _positive(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"{where} must be a whole number of tokens above 0, at most {MOST_TOKENS}, or None")
 
 
+@built_without_locals
 @frozen
 class Request:
     """Hold what the caller asks, before any rung has touched it.
@@ -95,7 +98,8 @@ class Request:
         max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
             among the parameters is taken from there.
         parameters: anything else for the request body (`temperature`, ...).
-        headers: anything else for the HTTP headers.
+        headers: anything else for the HTTP headers. They go to the backends that have the scheme, host and port of the
+            first one of the chain, and to no other: those take headers of their own.
         input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
 
     Raises:
@@ -165,7 +169,8 @@ class Link(Protocol):
     """What the core needs to know of one backend of the chain; `adapters` provides the rest.
 
     `identity` is equal for duplicates (same provider and model, or same base URL and model); `problem` says why the
-    backend cannot be used, or is None; `prefills` and `echoes` are its capabilities.
+    backend cannot be used, or is None; `prefills` and `echoes` are its capabilities; `origin` says where the
+    headers of a request end up: a backend without it is given none, unless it is the first.
     """
 
     @property
@@ -176,6 +181,11 @@ class Link(Protocol):
     @property
     def identities(self) -> frozenset[tuple[str, str]]:
         """Return what it has in common with a duplicate."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Return the scheme, host and port that are spoken to; "" where there are none."""
         ...
 
     @property
@@ -241,6 +251,29 @@ class PlainLink:
     prices: Prices | None = field(default=None, validator=validators.optional(_kind(Prices)))
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
 
+    @property
+    def origin(self) -> str:
+        """Return "": it is reached by a transport that is not known here."""
+        return ""
+
+
+def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
+    """Return the headers of a request as far as they are meant for a backend: they were given for the first one.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if not request.headers or link is first:
+        return request.headers
+    origin = getattr(link, "origin", None)  # a backend of the user's own may not say
+    return request.headers if origin is not None and origin == getattr(first, "origin", None) else NO_HEADERS
+
+
+def _own_headers(send: Send) -> Mapping[str, str]:
+    return send.request.headers
+
 
 @define(eq=False)
 class Send:
@@ -261,6 +294,7 @@ class Send:
             and what the rungs have added comes back to what it makes of them.
         restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
         request: what the caller asked.
+        headers: those of the request, where they are meant for this backend; a wire sends these and its own.
         added_tokens: the tokens of what the rungs have added to the caller's messages.
         must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
     """
@@ -268,7 +302,7 @@ class Send:
     rung: str
     backend: int
     wait: float
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(repr=False)
     max_tokens: int | None
     request: Request
     prefill: bool = False
@@ -280,3 +314,4 @@ class Send:
     added_tokens: int = 0
     must_cut: bool = False
     restore_reasoning: bool = False
+    headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)

@@ -28,9 +28,9 @@ class Composed:
         after_block: whether inline reasoning came with that text.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(repr=False)
     prefill: bool = False
-    seed: str = ""
+    seed: str = field(default="", repr=False)
     stripped: str = ""
     added_tokens: int = 0
     before: str = field(default="", repr=False)
@@ -50,16 +50,16 @@ class Transcript:
         gathered_tokens: the tokens of the text so far; no part has more than the cap that it came under.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(repr=False)
     hints: Hints
-    gathered: str = ""
-    parts: tuple[str, ...] = ()
+    gathered: str = field(default="", repr=False)
+    parts: tuple[str, ...] = field(default=(), repr=False)
     needs_cap: bool = False
     gathered_tokens: int = 0
     thinks_inline: bool = False  # a part came with inline reasoning
     is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
-    seed: str = ""
+    seed: str = field(default="", repr=False)
     seed_tokens: int = 0
     seed_is_inline: bool = False
     is_paused: bool = False

@@ -20,6 +20,8 @@ from click.testing import CliRunner, Result
 
 import adapters
 from adapters.cli import COMMANDS, main
+from adapters.cli_ask import Options, _chain
+from adapters.cli_ask import ask as ask_command
 from adapters.provider import EmbeddedProvider, ReceivedRequest
 from adapters.scenes import SCENES
 from adapters.script import Script, ScriptedReply
@@ -233,6 +235,15 @@ def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
     assert {request.headers["authorization"] for request in first.requests} == {f"Bearer {KEY}"}
     assert "authorization" not in second.requests[0].headers
     assert third.requests[0].headers["authorization"] == "Bearer sk-the-third"
+
+
+@pytest.mark.parametrize("url", ["http://h.example.com/v1", "https://h.example.com:8443/v1"])
+def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    command = ["m", *("--base-url", "https://h.example.com/v1", "--fallback", f"{url}#m")]
+    context = ask_command.make_context("ask", ["Hi", "--model", *command])
+    chain = _chain(Options(**context.params))
+    assert [backend.api_key == KEY for backend in chain] == [True, False]
 
 
 def test_a_fallback_that_cannot_be_used_is_named_and_passed_over(serve: Serve, ask: Ask) -> None:

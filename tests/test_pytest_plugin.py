@@ -11,8 +11,8 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-INSTALLED = any(each.value == "adapters.pytest_plugin" for each in entry_points(group="pytest11"))
-PLUGIN = () if INSTALLED else ("-p", "adapters.pytest_plugin")  # what is installed is loaded, and not twice
+INSTALLED = any(each.value == "rungwise.pytest_plugin" for each in entry_points(group="pytest11"))
+PLUGIN = () if INSTALLED else ("-p", "rungwise.pytest_plugin")  # what is installed is loaded, and not twice
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_run_that_does_not_use_it_is_left_alone(run) -> None:
         import sys
 
         def test_nothing_was_imported():
-            ours = [name for name in sys.modules if name.startswith(("fsm", "transitions", "httpx"))]
+            ours = [name for name in sys.modules if name.startswith(("fsm", "adapters", "transitions", "httpx"))]
             assert ours == []
         """,
         "-p",
@@ -156,8 +156,9 @@ def test_it_works_where_hypothesis_is_missing(run) -> None:
 
 def test_importing_it_is_cheap() -> None:
     code = (
-        "import sys; before = set(sys.modules); import pytest; import adapters.pytest_plugin;"
-        " print([n for n in ('hypothesis', 'httpx', 'transitions', 'anyio', 'attrs', 'orjson') if n in sys.modules])"
+        "import sys; before = set(sys.modules); import pytest; import rungwise.pytest_plugin;"
+        " ours = ('fsm', 'adapters', 'hypothesis', 'httpx', 'transitions', 'anyio', 'orjson');"
+        " print([n for n in ours if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert done.stdout.strip() == "[]"

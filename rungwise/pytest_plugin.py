@@ -1,16 +1,18 @@
 """The pytest plugin: fixtures for calls that never wait, two Hypothesis profiles, and a line on what was covered.
 
-pytest loads it in every run of an environment that has Rungwise, so it imports nothing before a fixture is asked for.
+pytest loads it in every run of an environment that has Rungwise, so it imports nothing before a fixture is asked for:
+a project may well have a folder `adapters` or `fsm` of its own.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from rungwise import loaded, ours
 
 if TYPE_CHECKING:
     from adapters.client import Client
@@ -28,14 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register our Hypothesis profiles if one of them was asked for, before Hypothesis loads it."""
     asked = config.getoption(PROFILE_OPTION, default=None)
     if isinstance(asked, str) and asked.startswith(PROFILES):
-        from fsm.testing.profiles import register_profiles
-
-        register_profiles()
+        ours("fsm.testing.profiles").register_profiles()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say what was covered, if anything was."""
-    module = sys.modules.get("fsm.testing.coverage")
+    module = loaded("fsm.testing.coverage")
     if module is not None and module.RECORDER.paths:
         terminalreporter.write_sep("-", "rungwise")
         terminalreporter.write_line(module.RECORDER.summary())
@@ -44,9 +44,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def rungwise_clock() -> VirtualClock:
     """Return a clock that only moves when told; the clients of `rungwise_client` wait on it."""
-    from fsm.testing.clock import VirtualClock
-
-    return VirtualClock()
+    clock: VirtualClock = ours("fsm.testing.clock").VirtualClock()
+    return clock
 
 
 @pytest.fixture
@@ -55,25 +54,25 @@ def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
 
     A `Script`, or a function from the request to its reply, may be given in place of the replies.
     """
-    from adapters.provider import EmbeddedProvider
+    provider = ours("adapters.provider").EmbeddedProvider
 
     with ExitStack() as stack:
 
         def start(*replies: ScriptedReply | Script | Responder, **options: Any) -> EmbeddedProvider:
-            return stack.enter_context(EmbeddedProvider(_script(replies, **options)))
+            started: EmbeddedProvider = stack.enter_context(provider(_script(replies, **options)))
+            return started
 
         yield start
 
 
 def _script(replies: tuple[Any, ...], **options: Any) -> Any:
-    from adapters.script import Script, ScriptedReply
-    from fsm.errors import ConfigurationError
-
-    if len(replies) == 1 and (isinstance(replies[0], Script) or callable(replies[0])) and not options:
+    script, errors = ours("adapters.script"), ours("fsm.errors")
+    if len(replies) == 1 and (isinstance(replies[0], script.Script) or callable(replies[0])) and not options:
         return replies[0]
-    if len(replies) == 1 and isinstance(replies[0], Script | list | tuple):
-        raise ConfigurationError("provider takes its replies one by one, as in provider(*replies), or a Script alone")
-    return Script(replies or (ScriptedReply(),), **options)
+    if len(replies) == 1 and isinstance(replies[0], script.Script | list | tuple):
+        message = "provider takes its replies one by one, as in provider(*replies), or a Script alone"
+        raise errors.ConfigurationError(message)
+    return script.Script(replies or (script.ScriptedReply(),), **options)
 
 
 @pytest.fixture
@@ -82,20 +81,20 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
 
     The options are those of `adapters.Client`; a provider may also be a backend of any kind.
     """
-    from adapters.client import Client
-    from adapters.openai_chat import OpenAIChat
+    new_client, backend = ours("adapters.client").Client, ours("adapters.openai_chat").OpenAIChat
 
     with ExitStack() as stack:
 
         def build(*providers: Any, **options: Any) -> Client:
             chain = [
-                OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY)
+                backend(f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY)
                 if not hasattr(each, "encode")
                 else each
                 for number, each in enumerate(providers, 1)
             ]
             clock = rungwise_clock
             waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
-            return stack.enter_context(Client(chain, **{**waits, **options}))
+            client: Client = stack.enter_context(new_client(chain, **{**waits, **options}))
+            return client
 
         yield build

@@ -1,0 +1,57 @@
+"""What a call writes to logs: its own steps on its own logger, and nothing of the library that moves it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import transitions
+
+from adapters import Client, ScriptedReply
+
+ANSWER = ScriptedReply(text="In the reeds.")
+
+
+@pytest.fixture
+def library() -> Any:
+    logger = logging.getLogger("transitions")
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+def test_a_user_who_logs_everything_sees_our_steps_and_no_machinery(
+    serve: Any, backend_of: Any, caplog: pytest.LogCaptureFixture, library: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Client(backend_of(serve(ScriptedReply(), ANSWER)), sleep=lambda _: None) as client:
+        client.call("Where?")
+    assert [record.getMessage().split()[0] for record in caplog.records if record.name == "rungwise"] == [
+        *("sent", "came_empty", "sent", "answered"),
+    ]
+    assert not [record for record in caplog.records if record.name.startswith("transitions") and record.args]
+    caplog.clear()
+    library.setLevel(logging.INFO)  # asked for, it is given
+    with Client(backend_of(serve(ANSWER))) as client:
+        client.call("Where?")
+    assert [record for record in caplog.records if record.name.startswith("transitions")]
+
+
+def test_other_machines_of_the_process_log_as_ever(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    machine = transitions.Machine(states=["a", "b"], initial="a", name="theirs")
+    machine.add_transition("go", "a", "b")
+    machine.trigger("go")
+    assert [record for record in caplog.records if record.name == "transitions.core"]
+
+
+def test_basic_logging_stays_short() -> None:
+    script = (
+        "import logging; logging.basicConfig(level=logging.INFO)\n"
+        "import fsm\n"
+        "call = fsm.Call(fsm.Request('hi')); call.begin(); call.receive(fsm.Reply('Hello.', stop_reason='stop'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert [line.split(":")[1] for line in done.stderr.splitlines()] == ["rungwise", "rungwise"]

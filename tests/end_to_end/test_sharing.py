@@ -1,0 +1,208 @@
+"""A key and a header go where they were meant to go, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+
+import fsm
+from adapters import Client, OpenAIChat, ScriptedReply
+from adapters.endpoint import key_of_environment
+from fsm.request import headers_for
+from fsm.secret import Secret, SecretMap, fingerprint
+
+KEY, OTHER = "sk-9d2f6b1c44e07a35", "sk-0000feedbeef1234"
+BUSY = ScriptedReply(status=401)
+ANSWER = ScriptedReply(text="In the reeds.")
+
+
+@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: Any, mode: str) -> None:
+    first, second = serve(BUSY), serve(BUSY, ANSWER)
+    chain = [
+        OpenAIChat("one", base_url=first.base_url),
+        OpenAIChat("two", base_url=first.base_url),
+        OpenAIChat("three", base_url=second.base_url),
+        OpenAIChat("four", base_url=second.base_url, headers={"x-own": "yes"}),
+    ]
+    options = {"headers": {"x-api-key": KEY, "x-trip": "north"}}
+    with Client(chain) as client:
+        if mode == "call":
+            client.call("Where?", **options)
+        elif mode == "stream":
+            list(client.stream("Where?", **options))
+        else:
+            asyncio.run(_run(client, mode, options))
+    assert [request.headers.get("x-api-key") for request in first.requests] == [KEY, KEY]
+    assert [request.headers.get("x-trip") for request in second.requests] == [None, None]
+    assert [request.headers.get("x-api-key") for request in second.requests] == [None, None]
+    assert second.requests[1].headers["x-own"] == "yes"
+
+
+async def _run(client: Client, mode: str, options: Any) -> None:
+    async with client:
+        if mode == "acall":
+            await client.acall("Where?", **options)
+        else:
+            async for _ in client.astream("Where?", **options):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("url", "shared"),
+    [
+        ("https://h.example/v1", True),
+        ("https://H.example:443/other", True),
+        ("http://h.example/v1", False),
+        ("https://h.example:8443/v1", False),
+        ("https://h.example.org/v1", False),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(url: str, shared: bool) -> None:
+    first, link = (OpenAIChat("m", base_url=each, api_key=KEY) for each in ("https://h.example/v1", url))
+    request = fsm.Request("hi", headers={"x-a": "b"})
+    assert headers_for(request, first, link) == ({"x-a": "b"} if shared else {})
+
+
+def test_a_backend_that_does_not_say_where_it_is_gets_no_headers() -> None:
+    first, link = object(), object()
+    request = fsm.Request("hi", headers={"x-a": "b"})
+    assert headers_for(request, first, link) == {}  # type: ignore[arg-type]
+    assert headers_for(request, first, first) == {"x-a": "b"}  # type: ignore[arg-type]
+
+
+def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, provider = serve(ScriptedReply(text="I heard it all.")), serve(ANSWER)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", proxy.base_url.removesuffix("/v1"))
+    monkeypatch.setenv("http_proxy", proxy.base_url.removesuffix("/v1"))
+    for url in (provider.base_url, provider.base_url.replace("127.0.0.1", "localhost")):
+        with Client(OpenAIChat("m", base_url=url, api_key=KEY)) as client:
+            assert client.call("Where?").text == "In the reeds."
+            assert asyncio.run(client.acall("Where?")).text == "In the reeds."
+    assert not proxy.requests
+
+
+@pytest.mark.parametrize("mode", ["call", "acall"])
+def test_a_redirect_takes_no_key_to_another_host(serve: Any, mode: str) -> None:
+    other = serve(ANSWER)
+    location = {"location": f"{other.base_url}/chat/completions"}
+    provider = serve(ScriptedReply(status=307, headers=location))
+    backend = OpenAIChat("m", base_url=provider.base_url, headers={"api-key": KEY})
+    http = {"http": httpx.Client(follow_redirects=True), "async_http": httpx.AsyncClient(follow_redirects=True)}
+    ask = {"call": lambda: client.call("Where?"), "acall": lambda: asyncio.run(_run(client, mode, {}))}
+    policy = fsm.Policy(limits=fsm.Limits(retries=0))
+    with Client(backend, policy=policy, **http) as client, pytest.raises(fsm.Failed):
+        ask[mode]()
+    assert provider.requests
+    assert not other.requests
+
+
+# two keys are two backends
+
+
+def test_a_second_key_for_one_model_is_asked(serve: Any) -> None:
+    provider = serve(ScriptedReply(status=402), ANSWER)
+    chain = [OpenAIChat("m", base_url=provider.base_url, api_key=key, name=key[-4:]) for key in (KEY, KEY, OTHER)]
+    with Client(chain) as client:
+        result = client.call("Where?")
+    sent = [request.headers["authorization"] for request in provider.requests]
+    assert sent == [f"Bearer {KEY}", f"Bearer {OTHER}"]
+    written = result.journal.to_json()
+    assert [step.event for step in result.journal.steps] == [
+        "sent",
+        "failed_permanently",
+        "skipped",
+        "sent",
+        "answered",
+    ]
+    for secret in (KEY, OTHER, *(fingerprint({"authorization": f"Bearer {key}"}) + "x" for key in (KEY, OTHER))):
+        assert secret not in written
+    assert fsm.replay(fsm.Journal.from_json(written)).outcome == "done"
+
+
+def test_headers_tell_backends_apart_as_keys_do() -> None:
+    def identities(**fields: Any) -> Any:
+        return OpenAIChat("m", base_url="http://localhost/v1", **fields).identities
+
+    assert identities(headers={"X-Org": "a"}) == identities(headers={"x-org": "a"})
+    assert identities(headers={"x-org": "a"}).isdisjoint(identities(headers={"x-org": "b"}))
+    assert identities(headers={"x-org": "a"}).isdisjoint(identities())
+    assert identities(api_key=KEY).isdisjoint(identities(api_key=OTHER))
+
+
+# the key of the environment
+
+
+def sent_by(backend: OpenAIChat) -> str | None:
+    call = fsm.Call(fsm.Request("hi"), chain=[backend])
+    send = call.begin()
+    assert send is not None
+    return backend.encode(send, stream=False).headers.get("authorization")
+
+
+def test_the_key_of_the_environment_goes_to_openai_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OpenAIChat("gpt-5").problem is not None
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert OpenAIChat("gpt-5").problem is None
+    assert sent_by(OpenAIChat("gpt-5")) == f"Bearer {KEY}"
+    assert sent_by(OpenAIChat("gpt-5", base_url="https://eu.api.openai.com/v1")) == f"Bearer {KEY}"
+    assert sent_by(OpenAIChat("gpt-5", api_key=OTHER)) == f"Bearer {OTHER}"
+    for url in ("http://api.openai.com/v1", "https://openai.com.example.org/v1", "https://notopenai.com/v1"):
+        assert OpenAIChat("gpt-5", base_url=url).problem is not None
+    for url in ("http://localhost:8000/v1", "https://x.openai.azure.com/openai/v1"):
+        assert sent_by(OpenAIChat("gpt-5", base_url=url, headers={"api-key": OTHER})) is None
+    assert sent_by(OpenAIChat("gpt-5", api_key_required=False)) is None
+    assert sent_by(OpenAIChat("gpt-5", headers={"Authorization": f"Bearer {OTHER}"})) == f"Bearer {OTHER}"
+    moved = attrs.evolve(OpenAIChat("gpt-5"), base_url="http://localhost:8000/v1")
+    assert sent_by(moved) is None
+
+
+def test_a_key_of_the_environment_that_cannot_be_sent_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
+    with pytest.raises(fsm.ConfigurationError, match="OPENAI_API_KEY has blanks") as raised:
+        OpenAIChat("gpt-5")
+    assert KEY not in str(raised.value)
+    monkeypatch.setenv("OPENAI_API_KEY", "  ")
+    assert key_of_environment("https://api.openai.com") is None
+    assert "is missing" in str(OpenAIChat("gpt-5").problem)
+
+
+# what holds a key
+
+
+def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
+    backend = OpenAIChat("m", base_url="https://h.example/v1", api_key=KEY, headers={"x-api-key": OTHER})
+    request = fsm.Request("hi", headers={"x-api-key": OTHER})
+    for thing in (backend, request, attrs.asdict(backend), attrs.asdict(request), attrs.astuple(backend)):
+        assert KEY not in repr(thing)
+        assert OTHER not in repr(thing)
+    with pytest.raises(TypeError):
+        json.dumps(attrs.asdict(backend)["api_key"])
+    for thing in (backend.api_key, backend.headers, request):
+        with pytest.raises(TypeError, match="not pickled"):
+            pickle.dumps(thing)
+    assert pickle.loads(pickle.dumps(fsm.Request("hi"))) == fsm.Request("hi")
+    assert f"{backend.api_key}" == KEY == backend.api_key
+    assert attrs.evolve(backend, model="n").api_key == Secret(KEY) != Secret(OTHER)
+    assert backend.headers == {"x-api-key": OTHER} == SecretMap({"x-api-key": OTHER})
+
+
+def test_what_a_driver_holds_shows_no_prompt() -> None:
+    prompt = "Where do herons nest?"
+    call = fsm.Call(fsm.Request([{"role": "user", "content": prompt}], headers={"x-api-key": KEY}))
+    send = call.begin()
+    assert send is not None
+    call.receive(fsm.Reply("", reasoning=prompt, stop_reason="stop"))
+    for thing in (call, send, send.request, call._attempt, call._transcript, call._last, call.journal):
+        assert prompt not in repr(thing)
+        assert KEY not in repr(thing)

@@ -1,0 +1,262 @@
+"""No traceback that is rendered with its variables shows a key or a prompt, wherever and in whichever mode it began."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+import rich.console
+import rich.traceback
+
+import fsm
+from adapters import Cancellation, Client, OpenAIChat, ScriptedReply
+
+# Put together here, so that no quoted line of source holds them.
+KEY = "-".join(["sk", "canary" * 3])
+HEADER = "-".join(["header", "canary" * 3])
+PROMPT = "-".join(["prompt", "canary" * 3])
+SECRETS = (KEY, HEADER, PROMPT)
+
+ANSWER = ScriptedReply(text="In the reeds.")
+TOO_LONG = ScriptedReply(status=413)
+FAST = fsm.Policy(limits=fsm.Limits(retries=0), timeouts=fsm.Timeouts(connect=0.2, first_byte=0.2, idle=0.2, total=0.4))
+
+
+def backend(url: str, kind: type[OpenAIChat] = OpenAIChat) -> OpenAIChat:
+    return kind("model", base_url=url, api_key=KEY, headers={"x-api-key": HEADER, "x-team": HEADER})
+
+
+def rendered(error: BaseException) -> dict[str, str]:
+    kind, trace = type(error), error.__traceback__
+    texts = {"traceback": "".join(traceback.TracebackException(kind, error, trace, capture_locals=True).format())}
+    console = rich.console.Console(file=io.StringIO(), width=300)
+    many = {"locals_max_string": None, "locals_max_length": None, "extra_lines": 0}
+    console.print(rich.traceback.Traceback.from_exception(kind, error, trace, show_locals=True, **many))
+    texts["rich"] = console.file.getvalue()
+    info: pytest.ExceptionInfo[Any] = pytest.ExceptionInfo.from_exception(error)
+    texts["pytest"] = str(info.getrepr(showlocals=True, style="long"))
+    if sys.version_info < (3, 13) and not isinstance(error, (httpx.RequestError, OSError)):  # it fails on those
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import cgitb
+        texts["cgitb"] = cgitb.text((kind, error, trace))
+    return texts
+
+
+def assert_silent(error: BaseException) -> None:
+    kept = getattr(getattr(error, "result", None), "failures", ())
+    for each in (error, *(failure.exception for _, failure in kept if failure.exception is not None)):
+        for name, text in rendered(each).items():
+            assert type(each).__name__ in text, name
+            for secret in SECRETS:
+                assert secret not in text, f"{name}\n{text}"
+        request = getattr(each, "_request", None)
+        if request is not None:
+            assert not request.headers
+    assert not any(secret in repr(error) for secret in SECRETS)
+
+
+def message() -> dict[str, Any]:
+    return {"role": "user", "content": PROMPT}
+
+
+class Stopped(BaseException):
+    """Be what no handler of errors takes, as a KeyboardInterrupt is."""
+
+
+def stop(*_: Any) -> Any:
+    raise Stopped
+
+
+class Undecodable(OpenAIChat):
+    def decode(self, *args: Any) -> Any:
+        raise TypeError("a bug")
+
+    def decoder(self, *args: Any) -> Any:
+        raise TypeError("a bug")
+
+
+class Unsendable(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Break inside the HTTP client, where the request stands in every frame."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        told = [*request.headers.raw, request.content]
+        raise Stopped(len(told))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return self.handle_request(request)
+
+
+MODES = pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+
+
+def asked(given: Callable[[], Any]) -> Any:
+    value = given()
+    return value if isinstance(value, fsm.Request) else [value]
+
+
+def run(mode: str, client: Client, given: Callable[[], Any] = message, **options: Any) -> None:
+    """Make a call from a frame that holds nothing private itself."""
+    if mode == "call":
+        client.call(asked(given), **options)
+    elif mode == "stream":
+        with client.stream(asked(given), **options) as stream:
+            for _ in stream:
+                pass
+    else:
+        asyncio.run(run_async(mode, client, given, **options))
+
+
+async def run_async(mode: str, client: Client, given: Callable[[], Any], **options: Any) -> None:
+    async with client:
+        if mode == "acall":
+            await client.acall(asked(given), **options)
+            return
+        async with client.astream(asked(given), **options) as stream:
+            async for _ in stream:
+                pass
+
+
+def unserialisable() -> dict[str, Any]:
+    return {"role": "user", "content": [PROMPT, object()]}
+
+
+def nameless() -> dict[str, Any]:
+    return {"role": PROMPT, "content": PROMPT}
+
+
+def caught(mode: str, client: Client, given: Callable[[], Any] = message, **options: Any) -> BaseException:
+    with pytest.raises(BaseException) as raised:  # noqa: PT011  (each place raises its own)
+        run(mode, client, given, **options)
+    return raised.value
+
+
+@MODES
+@pytest.mark.parametrize("given", [unserialisable, nameless])
+def test_of_messages_that_cannot_be_sent(serve: Any, mode: str, given: Any) -> None:
+    with Client(backend(serve(ANSWER).base_url)) as client:
+        error = caught(mode, client, given)
+    assert isinstance(error, fsm.ConfigurationError)
+    assert_silent(error)
+
+
+@MODES
+def test_of_options_that_are_wrong(serve: Any, mode: str) -> None:
+    with Client(backend(serve(ANSWER).base_url)) as client:
+        assert_silent(caught(mode, client, max_token=1))
+        assert_silent(caught(mode, client, lambda: fsm.Request([message()], headers={"x": f"{HEADER}\n"})))
+        assert_silent(caught(mode, client, lambda: fsm.Request([message()], parameters={"x": {PROMPT: object()}})))
+
+
+@MODES
+def test_of_a_refused_connection_and_a_timeout(serve: Any, mode: str, dead_url: str) -> None:
+    for url in (dead_url, serve(ScriptedReply(hang=True)).base_url):
+        with Client(backend(url), policy=FAST) as client:
+            error = caught(mode, client)
+        assert isinstance(error, fsm.Failed)
+        assert error.result.failures[0][1].exception is not None
+        assert_silent(error)
+
+
+@MODES
+def test_of_a_body_that_breaks(serve: Any, mode: str) -> None:
+    with Client(backend(serve(ScriptedReply(text="x" * 99, cut_after=40)).base_url), policy=FAST) as client:
+        assert_silent(caught(mode, client))
+    with Client(backend(serve(ANSWER).base_url, Undecodable)) as client:
+        error = caught(mode, client)
+    assert isinstance(error, TypeError)
+    assert_silent(error)
+
+
+@MODES
+def test_of_an_observer_and_a_compactor_that_raise(serve: Any, mode: str) -> None:
+    with Client(backend(serve(ANSWER).base_url), observer=stop) as client:
+        assert_silent(caught(mode, client))
+
+    def compact(messages: Any) -> Any:
+        raise ValueError("too long for us")
+
+    with Client(backend(serve(TOO_LONG).base_url), compactor=compact) as client:
+        error = caught(mode, client)
+    assert isinstance(error, ValueError)
+    assert any(frame.name == "compact" for frame in traceback.extract_tb(error.__traceback__))
+    assert_silent(error)
+
+
+@MODES
+def test_of_an_interruption_inside_the_http_client(mode: str) -> None:
+    transport = Unsendable()
+    with Client(
+        backend("http://127.0.0.1:1/v1"),
+        http=httpx.Client(transport=transport),
+        async_http=httpx.AsyncClient(transport=transport),
+    ) as client:
+        error = caught(mode, client)
+    assert isinstance(error, Stopped)
+    assert any(frame.name == "handle_request" for frame in traceback.extract_tb(error.__traceback__))
+    assert_silent(error)
+
+
+@pytest.mark.parametrize("mode", ["call", "stream"])
+def test_of_a_cancelled_call(serve: Any, mode: str) -> None:
+    cancellation = Cancellation()
+    timer = threading.Timer(0.1, cancellation.cancel)
+    timer.start()
+    with Client(backend(serve(ScriptedReply(hang=True)).base_url)) as client:
+        error = caught(mode, client, cancellation=cancellation)
+    timer.join()
+    assert isinstance(error, fsm.Cancelled)
+    assert_silent(error)
+
+
+@pytest.mark.parametrize("mode", ["acall", "astream"])
+def test_of_a_cancelled_task(serve: Any, mode: str) -> None:
+    async def main() -> BaseException:
+        try:
+            async with asyncio.timeout(0.1):
+                await run_async(mode, Client(backend(serve(ScriptedReply(hang=True)).base_url)), message)
+        except TimeoutError as error:
+            return error
+        raise AssertionError
+
+    error = asyncio.run(main())
+    assert isinstance(error.__cause__, asyncio.CancelledError)
+    assert_silent(error)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"prices": 3}, {"base_url": 3}, {"cap_field": "x"}, {"headers": {"x": f"{HEADER}\n"}}, {"api_key": f"{KEY}\n"}],
+)
+def test_of_a_backend_that_cannot_be_built(wrong: dict[str, Any]) -> None:
+    given = {"api_key": KEY, "headers": {"x-api-key": HEADER}, **wrong}
+    try:
+        OpenAIChat("model", **given)
+    except fsm.ConfigurationError as error:
+        given.clear()
+        wrong = {}
+        assert_silent(error)
+    else:
+        raise AssertionError
+
+
+def test_what_the_caller_was_handling_stays_as_it_was(dead_url: str) -> None:
+    def fails() -> None:
+        mine = [1, 2, 3]
+        raise LookupError(len(mine))
+
+    with Client(backend(dead_url), policy=FAST) as client:
+        try:
+            fails()
+        except LookupError as own:
+            assert_silent(caught("call", client))
+            frames = [frame.f_locals for frame, _ in traceback.walk_tb(own.__traceback__)]
+    assert frames[-1] == {"mine": [1, 2, 3]}

@@ -1,0 +1,107 @@
+"""What a provider calls things reaches journals, logs, errors and terminals as one short printable line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fsm
+from adapters import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from fsm.label import LONGEST, LONGEST_NOTE, label
+
+FORGED = "stop\n2026-01-01 INFO rungwise all is well\r\x1b[31m\x1b]0;title\x07\u2028\u202e\x85\x9b2J" + "x" * 5000
+
+anything = st.text(st.characters(codec=None), max_size=300) | st.lists(
+    st.sampled_from(
+        ["\n", "\x1b[31m", "\u2028", "\u202e", "\ud800", "\x00", "word", " ", "\x9b", "\x1b]0;t\x07", "y" * 90]
+    )
+).map("".join)
+
+
+@given(anything)
+def test_a_label_is_short_printable_and_stays_what_it_is(text: str) -> None:
+    made = label(text)
+    assert len(made) <= LONGEST
+    assert made.isprintable()
+    assert len(made.splitlines()) <= 1
+    assert not any(unicodedata.category(character)[0] == "C" for character in made)
+    assert label(made) == made
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=LONGEST))
+def test_an_honest_word_is_kept_as_it_is(text: str) -> None:
+    assert label(text) == text
+
+
+@given(anything)
+def test_wherever_it_enters_a_step_is_one_line(text: str) -> None:
+    call = fsm.Call(fsm.Request("hi"), fsm.Policy(limits=fsm.Limits(retries=1)))
+    call.begin()
+    call.receive(fsm.Failure("server_error", code=text, parameter=text, message=text))
+    call.receive(fsm.Reply("", stop_reason="unknown", stop_raw=text, model=text))
+    assert call.is_over
+    for step in call.journal.steps:
+        assert str(step).isprintable()
+        assert len(str(step)) < 600
+        for value in (step.stop_raw, step.code, step.reason):
+            assert value is None or (value.isprintable() and len(value) <= LONGEST)
+    again = fsm.Journal.from_json(call.journal.to_json())
+    assert again.steps == call.journal.steps
+    assert fsm.replay(again).outcome == call.result.outcome
+
+
+def test_what_is_no_text_is_left_to_whoever_checks_it() -> None:
+    assert label(None) is None
+    assert label(3) == 3
+    assert label("\x1b[1mbold\x1b[0m move") == "bold move"
+
+
+REPLIES: list[ScriptedReply] = [
+    ScriptedReply(text="x", finish=FORGED),
+    ScriptedReply(status=429, error={"message": FORGED, "type": FORGED, "code": FORGED, "param": FORGED}),
+    ScriptedReply(status=400, error={"message": f"Unsupported parameter: '{FORGED}'", "param": FORGED}),
+    ScriptedReply(text="x", model=FORGED, error_event={"message": FORGED, "code": FORGED}),
+    ScriptedReply(text="x", model=FORGED),
+]
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+@pytest.mark.parametrize("streams", [False, True])
+def test_no_provider_forges_a_line(reply: ScriptedReply, streams: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "rungwise")
+    seen: list[Any] = []
+    with (
+        EmbeddedProvider(Script([reply])) as provider,
+        Client(
+            OpenAIChat("m", base_url=provider.base_url), sleep=lambda _: None, observer=lambda s: seen.append(str(s))
+        ) as client,
+    ):
+        try:
+            result: Any = list(client.stream("hi"))[-1] if streams else client.call("hi")
+            error = ""
+        except fsm.CallError as raised:
+            result, error = raised.result, str(raised)
+    told = [record.getMessage() for record in caplog.records]
+    assert told
+    for text in (*told, *seen, error, *(failure.code or "" for _, failure in result.failures), result.model or ""):
+        assert text.isprintable(), text
+        assert len(text) < 1000
+    for step in json.loads(result.journal.to_json())["steps"]:
+        assert all(value.isprintable() and len(value) <= LONGEST_NOTE for value in step.values() if type(value) is str)
+
+
+def test_a_journal_of_a_stranger_forges_none_either() -> None:
+    call = fsm.Call(fsm.Request("hi"))
+    call.begin()
+    call.receive(fsm.Reply("Hello.", stop_reason="stop", stop_raw="stop"))
+    document = json.loads(call.journal.to_json())
+    for name in ("event", "source", "target", "backend", "stop_raw", "reason", "code", "note", "guard", "effect"):
+        document["steps"][-1][name] = FORGED
+    for step in fsm.Journal.from_json(json.dumps(document)).steps:
+        assert str(step).isprintable()

@@ -1,0 +1,143 @@
+"""`rungwise serve` is read by OpenAI's own client, with its strictest checks, as the real thing.
+
+The client runs in a process of its own, so that another version of it, in the environment that `OPENAI_PYTHON` names,
+can do the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from adapters import EmbeddedProvider, Script, ScriptedReply
+from fsm.reply import ToolCall
+
+PYTHONS = [sys.executable, *filter(None, [os.environ.get("OPENAI_PYTHON")])]
+
+CLIENT = r"""
+import asyncio, json, sys
+import openai
+from openai.types import Model
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+base_url, streams = sys.argv[1], sys.argv[2] == "stream"
+options = dict(api_key="key", base_url=base_url, max_retries=0, _strict_response_validation=True)
+asked = dict(model="m", messages=[{"role": "user", "content": "hi"}])
+told = {"version": openai.__version__, "text": "", "calls": [], "usage": None, "error": None}
+
+def take(chunk):
+    told["usage"] = chunk.usage.total_tokens if chunk.usage else told["usage"]
+    for choice in chunk.choices:
+        told["text"] += choice.delta.content or ""
+        for call in choice.delta.tool_calls or ():
+            told["calls"].append(call.function.arguments)
+
+def read(client):
+    raw = client.chat.completions.with_raw_response.create(**asked)
+    ChatCompletion.model_validate_json(raw.content, strict=True)
+    whole = client.chat.completions.create(**asked)
+    assert whole._request_id and raw.headers["x-request-id"] and whole._request_id != raw.headers["x-request-id"]
+    message = whole.choices[0].message
+    told.update(text=message.content or "", usage=whole.usage.total_tokens)
+    told["calls"] = [call.function.arguments for call in message.tool_calls or ()]
+
+def stream(client):
+    with client.chat.completions.with_streaming_response.create(stream=True, **asked) as raw:
+        lines = [line.removeprefix("data: ") for line in raw.iter_lines() if line]
+    assert lines.pop() == "[DONE]"
+    for line in lines:
+        if "error" not in json.loads(line):
+            ChatCompletionChunk.model_validate_json(line, strict=True)
+    for chunk in client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **asked):
+        take(chunk)
+
+async def astream():
+    async with openai.AsyncOpenAI(**options) as client:
+        async for chunk in await client.chat.completions.create(stream=True, **asked):
+            assert chunk.id
+
+with openai.OpenAI(**options) as client:
+    page = client.models.with_raw_response.list()
+    for model in json.loads(page.content)["data"]:
+        Model.model_validate(model, strict=True)
+    told["models"] = [model.id for model in client.models.list()]
+    try:
+        if streams:
+            stream(client)
+            asyncio.run(astream())
+        else:
+            read(client)
+    except openai.APIError as error:
+        told["error"] = [type(error).__name__, error.code, error.type, bool(getattr(error, "request_id", None))]
+print(json.dumps(told))
+"""
+
+
+def drive(python: str, reply: ScriptedReply, mode: str) -> dict[str, Any]:
+    with EmbeddedProvider(Script([reply])) as provider:
+        environment = {**os.environ, "NO_PROXY": "*"}
+        done = subprocess.run(
+            [python, "-c", CLIENT, provider.base_url, mode],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["models"] == [reply.model or "embedded"]
+    return told
+
+
+@pytest.fixture(scope="module", params=PYTHONS, ids=range(len(PYTHONS)))
+def python(request: pytest.FixtureRequest) -> str:
+    pytest.importorskip("openai")
+    return str(request.param)
+
+
+MODES = pytest.mark.parametrize("mode", ["whole", "stream"])
+
+
+@MODES
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ScriptedReply(text="In the reeds."),
+        ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", model="heron-1"),
+        ScriptedReply(
+            text="In the reeds.", finish="length", usage={"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+        ),
+        ScriptedReply(text="In the reeds.", refusal="No more."),
+    ],
+)
+def test_replies_are_valid(python: str, mode: str, reply: ScriptedReply) -> None:
+    told = drive(python, reply, mode)
+    assert (told["text"], told["error"]) == ("In the reeds.", None)
+    assert told["usage"] > 0
+
+
+@MODES
+def test_tool_calls_are_valid(python: str, mode: str) -> None:
+    calls = (ToolCall("call_1", "look", '{"bird": "heron"}'), ToolCall("call_2", "look", "{}"))
+    told = drive(python, ScriptedReply(tool_calls=calls), mode)
+    assert "".join(told["calls"]) == '{"bird": "heron"}{}'
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [(400, "BadRequestError"), (401, "AuthenticationError"), (404, "NotFoundError"), (429, "RateLimitError")],
+)
+def test_errors_are_read_as_what_they_are(python: str, mode: str, status: int, name: str) -> None:
+    kind, _, _, has_id = drive(python, ScriptedReply(status=status), mode)["error"]
+    assert (kind, has_id) == (name, True)
+
+
+def test_an_error_inside_a_stream_is_read_as_one(python: str) -> None:
+    told = drive(python, ScriptedReply(text="In the", error_event={"message": "Gone.", "code": "gone"}), "stream")
+    assert told["error"][:2] == ["APIError", "gone"]

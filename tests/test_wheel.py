@@ -1,0 +1,114 @@
+"""The built wheel in an environment of somebody else's: it takes no name from the project, and says what it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command: str | Path, at: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], cwd=at, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    done = run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT, at=folder)
+    if done.returncode:
+        pytest.skip(f"no wheel can be built here: {done.stderr[-300:]}")
+    return next(folder.glob("rungwise-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of a new environment that holds the wheel and its dependencies."""
+    folder = tmp_path_factory.mktemp("environment")
+    assert run(sys.executable, "-m", "venv", folder, at=folder).returncode == 0
+    made = folder / "bin" / "python"
+    done = run(made, "-m", "pip", "install", "-q", f"{wheel}[testing]", at=folder)
+    if done.returncode:
+        pytest.skip(f"its dependencies cannot be installed here: {done.stderr[-300:]}")
+    return made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return somebody's project, which has folders of the names of ours."""
+    for name in ("adapters", "fsm"):
+        package = tmp_path / name
+        package.mkdir()
+        (package / "__init__.py").write_text("MINE = True\n", encoding="utf-8")
+        (package / "client.py").write_text("MINE = True\n", encoding="utf-8")
+    (tmp_path / "conftest.py").write_text("", encoding="utf-8")
+    return tmp_path
+
+
+OWN = """
+import sys
+
+def test_nothing_of_another_was_imported():
+    assert not [name for name in sys.modules if name.partition(".")[0] in ("adapters", "fsm", "httpx", "transitions")]
+
+def test_its_own_folders_are_its_own():
+    import adapters.client, fsm.client
+    assert adapters.MINE and adapters.client.MINE and fsm.client.MINE
+"""
+
+
+@pytest.mark.parametrize("mode", ["prepend", "append", "importlib"])
+def test_a_project_with_folders_of_our_names_is_left_alone(python: Path, project: Path, mode: str) -> None:
+    (project / "test_own.py").write_text(OWN, encoding="utf-8")
+    options = ["-q", "-p", "no:cacheprovider", f"--import-mode={mode}"]
+    done = run(python, "-m", "pytest", *options, at=project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
+def test_a_fixture_says_whose_folder_stands_in_its_way(python: Path, project: Path) -> None:
+    (project / "test_own.py").write_text("def test_it(rungwise_provider):\n    rungwise_provider()\n", encoding="utf-8")
+    done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", at=project)
+    assert done.returncode == 1
+    assert "ShadowedPackage: Rungwise needs its own package 'fsm', but Python finds" in done.stdout
+    assert str(project / "fsm" / "__init__.py") in done.stdout
+
+
+def test_the_fixtures_of_the_wheel_work(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "adapters").mkdir()  # a folder without an __init__.py is in nobody's way
+    (tmp_path / "test_own.py").write_text(
+        "def test_it(rungwise_provider, rungwise_client):\n"
+        "    from adapters import ScriptedReply\n"
+        "    provider = rungwise_provider(ScriptedReply(text='Yes.'))\n"
+        "    assert rungwise_client(provider).call('hi').text == 'Yes.'\n",
+        encoding="utf-8",
+    )
+    done = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", at=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_command_runs_from_anywhere(python: Path, project: Path, tmp_path_factory: Any) -> None:
+    assert run(python.parent / "rungwise", "verify", at=project).returncode == 0
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    assert run(python, "-m", "rungwise", "--help", at=elsewhere).stdout.startswith("Usage: rungwise ")
+    done = run(python, "-m", "rungwise", "--help", at=project)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rungwise: Rungwise needs its own package")
+
+
+def test_the_wheel_holds_packages_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        top = {name.partition("/")[0] for name in archive.namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"adapters", "fsm", "rungwise"}
+
+
+def test_the_metadata_lead_to_the_project() -> None:
+    urls = dict(entry.split(", ") for entry in metadata("rungwise").get_all("Project-URL") or ())
+    assert urls.keys() == {"Homepage", "Source", "Changelog", "Issues"}
+    assert all(url.startswith("https://github.com/rungwise/rungwise") for url in urls.values())
