@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from adapters.backend import Backend, Decoder
 from adapters.capabilities import LEARNED
+from adapters.connection import StaleConnection
 from adapters.limits import AttemptLimits
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
@@ -70,6 +71,8 @@ class Exchange:
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
         failure = classify_exception(error)
+        if isinstance(error, StaleConnection):
+            failure = evolve(failure, is_stale=True)
         # A socket that was shut down because the time was up reports a broken connection.
         self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
 
@@ -115,3 +118,8 @@ def partial(exchange: Exchange | None) -> Reply | None:
         return None
     reply = exchange.decoder.close(Failure("connection"))
     return reply if isinstance(reply, Reply) else None
+
+
+def is_stale(reply: Reply | Failure) -> bool:
+    """Tell whether a request was lost with a connection that had been used before."""
+    return isinstance(reply, Failure) and reply.is_stale
