@@ -130,7 +130,10 @@ class _Worker:
         self._outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="rungwise attempt", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise httpx.ConnectError("no thread could be started for the request") from error
 
     def do(self, task: Callable[[], Any], seconds: float | None) -> Any:
         """Do a task and return what came of it.

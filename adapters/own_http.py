@@ -7,8 +7,8 @@ one that was passed in would be.
 
 from __future__ import annotations
 
+import queue
 import ssl
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, lru_cache
@@ -72,7 +72,8 @@ class _Http:
             connection = Connection(origin, (yield from connect(host, port, context, limits)))
             self.pool.add(connection)
         body = request.body
-        headers = {"host": url.netloc.decode("ascii"), **HEADERS, **request.headers, "content-length": str(len(body))}
+        given = {name.lower(): value for name, value in request.headers.items()}
+        headers = {"host": url.netloc.decode("ascii"), **HEADERS, **given, "content-length": str(len(body))}
         try:
             head = yield from connection.ask(request.method, url.raw_path, headers.items(), body, limits)
         except BaseException:
@@ -95,13 +96,14 @@ class OwnHttp(_Http):
         Raises:
             CallEnded: the call was cancelled meanwhile.
         """
-        woken = threading.Event()
-        waiter = Waiter(woken.set)
+        woken = queue.SimpleQueue[None]()
+        waiter = Waiter(lambda: woken.put(None))
         try:
             if not self.pool.take_place(waiter):
-                forget = cancellation.on_cancel(woken.set)
+                forget = cancellation.on_cancel(waiter.wake)
                 try:
-                    woken.wait(seconds)
+                    with suppress(queue.Empty):
+                        woken.get(timeout=seconds)
                 finally:
                     forget()
                 if cancellation.is_cancelled:

@@ -30,7 +30,8 @@ class Pool:
     """
 
     max_connections: int
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    # Reentrant: the garbage collector may close a forgotten stream in the middle of any of these methods.
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _taken: int = field(default=0, init=False)
     _waiting: deque[Waiter] = field(factory=deque, init=False)
     _idle: list[Connection] = field(factory=list, init=False)
@@ -117,7 +118,7 @@ class Pool:
 
     def forget(self) -> None:
         """Begin anew in a forked child: what the parent has open is its own, down to the last byte."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         connections = [*self._idle, *self._active]
         self._taken, self._waiting, self._idle, self._active = 0, deque(), [], set()
         for connection in connections:

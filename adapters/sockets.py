@@ -18,7 +18,7 @@ import httpx
 
 from adapters.limits import AttemptLimits
 from adapters.names import Address, addresses_of
-from adapters.waiting import SLICE, CallEnded, Operation, Wait, Want, is_ready
+from adapters.waiting import PAUSE, SLICE, CallEnded, Operation, Wait, Want, is_ready
 
 STAGGER = 0.25
 """Seconds after which the next address of a host is tried beside one that does not answer (RFC 8305)."""
@@ -149,13 +149,17 @@ def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[
         httpx.ReadTimeout: that moment has come.
         httpx.ReadError: the connection is broken.
     """
+    has_waited = False
     while True:
         if limits.cancellation.is_cancelled:
             raise CallEnded
         if time.monotonic() >= until:
             raise httpx.ReadTimeout("nothing more came in time")
         try:
-            return sock.recv(PIECE)
+            data = sock.recv(PIECE)
+            if not has_waited:
+                yield PAUSE  # a server that never lets us wait must not keep the event loop to itself
+            return data
         except (BlockingIOError, ssl.SSLWantReadError):
             want: Want = "read"
         except ssl.SSLWantWriteError:
@@ -163,6 +167,7 @@ def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[
         except OSError as error:
             raise httpx.ReadError(str(error)) from error
         yield Wait(sock, want, until)
+        has_waited = True
 
 
 def is_quiet(sock: socket.socket) -> bool:

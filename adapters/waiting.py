@@ -29,12 +29,15 @@ Want = Literal["read", "write"]
 class Wait(NamedTuple):
     """Wait until a socket can be read or written, or until a moment on `time.monotonic` has come.
 
-    `what` may also be an event that another thread sets.
+    `what` may also be an event that another thread sets, or nothing: then others are let run, and no time passes.
     """
 
-    what: socket.socket | threading.Event
-    want: Want
-    until: float
+    what: socket.socket | threading.Event | None
+    want: Want = "read"
+    until: float = 0.0
+
+
+PAUSE = Wait(None)
 
 
 T = TypeVar("T")
@@ -53,7 +56,9 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
     """
     try:
         while True:
-            _block(next(operation), cancellation)
+            wait = next(operation)
+            if wait is not PAUSE:  # the other threads are let run all the time
+                _block(wait, cancellation)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -71,8 +76,9 @@ def _block(wait: Wait, cancellation: Cancellation) -> None:
 
 
 def _comes(wait: Wait, seconds: float) -> bool:
-    what = wait.what
-    return is_ready(what, wait.want, seconds) if isinstance(what, socket.socket) else what.wait(seconds)
+    if isinstance(wait.what, threading.Event):
+        return wait.what.wait(seconds)
+    return wait.what is None or is_ready(wait.what, wait.want, seconds)
 
 
 def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
@@ -93,16 +99,15 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
     Raises:
         CallEnded: the call was ended by its client; a cancelled task is told so by its event loop.
     """
-    has_waited = False
     try:
         while True:
             wait = next(operation)
-            has_waited = True
+            if wait is PAUSE:
+                await checkpoint()
+                continue
             with suppress(TimeoutError):  # which the operation sees for itself
                 await within(wait.until - time.monotonic(), _until_ready, wait, cancellation=cancellation)
     except StopIteration as end:
-        if not has_waited:
-            await checkpoint()  # a server that never lets us wait must not keep the event loop to itself
         result: T = end.value
         return result
     finally:
@@ -110,7 +115,9 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
 
 
 async def _until_ready(wait: Wait) -> None:
-    if not isinstance(wait.what, socket.socket):
+    if wait.what is None:
+        await checkpoint()
+    elif isinstance(wait.what, threading.Event):
         pause = 0.001
         while not wait.what.is_set():  # no event loop has a wait for this that can be left at once
             await anyio.sleep(pause)

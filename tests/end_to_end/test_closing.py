@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
-from ways import ALL, OWN, SYNC, aask, ask, backend, client_for, is_async, until
+from ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, close_all, is_async, until
 
 import fsm
 from adapters import Client
 
 SOON = 1.0  # the promise is 0.1 s
 ASYNC = tuple(way for way in ALL if is_async(way))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Close every client that a test has made."""
+    yield
+    close_all()
 
 
 def stuck_in_a_stream(peer: Peer) -> None:
@@ -80,6 +88,7 @@ def test_closing_ends_calls_in_other_tasks(way: str, play: Any) -> None:
         assert time.monotonic() - at < SOON
         text = "In the " if play is stuck_in_a_stream else ""
         assert [(asked.outcome, asked.text) for asked in ended] == [("cancelled", text)] * 3
+        await aclose(client)
 
     with RawServer(play) as server:
         asyncio.run(main(server))
@@ -114,6 +123,7 @@ def test_closing_ends_an_asynchronous_stream_that_nobody_is_reading(way: str) ->
         with pytest.raises(fsm.Cancelled) as raised:
             await anext(stream)
         assert raised.value.result.text == "In the "
+        await aclose(client)
 
     with RawServer(stuck_in_a_stream) as server:
         asyncio.run(main(server))
@@ -170,6 +180,7 @@ def test_a_closed_client_takes_further_calls(way: str) -> None:
             for _ in range(3):
                 texts.append((await aask(client, streams=False)).text)
                 await client.aclose()
+            await aclose(client)
             return texts
 
         texts = []

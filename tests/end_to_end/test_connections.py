@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import httpx2
 import pytest
 from raw_server import CERTIFICATE, Peer, RawServer, answer, stream_of
-from ways import ALL, ONCE, OWN, aask, ask, backend, client_for, http_of, is_async, until
+from ways import ALL, ONCE, OWN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
 
 import fsm
 from adapters import Client
@@ -23,6 +22,13 @@ from adapters import Client
 BOTH = pytest.mark.parametrize("way", OWN)
 SCHEMES = pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
 RETRYING = fsm.Policy(limits=fsm.Limits(retries=2))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Close every client that a test has made."""
+    yield
+    close_all()
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +53,7 @@ def several(way: str, client: Client, count: int, between: Callable[[], Any] = l
             if number:
                 await asyncio.to_thread(between)
             asked.append(await aask(client, f"question {number}", streams=False))
-        await client.aclose()
+        await aclose(client)
         return asked
 
     return asyncio.run(main())
@@ -166,7 +172,7 @@ def test_no_attempt_is_stale_twice_in_a_row(way: str) -> None:
         async def main() -> Any:
             await asyncio.gather(*(aask(client, f"question {number}", streams=False) for number in range(3)))
             last = await aask(client, "again", streams=False)
-            await client.aclose()
+            await aclose(client)
             return last
 
         if is_async(way):
@@ -224,7 +230,9 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str) -> None:
                 async for step in stream:
                     if isinstance(step, fsm.Text):
                         break
-            return await aask(client, "second")
+            second = await aask(client, "second")
+            await aclose(client)
+            return second
 
         if is_async(way):
             second = asyncio.run(main())
@@ -409,6 +417,7 @@ def test_connections_to_several_hosts_share_the_places(way: str) -> None:
             for index in range(6):
                 client.chain = (chain[index % 2],)
                 texts.append((await aask(client, f"q {index}", streams=False)).text)
+            await aclose(client)
             return texts
 
         if is_async(way):
@@ -472,12 +481,60 @@ def test_a_connection_is_not_kept_for_ever() -> None:
     assert server.connections == 2
 
 
-def test_a_response_that_comes_before_the_request_is_read_is_read() -> None:
+@BOTH
+def test_the_end_of_a_stream_is_read_so_that_its_connection_can_be_used_again(way: str) -> None:
     def play(peer: Peer) -> None:
-        peer.send(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        peer._connection.shutdown(socket.SHUT_WR)
-        time.sleep(0.5)
+        for _ in peer.requests():
+            peer.send(stream_of("Yes.").removesuffix(b"0\r\n\r\n"))
+            time.sleep(0.02)
+            peer.send(b"0\r\n\r\n")
 
     with RawServer(play) as server:
-        asked = ask("own sync", client_for("own sync", backend(server.base_url)), "heron " * 2_000_000)
-    assert asked.failures[0].reason in ("payload_too_large", "connection")
+        client = quick(way, server)
+
+        async def main() -> list[Any]:
+            asked = [await aask(client) for _ in range(3)]
+            await aclose(client)
+            return asked
+
+        asked = asyncio.run(main()) if is_async(way) else [ask(way, client) for _ in range(3)]
+    assert [each.text for each in asked] == ["Yes."] * 3
+    assert server.connections == 1
+
+
+def test_a_flood_leaves_other_tasks_their_turns() -> None:
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.flood(b"HTTP/1.1 102 Processing\r\n\r\n")
+
+    async def main(server: RawServer) -> int:
+        client = client_for("own async", backend(server.base_url), policy=fsm.Policy(budget=fsm.Budget(seconds=0.5)))
+        task = asyncio.create_task(aask(client))
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        await client.aclose()
+        return turns
+
+    with RawServer(play) as server:
+        assert asyncio.run(main(server)) > 20
+
+
+@pytest.mark.parametrize("way", OWN)
+@pytest.mark.parametrize("host", ["models.test", "elsewhere.test"])
+def test_the_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch, way: str, host: str) -> None:
+    with RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as proxy:
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.setenv(name, "elsewhere.test,127.0.0.1")
+        client = client_for(way, backend(f"http://{host}/v1"))
+        asked = ask(way, client, "through the proxy", streams=False)
+        if not is_async(way):
+            client.close()
+    if host == "models.test":
+        assert asked.text == "through the proxy"
+        assert proxy.requests[0].startswith(b"POST http://models.test/v1/chat/completions HTTP/1.1\r\n")
+    else:
+        assert (asked.outcome, proxy.requests) == ("failed", [])

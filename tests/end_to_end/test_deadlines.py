@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
-from ways import ALL, ONCE, OWN, SYNC, ask, backend, client_for, until
+from ways import ALL, ONCE, OWN, SYNC, ask, backend, client_for, close_all, until
 
 import fsm
 from adapters import Cancellation
@@ -25,6 +25,13 @@ POLICY = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=BUDGET))
 
 NO_COMPRESSION = zlib.compressobj()
 EMPTY_DEFLATE = NO_COMPRESSION.flush(zlib.Z_SYNC_FLUSH)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Close every client that a test has made."""
+    yield
+    close_all()
 
 
 def nothing(peer: Peer) -> None:

@@ -61,12 +61,17 @@ class Asked:
 
 
 def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
-    """Run one call and say how it ended, in an event loop of its own where the way asks for one."""
-    return (
-        asyncio.run(aask(client, messages, streams=streams))
-        if is_async(way)
-        else _ask(client, messages, streams=streams, **options)
-    )
+    """Run one call and say how it ended, in an event loop of its own where the way asks for one; that closes it."""
+    if not is_async(way):
+        return _ask(client, messages, streams=streams, **options)
+
+    async def main() -> Asked:
+        try:
+            return await aask(client, messages, streams=streams)
+        finally:
+            await aclose(client)
+
+    return asyncio.run(main())
 
 
 def _ask(client: Client, messages: Any, *, streams: bool, **options: Any) -> Asked:
@@ -105,7 +110,29 @@ def client_for(way: str, chain: Any, http: Any = None, **options: Any) -> Client
     options = {"policy": fsm.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
     if http is not None:
         options["async_http" if is_async(way) else "http"] = http
-    return Client(chain, **options)
+    client = Client(chain, **options)
+    _made.append((client, http))
+    return client
+
+
+_made: list[tuple[Client, Any]] = []
+
+
+async def aclose(client: Client) -> None:
+    """Close a client in this event loop, and the HTTP client that it was given."""
+    await client.aclose()
+    for made, http in _made:
+        if made is client and http is not None:
+            await http.aclose()
+
+
+def close_all() -> None:
+    """Close what threads have used."""
+    for client, http in _made:
+        client.close()
+        if hasattr(http, "close"):
+            http.close()
+    _made.clear()
 
 
 def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
