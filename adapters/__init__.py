@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from adapters.backend import Backend, Decoder, HttpRequest
     from adapters.cancellation import Cancellation
-    from adapters.client import AsyncStream, Client, Stream
+    from adapters.client import Client
     from adapters.openai_chat import OpenAIChat
     from adapters.provider import EmbeddedProvider, ReceivedRequest
     from adapters.script import Script, ScriptedReply
+    from adapters.streams import AsyncStream, Stream
 
 __all__ = [
     "AsyncStream",
@@ -33,10 +34,11 @@ __all__ = [
 _MODULES = {
     "backend": ("Backend", "Decoder", "HttpRequest"),
     "cancellation": ("Cancellation",),
-    "client": ("AsyncStream", "Client", "Stream"),
+    "client": ("Client",),
     "openai_chat": ("OpenAIChat",),
     "provider": ("EmbeddedProvider", "ReceivedRequest"),
     "script": ("Script", "ScriptedReply"),
+    "streams": ("AsyncStream", "Stream"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from typing import Protocol
 
 import anyio
-from attrs import frozen
+import httpx
+from attrs import field, frozen
 
-from adapters.backend import Backend
-from adapters.encodings import comes_decoded
-from adapters.exchange import LARGEST_REPLY, Exchange, partial, send_options
-from adapters.limits import AttemptLimits
+from adapters.backend import Backend, HttpRequest
+from adapters.cancellation import Cancellation
+from adapters.exchange import LARGEST_REPLY, Exchange, is_stale, partial
+from adapters.limits import AttemptLimits, seconds_for_place
 from adapters.sync_driver import Compactor
+from adapters.waiting import CallEnded, within
 from fsm.call import Call, StreamEvent
 from fsm.frozen_map import thawed
 from fsm.pacing import waits_are_off
@@ -25,34 +27,48 @@ from fsm.result import Result
 AsyncCompactor = Callable[[tuple[Message, ...]], Awaitable[Sequence[Message]]]
 
 
-class AsyncHttpClient(Protocol):
-    """What is used of an `httpx.AsyncClient`."""
+class AsyncResponse(Protocol):
+    """A response whose body is still to be read."""
 
-    def build_request(
-        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
-    ) -> Any:
-        """Build a request."""
+    status_code: int
+    headers: Mapping[str, str]
+
+    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
+        """Read the body as it comes, and tell whether its encoding was taken off."""
         ...
 
-    async def send(self, request: Any, *, stream: bool = False) -> Any:
-        """Send it."""
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
+class AsyncHttp(Protocol):
+    """What sends requests: our own connections, or a client that was passed in."""
+
+    def place(self, seconds: float | None, cancellation: Cancellation) -> AbstractAsyncContextManager[bool]:
+        """Hold a place among the connections, and tell whether there was one in time."""
+        ...
+
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> AsyncResponse:
+        """Send a request."""
         ...
 
 
 @frozen
 class AsyncDriver:
-    """Run calls over an asynchronous httpx client; the arguments are those of `SyncDriver`.
+    """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`.
 
     A cancelled task ends its call: the connection is closed, the journal says `cancelled`, and the exception goes on
     with the result in its `result` attribute.
     """
 
-    http: AsyncHttpClient
+    http: AsyncHttp
     chain: tuple[Backend, ...]
     timeouts: Timeouts
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep
     compactor: Compactor | AsyncCompactor | None = None
+    cancellation: Cancellation = field(factory=Cancellation)
     largest_reply: int = LARGEST_REPLY
 
     async def run(self, call: Call) -> Result:
@@ -63,71 +79,74 @@ class AsyncDriver:
 
     async def stream(self, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Run a call to its end and hand out what it says meanwhile; a call that does not stream says nothing."""
-        exchange = None
+        exchange, is_fresh = None, False
         try:
             send = call.begin(self.clock())
-            while send is not None and await self._ready(call, send):
-                for event in call.drain():
-                    yield event
-                limits = AttemptLimits.of(send, self.timeouts, self.clock(), stream=call.is_streaming)
-                exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
-                response = None
-                try:
-                    response = await self._open(exchange, send)
-                    is_decoded = comes_decoded(response)
-                    exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
-                    chunks = response.aiter_bytes() if is_decoded else response.aiter_raw()
-                    while exchange.goes_on and (data := await _next(chunks, limits)) is not None:
-                        for delta in exchange.feed(data):
-                            for event in call.hear(delta):
+            while send is not None:
+                await self._make_ready(call, send)
+                seconds = seconds_for_place(send, self.timeouts, self.clock())
+                async with self.http.place(seconds, self.cancellation) as is_free:
+                    if not call.sending(self.clock()):
+                        break
+                    for event in call.drain():
+                        yield event
+                    limits = self._limits(send, call.is_streaming, is_fresh)
+                    exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
+                    if is_free:
+                        async with aclosing(self._exchange(exchange, send, call)) as events:
+                            async for event in events:
                                 yield event
-                    if exchange.is_finished:
-                        # The end of the body is on its way; once read, the connection can serve the next request.
-                        limits.linger()
-                        with suppress(Exception):
-                            await _next(chunks, limits)
-                except Exception as error:
-                    exchange.fail(error)
-                finally:
-                    if response is not None:
-                        with anyio.CancelScope(shield=True):
-                            await response.aclose()
-                send = call.receive(exchange.reply(), self.clock())
+                    else:
+                        exchange.fail(httpx.PoolTimeout("no connection was free in time"))
+                reply = exchange.reply()
+                send, is_fresh = call.receive(reply, self.clock()), is_stale(reply)
                 exchange = None
                 for event in call.drain():
                     yield event
+        except CallEnded:
+            call.cancel(self.clock(), partial(exchange))
         except BaseException as error:
             error.result = call.cancel(self.clock(), partial(exchange))  # type: ignore[attr-defined]
             raise
         for event in call.drain():
             yield event
 
-    async def _ready(self, call: Call, send: Send) -> bool:
-        """Wait and compact as the rung asks; tell whether the request may still go out."""
+    async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
+        """Send one request and hand out the reply as it comes."""
+        response = None
+        try:
+            response = await self.http.send(exchange.encode(send), exchange.limits)
+            chunks, is_decoded = response.apieces()
+            exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
+            async for data in chunks:
+                for delta in exchange.feed(data):
+                    for event in call.hear(delta):
+                        yield event
+                if not exchange.goes_on:
+                    break
+            if exchange.is_finished:
+                # The end of the body is on its way; once it is read, the connection can serve the next request.
+                exchange.limits.linger()
+                with suppress(Exception):
+                    await anext(chunks, None)
+        except Exception as error:
+            exchange.fail(error)
+        finally:
+            if response is not None:
+                with anyio.CancelScope(shield=True):
+                    await response.aclose()
+
+    async def _make_ready(self, call: Call, send: Send) -> None:
+        """Wait and compact as the rung asks."""
         if send.wait > 0 and not waits_are_off():
-            await self.sleep(send.wait)
+            await within(None, self.sleep, send.wait, cancellation=self.cancellation)
         if send.needs_compaction and self.compactor is not None:
             compacted = self.compactor(thawed(send.messages))  # its own copy, to change as it likes
             call.compacted(await compacted if isinstance(compacted, Awaitable) else compacted)
-        return call.sending(self.clock())
+        if self.cancellation.is_cancelled:
+            raise CallEnded
 
-    async def _open(self, exchange: Exchange, send: Send) -> Any:
-        encoded, limits = exchange.encode(send), exchange.limits
-        timeout = limits.timeout_extension()
-        request = self.http.build_request(
-            encoded.method, encoded.url, content=encoded.body, headers=encoded.headers, extensions={"timeout": timeout}
+    def _limits(self, send: Send, stream: bool, is_fresh: bool) -> AttemptLimits:
+        return AttemptLimits.of(
+            send, self.timeouts, self.clock(), stream=stream, cancellation=self.cancellation, is_fresh=is_fresh
         )
-        with anyio.fail_after(limits.left):
-            response = await self.http.send(request, stream=True, **send_options(self.http))
-        # The body is read under the same mapping, so this is the limit between bytes from now on.
-        timeout["read"] = limits.within(limits.idle)
-        return response
-
-
-async def _next(chunks: AsyncIterator[bytes], limits: AttemptLimits) -> bytes | None:
-    """Read more of a body, for as long as the attempt may go on; None at its end."""
-    left = limits.left
-    if left is None or left > limits.idle:
-        return await anext(chunks, None)  # httpx's own timeout comes first
-    with anyio.fail_after(left):
-        return await anext(chunks, None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class Cancellation:
@@ -16,17 +17,17 @@ class Cancellation:
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.RLock()  # a signal's handler may cancel what its own thread is just looking at
+        self._callbacks: dict[object, Callable[[], None]] = {}
 
     def cancel(self) -> None:
-        """End every call that was given this: a wait at once, a read within a tenth of a second.
+        """End every call that was given this within a tenth of a second, whatever it is doing.
 
-        On an HTTP client of the caller's own, an attempt that has not brought a first byte yet ends with its timeouts.
+        On an HTTP client of the caller's own, the thread that the client works in may outlast the call; see the README.
         """
         with self._lock:
             self._event.set()
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks, self._callbacks = list(self._callbacks.values()), {}
         for callback in callbacks:
             callback()
 
@@ -41,14 +42,29 @@ class Cancellation:
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have something called by `cancel`, at once if that was already called; return what takes it back."""
+        key = object()
         with self._lock:
             if not self._event.is_set():
-                self._callbacks.append(callback)
-                return lambda: self._take_back(callback)
+                self._callbacks[key] = callback
+                return lambda: self._take_back(key)
         callback()
         return lambda: None
 
-    def _take_back(self, callback: Callable[[], None]) -> None:
+    def _take_back(self, key: object) -> None:
         with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
+            self._callbacks.pop(key, None)
+
+
+@contextmanager
+def either(one: Cancellation, other: Cancellation | None) -> Iterator[Cancellation]:
+    """Give a cancellation that comes with the first of two."""
+    if other is None:
+        yield one
+        return
+    both = Cancellation()
+    forget = [each.on_cancel(both.cancel) for each in (one, other)]
+    try:
+        yield both
+    finally:
+        for each in forget:
+            each()

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import random
 import threading
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from types import TracebackType
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
+from weakref import WeakSet
 
 import anyio
 
-from adapters.async_driver import AsyncCompactor, AsyncDriver, AsyncHttpClient
+from adapters.async_driver import AsyncCompactor, AsyncDriver, AsyncHttp
 from adapters.backend import Backend
-from adapters.cancellation import Cancellation
+from adapters.borrowed_http import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
+from adapters.cancellation import Cancellation, either
 from adapters.exchange import LARGEST_REPLY
-from adapters.own_http import OwnAsyncClient, OwnClient
-from adapters.sync_driver import Compactor, HttpClient, SyncDriver
+from adapters.own_http import OwnAsyncHttp, OwnHttp
+from adapters.streams import AsyncStream, Running, Stream
+from adapters.sync_driver import Compactor, SyncDriver
 from fsm.call import Call, Observer, StreamEvent
 from fsm.chain import Chain
 from fsm.errors import ConfigurationError
+from fsm.journal_forms import short
 from fsm.pacing import paced
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.request import Message, Request, TurnContext
@@ -40,6 +44,8 @@ class Client:
         policy: how calls recover, and the budget of each.
         http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed nor changed.
         async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
+        max_connections: how many connections there may be at once, of threads and of each event loop; further calls
+            wait in turn, within their own time. A client that was passed in has limits of its own.
         observer: is given each step as it happens.
         compactor: makes messages shorter when they do not fit; may be a coroutine function for asynchronous calls.
         contents: whether journals may hold texts and tool calls.
@@ -62,6 +68,7 @@ class Client:
         policy: Policy = DEFAULT_POLICY,
         http: HttpClient | None = None,
         async_http: AsyncHttpClient | None = None,
+        max_connections: int = 100,
         observer: Observer | None = None,
         compactor: Compactor | AsyncCompactor | None = None,
         contents: bool = False,
@@ -81,12 +88,20 @@ class Client:
         for name, given in (("http", http), ("async_http", async_http)):
             if given is not None and not (hasattr(given, "build_request") and hasattr(given, "send")):
                 raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
-        self._largest_reply = largest_reply
-        self._http, self._async_http = http, async_http
-        self._own_http: OwnClient | None = None
-        # A connection belongs to the event loop that opened it, so each loop has a pool of its own.
-        self._own_async_http: dict[object, OwnAsyncClient] = {}
+        if isinstance(max_connections, bool) or not isinstance(max_connections, int) or max_connections < 1:
+            raise ConfigurationError(
+                f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"
+            )
+        self._largest_reply, self._max_connections = largest_reply, max_connections
+        self._http = None if http is None else BorrowedHttp(http)
+        self._async_http = None if async_http is None else BorrowedAsyncHttp(async_http)
+        self._own_http: OwnHttp | None = None
+        # Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
+        self._own_async_http: dict[object, OwnAsyncHttp] = {}
+        self._running = Running()
+        self._running_in: dict[object, Running] = {}
         self._lock = threading.Lock()
+        _clients.add(self)
         self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": jitter}
         self._compactor = compactor
         self._clock, self._sleep, self._async_sleep = clock, sleep, async_sleep
@@ -113,8 +128,10 @@ class Client:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
             ConfigurationError: the messages or options are not of their form.
         """
+        self._check_sync(cancellation)
         call = self._new(messages, options, is_streaming=False)
-        return self._driver(cancellation).run(call).raise_for_outcome()
+        with either(self._running.cancellation, cancellation) as ending:
+            return self._driver(ending).run(call).raise_for_outcome()
 
     @without_locals
     def stream(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Stream:
@@ -122,8 +139,13 @@ class Client:
 
         Takes and raises what `call` does; an error comes after the last event.
         """
+        self._check_sync(cancellation)
         call = self._new(messages, options, is_streaming=True)
-        return Stream(call, self._driver(cancellation).stream(call))
+        with self._lock:
+            running = self._running
+            stream = Stream(call, self._stream(call, running, cancellation))
+            running.streams.add(stream)
+        return stream
 
     @without_locals
     def acall(self, messages: Messages, **options: Any) -> Coroutine[Any, Any, Result]:
@@ -135,13 +157,16 @@ class Client:
 
     @without_locals
     async def _acall(self, call: Call) -> Result:
-        return (await self._async_driver().run(call)).raise_for_outcome()
+        return (await self._async_driver(self._running_here()).run(call)).raise_for_outcome()
 
     @without_locals
     def astream(self, messages: Messages, **options: Any) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
-        return AsyncStream(call, self._async_driver().stream(call))
+        running = self._running_here()
+        stream = AsyncStream(call, self._async_driver(running).stream(call))
+        running.async_streams.add(stream)
+        return stream
 
     def _new(self, messages: Messages, options: Mapping[str, Any], *, is_streaming: bool) -> Call:
         rest = dict(options)
@@ -166,50 +191,86 @@ class Client:
             **self._options,
         )
 
-    def _driver(self, cancellation: Cancellation | None) -> SyncDriver:
-        if cancellation is not None and not isinstance(cancellation, Cancellation):
-            raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
-        if inspect.iscoroutinefunction(self._compactor):
-            raise ConfigurationError("the compactor is a coroutine function; only acall and astream can await it")
+    def _stream(self, call: Call, running: Running, cancellation: Cancellation | None) -> Iterator[StreamEvent]:
+        with either(running.cancellation, cancellation) as ending:
+            yield from self._driver(ending).stream(call)
+
+    def _driver(self, ending: Cancellation) -> SyncDriver:
         with self._lock:
             if self._http is None and self._own_http is None:
-                self._own_http = OwnClient()
+                self._own_http = OwnHttp(self._max_connections)
             http = self._http or self._own_http
         assert http is not None
         compactor: Any = self._compactor
         clocks = (self.policy.timeouts, self._clock, self._sleep)
-        return SyncDriver(http, self.chain, *clocks, compactor, cancellation, self._largest_reply)
+        return SyncDriver(http, self.chain, *clocks, compactor, ending, self._largest_reply)
 
-    def _async_driver(self) -> AsyncDriver:
-        http = self._async_http
+    def _async_driver(self, running: Running) -> AsyncDriver:
+        http: AsyncHttp | None = self._async_http
         if http is None:
             with self._lock:
                 loop = _event_loop(self)
                 if loop not in self._own_async_http:
-                    self._forget_closed_loops()
-                    self._own_async_http[loop] = OwnAsyncClient()
+                    self._own_async_http[loop] = OwnAsyncHttp(self._max_connections)
                 http = self._own_async_http[loop]
-        clocks = (self.policy.timeouts, self._clock, self._async_sleep)
-        return AsyncDriver(http, self.chain, *clocks, self._compactor, self._largest_reply)
+        clocks, ending = (self.policy.timeouts, self._clock, self._async_sleep), running.cancellation
+        return AsyncDriver(http, self.chain, *clocks, self._compactor, ending, self._largest_reply)
+
+    def _running_here(self) -> Running:
+        """Return what ends the calls of this event loop."""
+        loop = _event_loop(self)
+        with self._lock:
+            if loop not in self._running_in:
+                self._forget_closed_loops()
+                self._running_in[loop] = Running()
+            return self._running_in[loop]
 
     def _forget_closed_loops(self) -> None:
-        """Let go of the pools whose event loop is no more: nothing can close their connections but their own end."""
-        for loop in [loop for loop in self._own_async_http if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
-            del self._own_async_http[loop]
+        """Let go of event loops that are no more, and close the connections that they left."""
+        for loop in [loop for loop in self._running_in if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
+            del self._running_in[loop]
+            own = self._own_async_http.pop(loop, None)
+            if own is not None:
+                own.pool.close()
+
+    def _check_sync(self, cancellation: Cancellation | None) -> None:
+        if cancellation is not None and not isinstance(cancellation, Cancellation):
+            raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
+        if inspect.iscoroutinefunction(self._compactor):
+            raise ConfigurationError("the compactor is a coroutine function; only acall and astream can await it")
 
     def close(self) -> None:
-        """Close the synchronous connections; a client that was passed in stays open."""
+        """End the calls that run in threads, and close their connections; a client that was passed in stays open.
+
+        Each of these calls ends `cancelled`, with what was delivered in its result.
+        """
         with self._lock:
             self._forget_closed_loops()
-        if self._own_http is not None:
-            self._own_http.close()
-            self._own_http = None
+            running, self._running = self._running, Running()
+            own, self._own_http = self._own_http, None
+        running.cancellation.cancel()
+        for stream in list(running.streams):
+            stream.end()
+        if own is not None:
+            own.close()
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop; a client that was passed in stays open."""
-        own = self._own_async_http.pop(_event_loop(self), None)
+        """End the calls of this event loop and close its connections; a client that was passed in stays open."""
+        loop = _event_loop(self)
+        with self._lock:
+            running = self._running_in.pop(loop, None)
+            own = self._own_async_http.pop(loop, None)
+        if running is not None:
+            running.cancellation.cancel()
+            for stream in list(running.async_streams):
+                await stream.end()
         if own is not None:
             await own.aclose()
+
+    def _begin_anew(self) -> None:
+        """Forget, in a forked child, what the threads of the parent were doing."""
+        self._lock = threading.Lock()
+        self._running, self._running_in = Running(), {}
 
     def __enter__(self) -> Client:
         return self
@@ -243,94 +304,13 @@ def _event_loop(otherwise: object) -> object:
 
 _REQUEST_OPTIONS = frozenset({"tools", "max_tokens", "parameters", "headers", "input_tokens"})
 
-
-class Stream(Iterator[StreamEvent | Result]):
-    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
-
-    def __init__(self, call: Call, events: Iterator[StreamEvent]) -> None:
-        self._call = call
-        self._events = events
-        self._ended = False
-
-    @property
-    def result(self) -> Result:
-        """Return the end of the call.
-
-        Raises:
-            IllegalEvent: the call has not ended.
-        """
-        return self._call.result
-
-    def __iter__(self) -> Stream:
-        return self
-
-    @without_locals
-    def __next__(self) -> StreamEvent | Result:
-        if self._ended:
-            raise StopIteration
-        for event in self._events:
-            return event
-        self._ended = True
-        return self._call.result.raise_for_outcome()
-
-    @without_locals
-    def close(self) -> None:
-        """End the call; what was delivered stays in the result."""
-        if not self._call.is_over:
-            self._events.close()  # type: ignore[attr-defined] # it is a generator
-            if not self._call.is_over:
-                self._call.cancel()
-        self._ended = True
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+_clients: WeakSet[Client] = WeakSet()
 
 
-class AsyncStream(AsyncIterator[StreamEvent | Result]):
-    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
+def _after_fork() -> None:
+    for client in list(_clients):
+        client._begin_anew()
 
-    def __init__(self, call: Call, events: AsyncIterator[StreamEvent]) -> None:
-        self._call = call
-        self._events = events
-        self._ended = False
 
-    @property
-    def result(self) -> Result:
-        """Return the end of the call.
-
-        Raises:
-            IllegalEvent: the call has not ended.
-        """
-        return self._call.result
-
-    def __aiter__(self) -> AsyncStream:
-        return self
-
-    @without_locals
-    async def __anext__(self) -> StreamEvent | Result:
-        if self._ended:
-            raise StopAsyncIteration
-        async for event in self._events:
-            return event
-        self._ended = True
-        return self._call.result.raise_for_outcome()
-
-    @without_locals
-    async def aclose(self) -> None:
-        """End the call; what was delivered stays in the result."""
-        if not self._call.is_over:
-            await self._events.aclose()  # type: ignore[attr-defined] # it is a generator
-            if not self._call.is_over:
-                self._call.cancel()
-        self._ended = True
-
-    async def __aenter__(self) -> AsyncStream:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 
 from adapters.backend import Backend, Decoder, HttpRequest
 from adapters.capabilities import LEARNED
+from adapters.connection import StaleConnection
 from adapters.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encoding_of
 from adapters.limits import AttemptLimits
 from fsm.events import Reasoning, Text
@@ -147,6 +148,8 @@ class Exchange:
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
         failure = classify_exception(error)
+        if isinstance(error, StaleConnection):
+            failure = evolve(failure, is_stale=True)
         _make_safe(error, self._outer)
         # A socket that was shut down because the time was up reports a broken connection.
         self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
@@ -194,17 +197,14 @@ def _learn(backend: Backend, failure: Failure) -> None:
             LEARNED.learn_no_prefill(identity)
 
 
-def send_options(http: object) -> dict[str, bool]:
-    """Return how a request is sent: never on to where a redirect leads, which might be another host.
-
-    httpx takes `authorization` off a request that it sends on, but no other header that holds a key.
-    """
-    return {"follow_redirects": False} if getattr(http, "follow_redirects", False) else {}
-
-
 def partial(exchange: Exchange | None) -> Reply | None:
     """Return what had arrived of an exchange when the caller ended the call."""
     if exchange is None or exchange.decoder is None:
         return None
     reply = exchange.decoder.close(Failure("connection"))
     return reply if isinstance(reply, Reply) else None
+
+
+def is_stale(reply: Reply | Failure) -> bool:
+    """Tell whether a request was lost with a connection that had been used before."""
+    return isinstance(reply, Failure) and reply.is_stale

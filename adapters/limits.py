@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
+from adapters.cancellation import Cancellation
 from fsm.policy import Timeouts
 from fsm.reply import Reply
 from fsm.request import Send
@@ -23,8 +23,10 @@ class AttemptLimits:
         ends_at: when the attempt must have ended, on `time.monotonic`; None for no limit.
         first_byte: seconds to wait for the response to begin.
         idle: seconds to wait for more of it.
+        connect: seconds for names, addresses and TLS together.
         by_call: whether it is the budget of the whole call that ends the attempt.
-        is_cancelled: tells whether the caller has ended the call; None where nobody can.
+        cancellation: ends the call from outside.
+        is_fresh: whether only a new connection will do.
     """
 
     ends_at: float | None
@@ -32,7 +34,8 @@ class AttemptLimits:
     idle: float
     connect: float
     by_call: bool = False
-    is_cancelled: Callable[[], bool] | None = None
+    cancellation: Cancellation = field(factory=Cancellation)
+    is_fresh: bool = False
 
     @classmethod
     def of(
@@ -42,7 +45,8 @@ class AttemptLimits:
         now: float,
         *,
         stream: bool,
-        is_cancelled: Callable[[], bool] | None = None,
+        cancellation: Cancellation,
+        is_fresh: bool = False,
     ) -> AttemptLimits:
         """Work out the limits of an attempt that begins now, on the driver's clock."""
         left = None if send.deadline is None else max(send.deadline - now, 0.001)
@@ -51,7 +55,7 @@ class AttemptLimits:
         # A reply that is not streamed comes in one piece when the model has finished: only the total limits it.
         first_byte = timeouts.first_byte if stream or total is None else total
         ends_at = None if total is None else time.monotonic() + total
-        return cls(ends_at, first_byte, timeouts.idle, timeouts.connect, by_call, is_cancelled)
+        return cls(ends_at, first_byte, timeouts.idle, timeouts.connect, by_call, cancellation, is_fresh)
 
     @property
     def left(self) -> float | None:
@@ -68,16 +72,20 @@ class AttemptLimits:
         left = self.left
         return seconds if left is None else min(seconds, left)
 
+    def moment(self, seconds: float) -> float:
+        """Return the moment at which so many seconds will have passed, or the attempt must have ended."""
+        moment = time.monotonic() + seconds
+        return moment if self.ends_at is None else min(moment, self.ends_at)
+
     def linger(self) -> None:
         """Leave only a moment for the end of a body whose terminal event has come."""
-        self.ends_at = time.monotonic() + LINGER
+        self.ends_at = self.moment(LINGER)
 
-    def timeout_extension(self) -> dict[str, float]:
-        """Return httpx's own timeouts for the time before the first byte."""
-        connect = self.within(self.connect)
+    def timeout_extension(self) -> dict[str, float | None]:
+        """Return httpx's own timeouts for the time before the first byte, for a client that was passed in."""
         return {
-            "connect": connect,
-            "pool": connect,
+            "connect": self.within(self.connect),
+            "pool": self.left,
             "write": self.within(self.idle),
             "read": self.within(self.first_byte),
         }
@@ -85,3 +93,12 @@ class AttemptLimits:
     def mark(self, reply: Reply) -> Reply:
         """Mark a reply that the budget of the whole call has cut."""
         return evolve(reply, halted=True) if reply.interrupted and self.by_call and self.is_over else reply
+
+
+def seconds_for_place(send: Send, timeouts: Timeouts, now: float) -> float | None:
+    """Return the seconds that a call may wait for a connection; None for no limit.
+
+    No limit on connecting bounds this: it is other calls that are waited for, not the backend.
+    """
+    left = None if send.deadline is None else max(send.deadline - now, 0.0)
+    return timeouts.total if left is None else left if timeouts.total is None else min(left, timeouts.total)

@@ -1,134 +1,227 @@
-"""The HTTP clients that a `Client` makes for itself when it was given none."""
+"""The HTTP that a `Client` speaks on its own: HTTP/1.1 on connections that keep the limits of an attempt.
+
+An HTTP client takes its limits for one operation at a time and cannot be stopped in the middle of it; nor does it say
+whether a connection was used before. Where the environment names a proxy for a host, httpx is asked all the same, as
+one that was passed in would be.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from functools import lru_cache, partial
+import queue
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cached_property, lru_cache
+from ipaddress import ip_address
 from typing import Any
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
+import anyio
+import h11
 import httpx
 
-from adapters.sockets import limit
-from fsm.errors import ConfigurationError
-from fsm.secret import SecretMap
+from adapters.backend import HttpRequest
+from adapters.borrowed_http import BorrowedAsyncHttp, BorrowedHttp
+from adapters.cancellation import Cancellation
+from adapters.connection import Connection, Origin
+from adapters.environment import environment_named
+from adapters.limits import AttemptLimits
+from adapters.pool import Pool, Waiter
+from adapters.sockets import connect
+from adapters.waiting import CallEnded, Operation, arun, run, within
 
-# A call must not wait behind others for a place in the pool.
-_POOL = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
+"""What every request says beside the headers of its backend."""
 
-PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-CERTIFICATES = ("ssl_cert_file", "ssl_cert_dir")
-"""The variables of the environment that httpx heeds, in lower case; upper case is as good."""
+_PORTS = {"http": 80, "https": 443}
+_UNBOUND = httpx.Limits(max_connections=None, max_keepalive_connections=100)  # our own places bound it
 
-LARGEST_PORT = 65_535
-# What is on this machine is reached without a proxy, whatever the environment says: the proxy would be given its keys.
-_DIRECT = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+_OF_HTTPX = {"user-agent": HEADERS["user-agent"]}
 
 _url = lru_cache(maxsize=64)(httpx.URL)
 
 
-def _defaults() -> dict[str, str]:
-    """Return the headers that httpx sends by default, under our own name."""
-    with httpx.Client(verify=False, trust_env=False) as client:
-        return {**client.headers, "user-agent": "rungwise"}
-
-
-@contextmanager
-def _of_environment() -> Iterator[None]:
-    """Name the variables of the environment where no client can be made of what they say.
-
-    Raises:
-        ConfigurationError: their values are not shown, because the URL of a proxy may hold a password.
-    """
+def _is_loopback(host: str) -> bool:
     try:
-        for name, url in getproxies().items():
-            if f"{name}_proxy" in PROXIES[:3]:  # the last one is a list of hosts
-                proxy = httpx.URL(url if "://" in url else f"http://{url}")
-                if not proxy.raw_host.decode("ascii").encode("idna") or (proxy.port or 0) > LARGEST_PORT:
-                    raise ValueError("no place to connect to")
-        yield
-    except (httpx.InvalidURL, ValueError, TypeError):
-        raise ConfigurationError(f"{_set(PROXIES)} of the environment: not the URL of a proxy, or no host") from None
-    except ImportError:
-        raise ConfigurationError(
-            f"{_set(PROXIES)} of the environment: a SOCKS proxy needs the package socksio (pip install 'httpx[socks]')"
-        ) from None
-    except OSError as error:  # also what `ssl` raises of a file that holds no certificates
-        raise ConfigurationError(
-            f"{_set(CERTIFICATES)} of the environment: no certificates can be read there ({type(error).__name__})"
-        ) from None
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
-def _set(names: Iterable[str]) -> str:
-    return ", ".join(sorted(name for name in os.environ if name.lower() in names))
+class _Http:
+    """Be what threads and tasks have in common: the pool, and how a request is sent.
 
-
-def _build(method: str, url: str, *, content: Any, headers: Any, extensions: Any) -> httpx.Request:
-    """Build a request without what httpx does for clients that hold parameters, cookies and redirects of their own.
-
-    Measured with httpx 0.28: 11 us in place of 32, a twentieth of a whole call on loopback.
-    """
-    return httpx.Request(method, _url(url), headers=headers, content=content, extensions=extensions)
-
-
-class OwnClient:
-    """Be an `httpx.Client` as far as the driver uses one, with limits on every socket.
-
-    Requests go straight to the transport: no authentication flow, redirects or cookies. Measured: a tenth of a call on
-    loopback. Where the environment names proxies, httpx's client chooses among its transports as ever, but for what
-    is on this machine.
+    Arguments:
+        max_connections: how many connections there may be.
     """
 
-    def __init__(self) -> None:
-        self._headers = _defaults()
-        if getproxies():
-            with _of_environment():
-                client = httpx.Client(timeout=None, limits=_POOL, mounts=_DIRECT)
-            limit(client._transport, *client._mounts.values())
-            self._send, self.close = client.send, client.close
-        else:
-            with _of_environment():
-                transport = httpx.HTTPTransport(limits=_POOL)
-            limit(transport)
-            self._send, self.close = partial(_through, transport), transport.close
+    def __init__(self, max_connections: int) -> None:
+        self.pool = Pool(max_connections)
+        self._proxies = getproxies()
+        if self._proxies:
+            with environment_named():
+                pass
 
-    def build_request(self, method: str, url: str, *, headers: Any = None, **options: Any) -> httpx.Request:
-        """Build a request."""
-        return _build(method, url, headers=SecretMap(self._headers, headers), **options)
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        """Load the certificates when they are first needed: that takes longer than many a call."""
+        with environment_named():
+            context = httpx.create_ssl_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
 
-    def send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
-        """Send it."""
-        return self._send(request, stream=stream)
+    def _is_proxied(self, request: HttpRequest) -> bool:
+        if not self._proxies:
+            return False
+        url = _url(request.url)
+        if url.host == "localhost" or _is_loopback(url.host):
+            return False  # a proxy would be given the keys of what is on this machine
+        return bool(self._proxies.get(url.scheme) or self._proxies.get("all")) and not proxy_bypass(url.host)
 
-
-def _through(transport: httpx.HTTPTransport, request: httpx.Request, *, stream: bool) -> httpx.Response:
-    return transport.handle_request(request)
-
-
-class OwnAsyncClient:
-    """Be an `httpx.AsyncClient` as far as the driver uses one; see `OwnClient`."""
-
-    def __init__(self) -> None:
-        self._headers = _defaults()
-        if getproxies():
-            with _of_environment():
-                client = httpx.AsyncClient(timeout=None, limits=_POOL, mounts=_DIRECT)
-            self._send, self.aclose = client.send, client.aclose
-        else:
-            with _of_environment():
-                transport = httpx.AsyncHTTPTransport(limits=_POOL)
-            self._send, self.aclose = partial(_athrough, transport), transport.aclose
-
-    def build_request(self, method: str, url: str, *, headers: Any = None, **options: Any) -> httpx.Request:
-        """Build a request."""
-        return _build(method, url, headers=SecretMap(self._headers, headers), **options)
-
-    async def send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
-        """Send it."""
-        return await self._send(request, stream=stream)
+    def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
+        """Send a request on an idle connection or a new one, and read the head of the answer."""
+        url = _url(request.url)
+        host, port = url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
+        origin: Origin = (url.scheme, host, port)
+        connection = self.pool.take(origin, is_fresh=limits.is_fresh)
+        if connection is None:
+            context = self._context if url.scheme == "https" else None
+            connection = Connection(origin, (yield from connect(host, port, context, limits)))
+            self.pool.add(connection)
+        body = request.body
+        given = {name.lower(): value for name, value in request.headers.items()}
+        headers = {"host": url.netloc.decode("ascii"), **HEADERS, **given, "content-length": str(len(body))}
+        try:
+            head = yield from connection.ask(request.method, url.raw_path, headers.items(), body, limits)
+        except BaseException:
+            self.pool.give_back(connection, is_usable=False)
+            raise
+        return connection, head
 
 
-async def _athrough(transport: httpx.AsyncHTTPTransport, request: httpx.Request, *, stream: bool) -> httpx.Response:
-    return await transport.handle_async_request(request)
+class OwnHttp(_Http):
+    """Send requests from threads."""
+
+    @contextmanager
+    def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
+        """Hold a place among the connections, and tell whether there was one in time.
+
+        Arguments:
+            seconds: how long to wait for it; None for as long as it takes.
+            cancellation: ends the wait.
+
+        Raises:
+            CallEnded: the call was cancelled meanwhile.
+        """
+        woken = queue.SimpleQueue[None]()
+        waiter = Waiter(lambda: woken.put(None))
+        try:
+            if not self.pool.take_place(waiter):
+                forget = cancellation.on_cancel(waiter.wake)
+                try:
+                    with suppress(queue.Empty):
+                        woken.get(timeout=seconds)
+                finally:
+                    forget()
+                if cancellation.is_cancelled:
+                    raise CallEnded
+            yield waiter.has_place
+        finally:
+            self.pool.leave(waiter)
+
+    def send(self, request: HttpRequest, limits: AttemptLimits) -> Any:
+        """Send a request and return the response, its body unread."""
+        if self._is_proxied(request):
+            return self._proxied.send(request, limits)
+        connection, head = run(self._exchange(request, limits), limits.cancellation)
+        return OwnResponse(self.pool, connection, head, limits)
+
+    @cached_property
+    def _proxied(self) -> BorrowedHttp:
+        with environment_named():
+            return BorrowedHttp(httpx.Client(timeout=None, limits=_UNBOUND, headers=_OF_HTTPX))
+
+    def close(self) -> None:
+        """Close the idle connections; the others are closed when their calls end."""
+        self.pool.close()
+        if "_proxied" in self.__dict__:
+            self._proxied.http.close()  # type: ignore[attr-defined] # it is our own
+
+
+class OwnAsyncHttp(_Http):
+    """Send requests from the tasks of one event loop; see `OwnHttp`."""
+
+    @asynccontextmanager
+    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
+        """Hold a place among the connections; see `OwnHttp.place`."""
+        woken = anyio.Event()
+        waiter = Waiter(woken.set)
+        try:
+            if not self.pool.take_place(waiter):
+                with suppress(TimeoutError):
+                    await within(seconds, woken.wait, cancellation=cancellation)
+            yield waiter.has_place
+        finally:
+            self.pool.leave(waiter)
+
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> Any:
+        """Send a request and return the response, its body unread."""
+        if self._is_proxied(request):
+            return await self._proxied.send(request, limits)
+        connection, head = await arun(self._exchange(request, limits), limits.cancellation)
+        return OwnResponse(self.pool, connection, head, limits)
+
+    @cached_property
+    def _proxied(self) -> BorrowedAsyncHttp:
+        with environment_named():
+            return BorrowedAsyncHttp(httpx.AsyncClient(timeout=None, limits=_UNBOUND, headers=_OF_HTTPX))
+
+    async def aclose(self) -> None:
+        """Close the idle connections; the others are closed when their calls end."""
+        self.pool.close()
+        if "_proxied" in self.__dict__:
+            await self._proxied.http.aclose()  # type: ignore[attr-defined] # it is our own
+
+
+class OwnResponse:
+    """Be the response on one of our own connections, for threads and tasks alike."""
+
+    def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
+        self.status_code = head.status_code
+        self.headers = httpx.Headers(list(head.headers))
+        self._pool, self._limits = pool, limits
+        self._connection: Connection | None = connection
+
+    def iter_raw(self) -> Iterator[bytes]:
+        """Read the body as it comes, encoded as it is."""
+        while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
+            if data:
+                yield data
+            else:
+                run(connection.fill(self._limits), self._limits.cancellation)
+
+    async def aiter_raw(self) -> AsyncIterator[bytes]:
+        """Read the body as it comes, encoded as it is."""
+        while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
+            if data:
+                yield data
+            else:
+                await arun(connection.fill(self._limits), self._limits.cancellation)
+
+    def pieces(self) -> tuple[Iterator[bytes], bool]:
+        """Read the body as it comes, and tell that its encoding is still on it."""
+        return self.iter_raw(), False
+
+    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
+        """Read the body as it comes, and tell that its encoding is still on it."""
+        return self.aiter_raw(), False
+
+    def close(self) -> None:
+        """Let the connection serve the next request if it can."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.give_back(connection, is_usable=connection.finish())
+
+    async def aclose(self) -> None:
+        """Let the connection serve the next request if it can."""
+        self.close()

@@ -1,179 +1,177 @@
-"""Sockets whose reads end with the attempt: exact deadlines, and a cancellation that is noticed while blocked.
+"""Sockets that never block: connecting, TLS, writing and reading as operations that keep the limits of an attempt.
 
-httpx takes its read timeout once for a whole body, and a blocked read cannot be ended from another thread. The network
-backend is httpcore's documented place to change that; only putting it into a transport that httpx has built goes past
-its public names, and where that fails a client works as it came.
+Every operation looks at the time before it touches the socket, not only when it has to wait: a server that keeps
+sending does not thereby keep the call.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
-import threading
+import ssl
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from ssl import SSLContext
-from typing import Any
+from collections.abc import Sequence
+from contextlib import suppress
 
-import httpcore
+import httpx
 
-from adapters.cancellation import Cancellation
 from adapters.limits import AttemptLimits
+from adapters.names import Address, addresses_of
+from adapters.waiting import PAUSE, SLICE, CallEnded, Operation, Wait, Want, is_ready
 
-SLICE = 0.05
-"""Seconds between two looks at a cancellation while a read is blocked; half of what a caller is promised."""
+STAGGER = 0.25
+"""Seconds after which the next address of a host is tried beside one that does not answer (RFC 8305)."""
 
-_sending = threading.local()
+PIECE = 65_536
+"""Bytes that are read or written at once."""
 
-
-class CallEnded(BaseException):
-    """Say that the caller ended the call; like a KeyboardInterrupt, it is no failure that anything should handle."""
-
-
-@contextmanager
-def limited(limits: AttemptLimits) -> Iterator[None]:
-    """Put the sockets that this thread writes to under the limits of an attempt, until they are written to again."""
-    _sending.limits = limits
-    try:
-        yield
-    finally:
-        _sending.limits = None
+_UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 
 
-class LimitedStream(httpcore.NetworkStream):
-    """Be a network stream that keeps the limits of the attempt that has written to it."""
-
-    def __init__(self, inner: httpcore.NetworkStream) -> None:
-        self._inner = inner
-        self._limits: AttemptLimits | None = None
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read, for as long as the attempt may go on."""
-        limits = self._limits
-        if limits is None:
-            return self._inner.read(max_bytes, timeout)
-        if limits.is_cancelled is None:
-            return self._inner.read(max_bytes, limits.within(timeout) if timeout is not None else limits.left)
-        return self._read_in_slices(max_bytes, timeout, limits)
-
-    def _read_in_slices(self, max_bytes: int, timeout: float | None, limits: AttemptLimits) -> bytes:
-        ends_at = None if timeout is None else time.monotonic() + timeout
-        while True:
-            if limits.is_cancelled is not None and limits.is_cancelled():
-                raise CallEnded
-            try:
-                return self._inner.read(max_bytes, limits.within(SLICE))
-            except httpcore.ReadTimeout:
-                if limits.is_over or (ends_at is not None and time.monotonic() >= ends_at):
-                    raise
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write, and take the limits of the attempt that is being sent."""
-        self._limits = getattr(_sending, "limits", None)
-        self._inner.write(buffer, timeout)
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        """Go on encrypted, under the same limits."""
-        return LimitedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
-
-    def get_extra_info(self, info: str) -> Any:
-        """Return what httpcore asks of a stream."""
-        return self._inner.get_extra_info(info)
-
-
-class LimitedBackend(httpcore.NetworkBackend):
-    """Be httpcore's network with `LimitedStream`s."""
-
-    def __init__(self, inner: httpcore.NetworkBackend) -> None:
-        self._inner = inner
-
-    def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore.NetworkStream:
-        """Connect to a host."""
-        return LimitedStream(self._inner.connect_tcp(*args, **kwargs))
-
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.NetworkStream:
-        """Connect to a socket file."""
-        return LimitedStream(self._inner.connect_unix_socket(path, timeout, socket_options))
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep, as httpcore asks for between two connection attempts."""
-        self._inner.sleep(seconds)
-
-
-def limit(*transports: object) -> None:
-    """Put every connection of httpx transports under the limits of the attempt that uses it."""
-    for transport in transports:
-        pool: Any = getattr(transport, "_pool", None)
-        inner = getattr(pool, "_network_backend", None)
-        if inner is not None:
-            pool._network_backend = LimitedBackend(inner)
-
-
-class Breaker:
-    """End a blocked read on a client of the caller's own, whose sockets know no limits, by shutting its socket down.
+def connect(host: str, port: int, context: ssl.SSLContext | None, limits: AttemptLimits) -> Operation[socket.socket]:
+    """Connect to the first address of a host that answers, and agree on TLS.
 
     Arguments:
-        response: the response that is being read; its network stream is httpx's public way to the socket.
-        limits: the limits of the attempt.
-        cancellation: ends the call from outside, or None.
+        context: how to encrypt; None for plain HTTP.
+
+    Raises:
+        httpx.ConnectError: no address takes connections, or TLS failed.
+        httpx.ConnectTimeout: the time for connecting is up.
     """
-
-    def __init__(self, response: Any, limits: AttemptLimits, cancellation: Cancellation | None) -> None:
-        stream = response.extensions.get("network_stream")
-        self._socket = None if stream is None else stream.get_extra_info("socket")
-        self._limits = limits
-        self._timer: threading.Timer | None = None
-        self._forget = cancellation.on_cancel(self._shut) if cancellation is not None else None
-
-    def tick(self) -> None:
-        """Start a timer as soon as the attempt may end before httpx's own timeout for a read."""
-        left = self._limits.left
-        if self._timer is None and left is not None and left < self._limits.idle:
-            self._timer = threading.Timer(left, self._shut)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def hurry(self) -> None:
-        """Take the limits anew, because they have become shorter."""
-        self._stop()
-        self.tick()
-
-    def close(self) -> None:
-        """Let the socket alone from now on."""
-        self._stop()
-        if self._forget is not None:
-            self._forget()
-
-    def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _shut(self) -> None:
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+    until = limits.moment(limits.connect)
+    addresses = yield from addresses_of(host, port, until)
+    sock = yield from _connect_to_any(addresses, until)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            sock = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+            yield from _shake_hands(sock, until)
+        return sock
+    except OSError as error:
+        sock.close()
+        raise httpx.ConnectError(str(error)) from error
+    except BaseException:
+        sock.close()
+        raise
 
 
-class NoBreaker:
-    """Stand in for a `Breaker` where the sockets themselves know the limits."""
+def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[socket.socket]:
+    """Try one address after another, each beside those that are still silent."""
+    left, trying, error = list(addresses), list[socket.socket](), OSError("no address")
+    next_at = 0.0
+    try:
+        while left or trying:
+            if left and (not trying or time.monotonic() >= next_at):
+                next_at = time.monotonic() + STAGGER
+                try:
+                    trying.append(_begin(*left.pop(0)))
+                except OSError as failed:
+                    error = failed
+                    continue
+            pause = min(until, next_at) if left else until if len(trying) == 1 else time.monotonic() + SLICE
+            yield Wait(trying[-1], "write", min(pause, until))
+            for sock in [sock for sock in trying if is_ready(sock, "write")]:
+                trying.remove(sock)
+                code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code == 0:
+                    return sock
+                sock.close()
+                error, next_at = OSError(code, os.strerror(code)), 0.0
+            if trying and time.monotonic() >= until:
+                raise httpx.ConnectTimeout("no connection in time")
+        raise httpx.ConnectError(str(error)) from error
+    finally:
+        for sock in trying:
+            sock.close()
 
-    def tick(self) -> None:
-        """Do nothing."""
 
-    hurry = close = tick
+def _begin(family: int, address: tuple[object, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        if code not in _UNDER_WAY:
+            raise OSError(code, os.strerror(code))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
-def breaker_of(response: Any, limits: AttemptLimits, cancellation: Cancellation | None) -> Breaker | NoBreaker:
-    """Return what ends a blocked read of this response."""
-    if isinstance(response.extensions.get("network_stream"), LimitedStream):
-        return NoBreaker()
-    return Breaker(response, limits, cancellation)
+def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
+    while True:
+        try:
+            return sock.do_handshake()
+        except ssl.SSLWantReadError:
+            want: Want = "read"
+        except ssl.SSLWantWriteError:
+            want = "write"
+        if time.monotonic() >= until:
+            raise httpx.ConnectTimeout("no TLS in time")
+        yield Wait(sock, want, until)
+
+
+def write(sock: socket.socket, data: bytes, limits: AttemptLimits) -> Operation[None]:
+    """Write all of the data.
+
+    Raises:
+        httpx.WriteTimeout: nothing was taken for the limit between bytes, or the time of the attempt is up.
+        httpx.WriteError: the connection is broken.
+    """
+    rest = memoryview(data)
+    until = limits.moment(limits.idle)
+    while rest:
+        if limits.cancellation.is_cancelled:
+            raise CallEnded
+        try:
+            rest = rest[sock.send(rest[:PIECE]) :]
+            until = limits.moment(limits.idle) if rest else until
+            continue
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            want: Want = "write"
+        except ssl.SSLWantReadError:
+            want = "read"
+        except OSError as error:
+            raise httpx.WriteError(str(error)) from error
+        if time.monotonic() >= until:
+            raise httpx.WriteTimeout("the request was not taken in time")
+        yield Wait(sock, want, until)
+
+
+def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[bytes]:
+    """Read what there is, as soon as there is anything; nothing at the end.
+
+    Arguments:
+        until: the moment at which to give up, on `time.monotonic`.
+
+    Raises:
+        httpx.ReadTimeout: that moment has come.
+        httpx.ReadError: the connection is broken.
+    """
+    has_waited = False
+    while True:
+        if limits.cancellation.is_cancelled:
+            raise CallEnded
+        if time.monotonic() >= until:
+            raise httpx.ReadTimeout("nothing more came in time")
+        try:
+            data = sock.recv(PIECE)
+            if not has_waited:
+                yield PAUSE  # a server that never lets us wait must not keep the event loop to itself
+            return data
+        except (BlockingIOError, ssl.SSLWantReadError):
+            want: Want = "read"
+        except ssl.SSLWantWriteError:
+            want = "write"
+        except OSError as error:
+            raise httpx.ReadError(str(error)) from error
+        yield Wait(sock, want, until)
+        has_waited = True
+
+
+def is_quiet(sock: socket.socket) -> bool:
+    """Tell whether nothing has come on an idle connection, not even its end."""
+    with suppress(OSError, ValueError):
+        return not is_ready(sock, "read") and not (isinstance(sock, ssl.SSLSocket) and sock.pending())
+    return False

@@ -12,9 +12,11 @@ import logging
 import socket
 import socketserver
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -25,6 +27,8 @@ import fsm
 from adapters import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from adapters.capabilities import LEARNED
 from adapters.provider import render
+
+sys.path.append(str(Path(__file__).parent))  # for raw_server and ways, which tests import
 
 MODES = ("call", "stream", "acall", "astream")
 NAMES = ("primary", "second", "third")

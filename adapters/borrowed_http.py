@@ -1,0 +1,299 @@
+"""An HTTP client that the caller passed in: nobody but itself can stop it, so its work is left where it cannot be.
+
+In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled, the caller goes on at
+once; the worker's socket is shut down where it can be reached, and the worker closes what it still gets. httpcore tells
+of sockets, and of the moment before a request goes out, through its documented `trace` extension.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Protocol
+
+import anyio
+import httpx
+
+from adapters.backend import HttpRequest
+from adapters.cancellation import Cancellation
+from adapters.encodings import comes_decoded
+from adapters.limits import AttemptLimits
+from adapters.names import addresses_of
+from adapters.waiting import CallEnded, arun, within
+
+CLOSING = 1.0
+"""Seconds to wait for a client to close a response."""
+
+
+class HttpClient(Protocol):
+    """What is used of an `httpx.Client`."""
+
+    def build_request(
+        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
+    ) -> Any:
+        """Build a request."""
+        ...
+
+    def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
+        """Send it."""
+        ...
+
+
+class AsyncHttpClient(Protocol):
+    """What is used of an `httpx.AsyncClient`."""
+
+    def build_request(
+        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
+    ) -> Any:
+        """Build a request."""
+        ...
+
+    async def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
+        """Send it."""
+        ...
+
+
+class Abandoned(Exception):
+    """Stop a client before it sends what nobody waits for any more."""
+
+
+class _Progress:
+    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send."""
+
+    def __init__(self, limits: AttemptLimits) -> None:
+        self.is_connecting = False
+        self.is_abandoned = False
+        self._limits = limits
+        self._socket: Any = None
+
+    def note(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore."""
+        if name.endswith("connect_tcp.started"):
+            self.is_connecting = True
+        elif name.endswith("send_request_headers.started"):
+            self.is_connecting = False
+            if self.is_abandoned:
+                raise Abandoned
+        elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self.found(info.get("return_value"))
+
+    async def anote(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore, and look the host up before it does.
+
+        asyncio looks names up in threads that `asyncio.run` waits for at its end, however long they take.
+        """
+        self.note(name, info)
+        if name.endswith("connect_tcp.started"):
+            limits = self._limits
+            lookup = addresses_of(info["host"], info["port"], limits.moment(limits.connect))
+            with suppress(httpx.ConnectError):  # the client may know more than we do, and will say what is wrong
+                await arun(lookup, limits.cancellation)
+
+    def found(self, stream: Any) -> None:
+        """Take the network stream that the attempt uses."""
+        self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+        if self.is_abandoned:
+            self.shut()
+
+    def shut(self) -> None:
+        """Shut the socket down, which ends whatever waits for it."""
+        if isinstance(self._socket, socket.socket):
+            with suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
+
+    def timeout(self) -> httpx.TimeoutException:
+        """Return what says that the time was up, and whether the request may have been sent by then."""
+        return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
+
+
+def _no_redirects(http: object) -> dict[str, bool]:
+    """Return how a request is sent: never on to where a redirect leads, which might be another host.
+
+    httpx takes `authorization` off a request that it sends on, but no other header that holds a key.
+    """
+    return {"follow_redirects": False} if getattr(http, "follow_redirects", False) else {}
+
+
+def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> tuple[Any, dict[str, float | None]]:
+    timeout = limits.timeout_extension()
+    extensions = {"timeout": timeout, "trace": trace}
+    headers = dict(request.headers)
+    built = http.build_request(
+        request.method, request.url, content=request.body, headers=headers, extensions=extensions
+    )
+    return built, timeout
+
+
+class _Worker:
+    """Do one thing after another in a daemon thread, each for as long as the attempt may go on."""
+
+    def __init__(self, limits: AttemptLimits) -> None:
+        self.progress = _Progress(limits)
+        self.response: Any = None
+        self._limits = limits
+        self._tasks: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._work,), name="rungwise attempt", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise httpx.ConnectError("no thread could be started for the request") from error
+
+    def do(self, task: Callable[[], Any], seconds: float | None) -> Any:
+        """Do a task and return what came of it.
+
+        Raises:
+            CallEnded: the call was cancelled meanwhile.
+            httpx.TimeoutException: the time is up.
+        """
+        if self.progress.is_abandoned:
+            raise self.progress.timeout()
+        forget = self._limits.cancellation.on_cancel(lambda: self._outcomes.put((None, CallEnded())))
+        self._tasks.put(task)
+        try:
+            value, error = self._outcomes.get(timeout=seconds)
+            if isinstance(error, CallEnded):
+                raise error
+        except queue.Empty:
+            self.abandon()
+            raise self.progress.timeout() from None
+        except BaseException:
+            self.abandon()
+            raise
+        finally:
+            forget()
+        if error is not None:
+            raise error
+        return value
+
+    def abandon(self) -> None:
+        """Leave the worker to itself."""
+        self.progress.is_abandoned = True
+        self.progress.shut()
+        self._tasks.put(None)
+
+    def close(self) -> None:
+        """Close the response and end the worker."""
+        if not self.progress.is_abandoned:
+            self._tasks.put(None)
+            self._thread.join(CLOSING)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                self._outcomes.put((task(), None))
+            except BaseException as error:
+                self._outcomes.put((None, error))
+        if self.response is not None:
+            with suppress(Exception):
+                self.response.close()
+
+
+class BorrowedHttp:
+    """Send requests over a client that was passed in, from threads; it is neither closed nor changed."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self.http = http
+
+    @contextmanager
+    def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
+        """Hold no place: the client has its own rules for that."""
+        yield True
+
+    def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedResponse:
+        """Send a request and return the response, its body unread."""
+        worker = _Worker(limits)
+        progress = worker.progress
+        try:
+            built, timeout = _request(self.http, request, limits, progress.note)
+
+            def send() -> Any:
+                worker.response = self.http.send(built, stream=True, **_no_redirects(self.http))
+                progress.found(worker.response.extensions.get("network_stream"))
+                return worker.response
+
+            response = worker.do(send, limits.left)
+        except BaseException:
+            worker.close()
+            raise
+        # The body is read under the same mapping, so this is the limit between bytes from now on.
+        timeout["read"] = limits.within(limits.idle)
+        return BorrowedResponse(worker, response, limits)
+
+
+class BorrowedResponse:
+    """Be the response of a client that was passed in."""
+
+    def __init__(self, worker: _Worker, response: Any, limits: AttemptLimits) -> None:
+        self.status_code, self.headers = response.status_code, response.headers
+        self._worker, self._response, self._limits = worker, response, limits
+
+    def pieces(self) -> tuple[Iterator[bytes], bool]:
+        """Read the body as it comes, and tell whether its encoding was taken off."""
+        is_decoded, response = comes_decoded(self._response), self._response
+        return self._iterate(response.iter_bytes() if is_decoded else response.iter_raw()), is_decoded
+
+    def _iterate(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        while (data := self._worker.do(lambda: next(chunks, None), self._limits.left)) is not None:
+            yield data
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._worker.close()
+
+
+class BorrowedAsyncHttp:
+    """Send requests over a client that was passed in, from tasks; it is neither closed nor changed."""
+
+    def __init__(self, http: AsyncHttpClient) -> None:
+        self.http = http
+
+    @asynccontextmanager
+    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
+        """Hold no place: the client has its own rules for that."""
+        yield True
+
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
+        """Send a request and return the response, its body unread."""
+        progress = _Progress(limits)
+        built, timeout = _request(self.http, request, limits, progress.anote)
+
+        async def send() -> Any:
+            return await self.http.send(built, stream=True, **_no_redirects(self.http))
+
+        try:
+            response = await within(limits.left, send, cancellation=limits.cancellation)
+        except TimeoutError:
+            raise progress.timeout() from None
+        timeout["read"] = limits.within(limits.idle)
+        return BorrowedAsyncResponse(response, limits)
+
+
+class BorrowedAsyncResponse:
+    """Be the response of an asynchronous client that was passed in."""
+
+    def __init__(self, response: Any, limits: AttemptLimits) -> None:
+        self.status_code, self.headers = response.status_code, response.headers
+        self._response, self._limits = response, limits
+
+    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
+        """Read the body as it comes, and tell whether its encoding was taken off."""
+        is_decoded, response = comes_decoded(self._response), self._response
+        return self._iterate(response.aiter_bytes() if is_decoded else response.aiter_raw()), is_decoded
+
+    async def _iterate(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async def following() -> bytes | None:
+            return await anext(chunks, None)
+
+        while (data := await within(self._limits.left, following, cancellation=self._limits.cancellation)) is not None:
+            yield data
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        with anyio.move_on_after(CLOSING, shield=True):
+            await self._response.aclose()

@@ -1,0 +1,217 @@
+"""Closing a client ends its running calls, at once and honestly."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
+from ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, close_all, is_async, until
+
+import fsm
+from adapters import Client
+
+SOON = 1.0  # the promise is 0.1 s
+ASYNC = tuple(way for way in ALL if is_async(way))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Close every client that a test has made."""
+    yield
+    close_all()
+
+
+def stuck_in_a_stream(peer: Peer) -> None:
+    """Begin to answer, and fall silent."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"\r\n" + chunk(event("In the ")))
+    peer.hang()
+
+
+def silent(peer: Peer) -> None:
+    """Answer nothing."""
+    peer.request()
+    peer.hang()
+
+
+def failing(peer: Peer) -> None:
+    """Ask to wait for long."""
+    peer.request()
+    peer.send(b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 60\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+
+PLAYS = pytest.mark.parametrize("play", [stuck_in_a_stream, silent, failing])
+
+
+@pytest.mark.parametrize("way", SYNC)
+@PLAYS
+def test_closing_ends_calls_in_other_threads(way: str, play: Any) -> None:
+    with RawServer(play) as server:
+        client = client_for(way, backend(server.base_url), policy=fsm.Policy())
+        ended: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: ended.append((ask(way, client), time.monotonic())), daemon=True)
+            for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(server.requests) == 3)
+        time.sleep(0.2)
+        at = time.monotonic()
+        client.close()
+        for thread in threads:
+            thread.join(5)
+        assert len(ended) == 3
+    text = "In the " if play is stuck_in_a_stream else ""
+    for asked, moment in ended:
+        assert moment - at < SOON
+        assert (asked.outcome, asked.text) == ("cancelled", text)
+
+
+@pytest.mark.parametrize("way", ASYNC)
+@PLAYS
+def test_closing_ends_calls_in_other_tasks(way: str, play: Any) -> None:
+    async def main(server: RawServer) -> None:
+        client = client_for(way, backend(server.base_url), policy=fsm.Policy())
+        tasks = [asyncio.create_task(aask(client)) for _ in range(3)]
+        while len(server.requests) < 3:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        at = time.monotonic()
+        await client.aclose()
+        ended = await asyncio.gather(*tasks)
+        assert time.monotonic() - at < SOON
+        text = "In the " if play is stuck_in_a_stream else ""
+        assert [(asked.outcome, asked.text) for asked in ended] == [("cancelled", text)] * 3
+        await aclose(client)
+
+    with RawServer(play) as server:
+        asyncio.run(main(server))
+
+
+@pytest.mark.parametrize("way", SYNC)
+def test_closing_ends_a_stream_that_nobody_is_reading(way: str) -> None:
+    with RawServer(stuck_in_a_stream) as server:
+        client = client_for(way, backend(server.base_url))
+        stream = client.stream("Where?")
+        assert next(step.text for step in stream if isinstance(step, fsm.Text)) == "In the "
+        began = time.monotonic()
+        client.close()
+        assert stream.result.outcome == "cancelled"
+        with pytest.raises(fsm.Cancelled) as raised:
+            next(stream)
+        assert time.monotonic() - began < SOON
+        assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
+        assert next(stream, None) is None
+
+
+@pytest.mark.parametrize("way", ASYNC)
+def test_closing_ends_an_asynchronous_stream_that_nobody_is_reading(way: str) -> None:
+    async def main(server: RawServer) -> None:
+        client = client_for(way, backend(server.base_url))
+        stream = client.astream("Where?")
+        async for step in stream:
+            if isinstance(step, fsm.Text):
+                break
+        await client.aclose()
+        assert stream.result.outcome == "cancelled"
+        with pytest.raises(fsm.Cancelled) as raised:
+            await anext(stream)
+        assert raised.value.result.text == "In the "
+        await aclose(client)
+
+    with RawServer(stuck_in_a_stream) as server:
+        asyncio.run(main(server))
+
+
+@pytest.mark.parametrize("way", SYNC)
+def test_closing_ends_a_stream_that_has_not_begun(way: str) -> None:
+    with RawServer(stuck_in_a_stream) as server:
+        client = client_for(way, backend(server.base_url))
+        stream = client.stream("Where?")
+        client.close()
+        with pytest.raises(fsm.Cancelled):
+            next(stream)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
+    with RawServer(silent) as server:
+        client = client_for(way, backend(server.base_url), max_connections=1)
+
+        async def main() -> list[Any]:
+            tasks = [asyncio.create_task(aask(client)) for _ in range(4)]
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            await client.aclose()
+            return await asyncio.gather(*tasks)
+
+        if is_async(way):
+            ended = asyncio.run(main())
+        else:
+            ended = []
+            threads = [threading.Thread(target=lambda: ended.append(ask(way, client)), daemon=True) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            until(lambda: server.requests)
+            time.sleep(0.1)
+            client.close()
+            for thread in threads:
+                thread.join(5)
+    assert [asked.outcome for asked in ended] == ["cancelled"] * 4
+    assert sorted(asked.result.attempts for asked in ended) == [0, 0, 0, 1]
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_a_closed_client_takes_further_calls(way: str) -> None:
+    with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:
+        client = client_for(way, backend(server.base_url))
+
+        async def main() -> list[str]:
+            texts = []
+            for _ in range(3):
+                texts.append((await aask(client, streams=False)).text)
+                await client.aclose()
+            await aclose(client)
+            return texts
+
+        texts = []
+        if is_async(way):
+            texts = asyncio.run(main())
+        else:
+            for _ in range(3):
+                texts.append(ask(way, client, streams=False).text)
+                client.close()
+    assert texts == ["Yes."] * 3
+
+
+def test_closing_leaves_the_calls_of_another_client_alone() -> None:
+    with RawServer(lambda peer: [time.sleep(0.3), peer.send(answer("Yes."))] if peer.request() else None) as server:
+        client, other = (client_for("own sync", backend(server.base_url)) for _ in range(2))
+        ended: list[Any] = []
+        thread = threading.Thread(target=lambda: ended.append(ask("own sync", client, streams=False)))
+        thread.start()
+        until(lambda: server.requests)
+        other.close()
+        thread.join(5)
+    assert ended[0].text == "Yes."
+
+
+def test_a_client_that_was_passed_in_stays_open_and_forgets_nothing() -> None:
+    import httpx
+
+    with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server, httpx.Client() as http:
+        with Client(backend(server.base_url), http=http) as client:
+            client.call("Where?")
+        assert not http.is_closed
+        with Client(backend(server.base_url), http=http) as client:
+            client.call("Where?")
+    assert server.connections == 1

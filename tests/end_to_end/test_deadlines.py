@@ -1,0 +1,293 @@
+"""A deadline holds in every phase of an attempt, and a cancellation ends each at once, whoever made the connection."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from ways import ALL, ONCE, OWN, SYNC, ask, backend, client_for, close_all, until
+
+import fsm
+from adapters import Cancellation
+
+BUDGET = 0.5
+CEILING = BUDGET + 2.5  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
+SOON = 1.0  # the promise is 0.1 s
+POLICY = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=BUDGET))
+
+NO_COMPRESSION = zlib.compressobj()
+EMPTY_DEFLATE = NO_COMPRESSION.flush(zlib.Z_SYNC_FLUSH)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Close every client that a test has made."""
+    yield
+    close_all()
+
+
+def nothing(peer: Peer) -> None:
+    """Answer nothing."""
+    peer.request()
+    peer.hang()
+
+
+def unread(peer: Peer) -> None:
+    """Read nothing."""
+    peer.hang()
+
+
+def informing(peer: Peer) -> None:
+    """Flood with 1xx responses."""
+    peer.request()
+    peer.flood(b"HTTP/1.1 102 Processing\r\n\r\n")
+
+
+def informing_slowly(peer: Peer) -> None:
+    """Drip 1xx responses."""
+    peer.request()
+    peer.drip(b"HTTP/1.1 102 Processing\r\n\r\n")
+
+
+def header(peer: Peer) -> None:
+    """Drip one header."""
+    peer.request()
+    peer.send(b"HTTP/1.1 200 OK\r\nx-long: ")
+    peer.drip(b"x")
+
+
+def headers(peer: Peer) -> None:
+    """Drip headers."""
+    peer.request()
+    peer.send(b"HTTP/1.1 200 OK\r\n")
+    peer.drip(b"x-more: 1\r\n")
+
+
+def extension(peer: Peer) -> None:
+    """Drip a chunk extension."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"\r\n5;x=")
+    peer.drip(b"x")
+
+
+def deflate(peer: Peer) -> None:
+    """Drip blocks that decode to nothing."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"content-encoding: deflate\r\n\r\n")
+    peer.send(chunk(EMPTY_DEFLATE))
+    peer.drip(chunk(b"\0\0\0\xff\xff"))
+
+
+def comments(peer: Peer) -> None:
+    """Drip comments."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"\r\n")
+    peer.drip(chunk(b": still here\n\n"))
+
+
+def silent_body(peer: Peer) -> None:
+    """Begin a body and fall silent."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"\r\n")
+    peer.hang()
+
+
+READING = [nothing, informing, informing_slowly, header, headers, extension, deflate, comments, silent_body]
+LARGE = "heron " * 4_000_000  # more than any socket buffers
+
+
+@contextmanager
+def full_backlog() -> Iterator[int]:
+    """Give a port where connections neither succeed nor fail."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        waiting = []
+        for _ in range(8):
+            waiting.append(caller := socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+        for caller in waiting:
+            caller.close()
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Answer for names: `names(host, addresses)`, never for a host without addresses."""
+    known: dict[str, list[Any]] = {}
+    over = threading.Event()
+    real = socket.getaddrinfo
+
+    def look_up(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in known:
+            return real(host, port, *args, **options)
+        if not known[name]:
+            over.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in known[name]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    yield lambda host, *addresses: known.__setitem__(host, list(addresses))
+    over.set()
+
+
+@contextmanager
+def stage(phase: Any, names: Any) -> Iterator[str]:
+    """Give a base URL that gets stuck in a phase."""
+    if phase == "resolve":
+        names("slow.test")
+        yield "http://slow.test:1/v1"
+    elif phase in ("connect", "dead addresses"):
+        names("dead.test", *["127.0.0.1"] * 4)
+        with full_backlog() as port:
+            yield f"http://{'127.0.0.1' if phase == 'connect' else 'dead.test'}:{port}/v1"
+    else:
+        is_tls = phase == "handshake"
+        with RawServer(unread if phase in ("handshake", "write") else phase) as server:
+            yield server.base_url.replace("http:", "https:") if is_tls else server.base_url
+
+
+PHASES = ["resolve", "connect", "dead addresses", "handshake", "write", *READING]
+IN_EVERY_PHASE = pytest.mark.parametrize("phase", PHASES, ids=lambda phase: getattr(phase, "__name__", phase))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("way", ALL)
+@IN_EVERY_PHASE
+def test_the_budget_ends_a_call_in_every_phase(names: Any, way: str, phase: Any) -> None:
+    with stage(phase, names) as url:
+        messages = LARGE if phase == "write" else "Where?"
+        ended: list[Any] = []
+        client = client_for(way, backend(url), policy=POLICY)
+        thread = threading.Thread(target=lambda: ended.append(ask(way, client, messages)), daemon=True)
+        thread.start()
+        thread.join(8)
+        assert ended, "the call has not ended"
+        asked = ended[0]
+        assert asked.seconds < CEILING
+        assert asked.outcome in ("failed", "over_budget")
+        assert asked.failures[-1].reason == "timeout" if asked.failures else asked.outcome == "over_budget"
+
+
+@pytest.mark.parametrize("way", SYNC)
+@IN_EVERY_PHASE
+def test_a_cancellation_ends_a_call_in_every_phase(names: Any, way: str, phase: Any) -> None:
+    with stage(phase, names) as url:
+        token, ended = Cancellation(), []
+        client = client_for(way, backend(url))
+        messages = LARGE if phase == "write" else "Where?"
+        thread = threading.Thread(
+            target=lambda: ended.append((ask(way, client, messages, cancellation=token), time.monotonic())), daemon=True
+        )
+        thread.start()
+        time.sleep(0.5)
+        at = time.monotonic()
+        token.cancel()
+        thread.join(5)
+        assert ended, "the call has not ended"
+        asked, moment = ended[0]
+        assert moment - at < SOON
+        assert asked.outcome == "cancelled"
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_what_drips_behind_the_end_of_a_stream_is_not_waited_for(way: str) -> None:
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(stream_of("In the reeds.").removesuffix(b"0\r\n\r\n") + b"1;x=")
+        peer.drip(b"x")
+
+    with RawServer(play) as server:
+        asked = ask(way, client_for(way, backend(server.base_url)))
+    assert (asked.outcome, asked.text) == ("done", "In the reeds.")
+    assert asked.seconds < CEILING
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_the_total_of_an_attempt_ends_it_in_the_middle_of_a_drip(way: str) -> None:
+    policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(total=BUDGET))
+    with RawServer(comments) as server:
+        asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
+    assert asked.seconds < CEILING
+    assert asked.failures[0].reason == "timeout"
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_head_that_never_ends_is_ended_by_the_limit_for_the_first_byte(way: str) -> None:
+    policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(first_byte=BUDGET))
+    with RawServer(informing_slowly) as server:
+        asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
+    assert asked.seconds < CEILING
+    assert asked.failures[0].reason == "timeout"
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_text_that_had_come_is_kept_when_the_time_is_up(way: str) -> None:
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(STREAM_HEAD + b"\r\n" + chunk(event("In the reeds")))
+        peer.drip(chunk(b": still here\n\n"))
+
+    with RawServer(play) as server:
+        asked = ask(way, client_for(way, backend(server.base_url), policy=POLICY))
+    assert (asked.outcome, asked.text) == ("partial", "In the reeds")
+    assert asked.seconds < CEILING
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
+    with full_backlog() as dead, RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:
+        look_up = socket.getaddrinfo
+
+        def both(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+            if host not in ("both.test", b"both.test"):
+                return look_up(host, port, *args, **options)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", which)) for which in (dead, server.port)]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", both)
+            asked = ask(way, client_for(way, backend("http://both.test:1/v1")), streams=False)
+    assert (asked.outcome, asked.text) == ("done", "Yes.")
+    assert asked.seconds < CEILING
+
+
+@pytest.mark.parametrize("way", SYNC)
+def test_nothing_is_sent_once_the_call_has_ended(names: Any, way: str) -> None:
+    released = threading.Event()
+    with RawServer(nothing) as server, pytest.MonkeyPatch.context() as patch:
+
+        def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+            released.wait(10)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port))]
+
+        patch.setattr(socket, "getaddrinfo", slow)
+        client = client_for(way, backend("http://slow.test:1/v1"), policy=POLICY)
+        asked = ask(way, client)
+        assert asked.seconds < CEILING
+        released.set()
+        time.sleep(0.5)
+        assert server.requests == []
+        client.close()
+
+
+@pytest.mark.parametrize("way", SYNC)
+def test_no_thread_is_left_behind_by_what_has_ended(way: str) -> None:
+    with RawServer(informing) as server:
+        before = threading.active_count()
+        client = client_for(way, backend(server.base_url), policy=POLICY)
+        asked = ask(way, client)
+        assert asked.seconds < CEILING
+        del asked
+        gc.collect()
+    until(lambda: threading.active_count() <= before - 1)  # the server's own thread is gone as well
+    client.close()
