@@ -34,15 +34,14 @@ class Meter:
 
     def feed(self, text: str) -> None:
         """Take the next piece of the text, cut anywhere."""
-        words = text.split()
-        if text and text[0].isspace():
+        size = 0 if text[:1].isspace() else self._size
+        for word in text.split():
+            self.least -= -(-size // BYTES_A_TOKEN)  # counted already
+            size += len(word) if word.isascii() else len(word.encode("utf-8", "surrogatepass"))
+            self.least += -(-size // BYTES_A_TOKEN)
+            self._size, size = size, 0
+        if text[-1:].isspace():
             self._size = 0
-        for word in words:
-            size = self._size + (len(word) if word.isascii() else len(word.encode("utf-8", "surrogatepass")))
-            self.least += -(-size // BYTES_A_TOKEN) - -(-self._size // BYTES_A_TOKEN)
-            self._size = 0
-        if words and not text[-1].isspace():
-            self._size = size
 
 
 def least_tokens(*texts: str) -> int:

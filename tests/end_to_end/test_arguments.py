@@ -13,7 +13,7 @@ import pytest
 
 import fsm
 from adapters import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
-from adapters.own_http import CERTIFICATES, PROXIES
+from adapters.environment import CERTIFICATES, PROXIES
 from fsm.policy import LARGEST_JITTER, LONGEST_SECONDS, SWITCH_AFTER
 
 MODES = ("call", "stream", "acall", "astream")

@@ -1,0 +1,50 @@
+"""How many tokens a text surely holds: never more than words and bytes prove, and the same for every chunking."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsm import Reply, ToolCall, Usage
+from fsm.metering import BYTES_A_TOKEN, COUNTED_BESIDE, Meter, least_tokens, measured
+from fsm.testing import chunkings
+
+TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)
+
+
+@given(st.data(), TEXTS)
+def test_a_meter_counts_the_same_for_every_chunking(data: st.DataObject, text: str) -> None:
+    meter = Meter()
+    for piece in data.draw(chunkings(text)):
+        meter.feed(piece)
+    assert meter.least == least_tokens(text)
+
+
+@given(TEXTS)
+def test_the_count_is_that_of_words_and_of_the_bytes_of_long_ones(text: str) -> None:
+    expected = sum(-(-len(word.encode()) // BYTES_A_TOKEN) for word in text.split())
+    assert least_tokens(text) == expected
+    assert len(text.split()) <= expected <= max(1, len(text.encode()))
+
+
+def test_what_was_reported_stands() -> None:
+    reply = Reply("word " * 500, usage=Usage(1, 20))
+    assert measured(reply.usage, reply, 20) == (Usage(1, 20), False)
+    assert measured(reply.usage, reply, 20 - COUNTED_BESIDE) == (Usage(1, 20), False)
+    assert measured(reply.usage, reply, 20 - COUNTED_BESIDE - 1) == (Usage(1, 20), True)
+
+
+def test_what_nobody_reported_is_no_more_than_the_cap_until_the_words_prove_it() -> None:
+    prose = "An uncommonly long-winded proposition. " * 10
+    reply = Reply(prose, usage=Usage(output_tokens=98, estimated=True))
+    assert least_tokens(prose) < 60
+    assert measured(reply.usage, reply, 60) == (Usage(output_tokens=60, estimated=True), False)
+    assert measured(reply.usage, reply, None) == (reply.usage, False)
+    usage, overran = measured(Usage(), Reply("word " * 500), 100)
+    assert (usage.output_tokens, usage.estimated, overran) == (625, True, True)
+
+
+def test_reasoning_and_tool_arguments_count_as_well() -> None:
+    reply = Reply("one two", reasoning="three", tool_calls=(ToolCall("1", "look", '{"a": "four"}'),))
+    assert least_tokens(reply.text, reply.reasoning, reply.tool_calls[0].arguments) == 5
+    assert measured(Usage(), reply, None)[0].output_tokens >= 5
