@@ -28,6 +28,9 @@ from adapters.waiting import CallEnded, arun, within
 CLOSING = 1.0
 """Seconds to wait for a client to close a response."""
 
+AHEAD = 8192
+"""Bytes that a worker reads without being asked for more: handing over costs more than reading."""
+
 
 class HttpClient(Protocol):
     """What is used of an `httpx.Client`."""
@@ -129,14 +132,18 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
 
 
 class _Worker:
-    """Do one thing after another in a daemon thread, each for as long as the attempt may go on."""
+    """Do one task after another in a daemon thread; each answers once or more, and its last answer is what it returns.
+
+    `is_busy` tells whether a task has not given its last answer.
+    """
 
     def __init__(self, limits: AttemptLimits) -> None:
         self.progress = _Progress(limits)
         self.response: Any = None
+        self.is_busy = False
         self._limits = limits
         self._tasks: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
-        self._outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[Any, BaseException | None, bool]] = queue.SimpleQueue()
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="rungwise attempt", daemon=True)
         try:
@@ -144,8 +151,15 @@ class _Worker:
         except RuntimeError as error:
             raise httpx.ConnectError("no thread could be started for the request") from error
 
-    def do(self, task: Callable[[], Any], seconds: float | None) -> Any:
-        """Do a task and return what came of it.
+    def begin(self, task: Callable[[], Any]) -> None:
+        """Begin a task; `answer` tells what comes of it."""
+        if self.progress.is_abandoned:
+            raise self.progress.timeout()
+        self.is_busy = True
+        self._tasks.put(task)
+
+    def answer(self) -> Any:
+        """Wait for an answer, for as long as the attempt may go on.
 
         Raises:
             CallEnded: the call was cancelled meanwhile.
@@ -153,10 +167,9 @@ class _Worker:
         """
         if self.progress.is_abandoned:
             raise self.progress.timeout()
-        forget = self._limits.cancellation.on_cancel(lambda: self._outcomes.put((None, CallEnded())))
-        self._tasks.put(task)
+        forget = self._limits.cancellation.on_cancel(lambda: self._answers.put((None, CallEnded(), False)))
         try:
-            value, error = self._outcomes.get(timeout=seconds)
+            value, error, is_last = self._answers.get(timeout=self._limits.left)
             if isinstance(error, CallEnded):
                 raise error
         except queue.Empty:
@@ -167,9 +180,14 @@ class _Worker:
             raise
         finally:
             forget()
+        self.is_busy = not is_last
         if error is not None:
             raise error
         return value
+
+    def tell(self, value: Any) -> None:
+        """Answer in the middle of a task."""
+        self._answers.put((value, None, False))
 
     def abandon(self) -> None:
         """Leave the worker to itself."""
@@ -179,16 +197,20 @@ class _Worker:
 
     def close(self) -> None:
         """Close the response and end the worker."""
-        if not self.progress.is_abandoned:
+        if self.progress.is_abandoned:
+            return
+        if self.is_busy:
+            self.abandon()
+        else:
             self._tasks.put(None)
             self._thread.join(CLOSING)
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
-                self._outcomes.put((task(), None))
+                self._answers.put((task(), None, True))
             except BaseException as error:
-                self._outcomes.put((None, error))
+                self._answers.put((None, error, True))
         if self.response is not None:
             with suppress(Exception):
                 self.response.close()
@@ -217,21 +239,22 @@ class BorrowedHttp:
                 progress.found(worker.response.extensions.get("network_stream"))
                 return worker.response
 
-            response = worker.do(send, limits.left)
+            worker.begin(send)
+            response = worker.answer()
         except BaseException:
             worker.close()
             raise
         # The body is read under the same mapping, so this is the limit between bytes from now on.
         timeout["read"] = limits.within(limits.idle)
-        return BorrowedResponse(worker, response, limits)
+        return BorrowedResponse(worker, response)
 
 
 class BorrowedResponse:
     """Be the response of a client that was passed in."""
 
-    def __init__(self, worker: _Worker, response: Any, limits: AttemptLimits) -> None:
+    def __init__(self, worker: _Worker, response: Any) -> None:
         self.status_code, self.headers = response.status_code, response.headers
-        self._worker, self._response, self._limits = worker, response, limits
+        self._worker, self._response = worker, response
 
     def pieces(self) -> tuple[Iterator[bytes], bool]:
         """Read the body as it comes, and tell whether its encoding was taken off."""
@@ -239,8 +262,22 @@ class BorrowedResponse:
         return self._iterate(response.iter_bytes() if is_decoded else response.iter_raw()), is_decoded
 
     def _iterate(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        while (data := self._worker.do(lambda: next(chunks, None), self._limits.left)) is not None:
-            yield data
+        worker = self._worker
+
+        def read() -> bool:
+            """Tell of some chunks as they come, and in the end whether there are more."""
+            size = 0
+            while size < AHEAD and (data := next(chunks, None)) is not None:
+                worker.tell(data)
+                size += len(data)
+            return size >= AHEAD
+
+        goes_on = True
+        while goes_on:
+            worker.begin(read)
+            while isinstance(answer := worker.answer(), bytes):
+                yield answer
+            goes_on = answer
 
     def close(self) -> None:
         """Let go of the connection."""
