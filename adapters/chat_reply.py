@@ -90,17 +90,17 @@ def read_reply(headers: Mapping[str, str], body: bytes, *, sends_finish_reason: 
         message = {}
     text, reasoning, refusal = contents(message)
     refusal = refusal or refused_beside(choice)
+    calls, finish = ToolCalls.whole(message).gathered(value.get("id")), choice.get("finish_reason")
     return compose(
         text=text,
         reasoning=reasoning,
         refusal=refusal,
-        calls=ToolCalls.whole(message).gathered(value.get("id")),
-        finish=choice.get("finish_reason"),
+        calls=calls,
+        finish=finish,
         usage=usage_in(value),
         model=value.get("model"),
         error=None if error is None else classified(None, headers, error),
-        came_to_its_end=True,
-        sends_finish_reason=sends_finish_reason,
+        cut=is_cut(finish, calls, ended=True, sends_finish_reason=sends_finish_reason),
         raw=_raw(value, body),
     )
 
@@ -125,8 +125,7 @@ def compose(
     usage: Mapping[str, Any] | None,
     model: object,
     error: Failure | None = None,
-    came_to_its_end: bool,
-    sends_finish_reason: bool = True,
+    cut: bool = False,
     cause: Failure | None = None,
     raw: object = None,
 ) -> Reply | Failure:
@@ -136,8 +135,7 @@ def compose(
         finish: the finish reason as the provider gave it.
         usage: the usage as the provider gave it; counted from what was gathered where there is none.
         error: the error that the provider itself sent.
-        came_to_its_end: whether the body is whole, or the stream has said that it is over.
-        sends_finish_reason: whether a reply without a finish reason is a cut one.
+        cut: whether the reply broke off before its end.
         cause: what cut it, where that is known.
     """
     text, reasoning, refusal = mended([text, reasoning, refusal])
@@ -146,8 +144,7 @@ def compose(
         error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
         if not text:
             return error
-    is_whole = stop_reason is not None or (came_to_its_end and (not sends_finish_reason or _shows_its_cut(calls)))
-    if not (error or is_whole) and cause and cause.reason == "malformed":
+    if cut and not error and cause and cause.reason == "malformed":
         error = cause  # what cannot be read is the provider's own doing
     if error and not (text or reasoning or calls or refusal):
         return error
@@ -156,19 +153,31 @@ def compose(
         tool_calls=calls,
         usage=(usage_of(usage) if usage else None) or _estimate(text, reasoning, calls),
         model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,
-        interrupted=error is not None or not is_whole,
+        interrupted=cut or error is not None,
         reasoning=reasoning,
         stop_reason=stop_reason,
         stop_raw=stop_raw,
         refusal=refusal or None,
-        failure=error or (None if is_whole else cause),
+        failure=error or (cause if cut else None),
         raw=raw,
     )
 
 
-def _shows_its_cut(calls: tuple[ToolCall, ...]) -> bool:
-    """Tell whether a reply without a finish reason needs none: half a tool call says by itself that the cap cut it."""
-    return any(call.arguments.strip() and not is_complete(call, ()) for call in calls)
+def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_finish_reason: bool) -> bool:
+    """Tell whether a reply broke off on its way: without a finish reason it did, whatever came after it.
+
+    Half a tool call at the end of a reply needs no such word: the output cap cut it, as the call itself shows.
+
+    Arguments:
+        finish: the finish reason as the provider gave it.
+        calls: the tool calls that came.
+        ended: whether the body is whole, or the stream has said that it is over.
+        sends_finish_reason: whether the server sends finish reasons.
+    """
+    if stop_of(finish)[0] is not None:
+        return False
+    has_half_a_call = any(call.arguments.strip() and not is_complete(call, ()) for call in calls)
+    return not (ended and (has_half_a_call or not sends_finish_reason))
 
 
 def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:

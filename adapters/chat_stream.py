@@ -21,6 +21,7 @@ from adapters.chat_reply import (
     contents,
     error_in,
     first_choice,
+    is_cut,
     malformed,
     read_reply,
     refused_beside,
@@ -181,17 +182,17 @@ class ChatDecoder:
                     return whole
             elif self._done:
                 return malformed("the stream has no choice in it")
+        calls = self._calls.gathered(self._id)
         return compose(
             text=self._text.getvalue(),
             reasoning=self._reasoning.getvalue(),
             refusal=self._refusal.getvalue(),
-            calls=self._calls.gathered(self._id),
+            calls=calls,
             finish=self._finish,
             usage=self._usage,
             model=self._model,
             error=self._error,
-            came_to_its_end=self._done,
-            sends_finish_reason=self._sends_finish_reason,
+            cut=is_cut(self._finish, calls, ended=self._done, sends_finish_reason=self._sends_finish_reason),
             cause=None if self._done else failure,
         )
 
@@ -301,24 +302,21 @@ class ChatDecoder:
     def _end_event(self, *, cut: bool = False) -> None:
         data = bytes(self._pending[:-1])
         self._pending.clear()
-        kind, self._event = self._event, b""
-        if not _is_object(data):
-            if kind == b"error" and data.strip() not in (b"", b"null"):
-                self._fail(data)
-            return
-        try:
-            chunk = load(data)
-        except ValueError:
-            if kind == b"error":
-                self._fail(data)
-            elif not cut:
-                # A piece of the reply is lost: what follows would be glued to the wrong place.
-                self._stop(TOO_MUCH)
-        else:
-            self._halves = self._halves or {Text: HalfHolder(), Reasoning: HalfHolder()}
-            self._event = kind
-            self._take(chunk, data)
-            self._event = b""
+        if _is_object(data):
+            try:
+                chunk = load(data)
+            except ValueError:
+                if self._event == b"error":
+                    self._fail(data)
+                elif not cut:
+                    # A piece of the reply is lost: what follows would be glued to the wrong place.
+                    self._stop(TOO_MUCH)
+            else:
+                self._halves = self._halves or {Text: HalfHolder(), Reasoning: HalfHolder()}
+                self._take(chunk, data)
+        elif self._event == b"error" and data.strip() not in (b"", b"null"):
+            self._fail(data)
+        self._event = b""
 
     def _end_stream(self) -> None:
         if self._rest and not self.finished:
