@@ -124,8 +124,8 @@ class Watch:
         """
         before, self._spent = self._spent, spent
         if row.target in self._outcomes:
-            falls = True
-        elif spent == before:
+            return  # an end is nearer than anything, also to a call that went wrong
+        if spent == before:
             falls = row.target == self._hub and row.source != self._hub
         else:
             falls = row.target != self._hub and self._left(spent) < self._left(before)

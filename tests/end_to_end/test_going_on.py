@@ -1,0 +1,169 @@
+"""Cut replies: what is gone on from, what is asked for again as a whole, and what was whole already."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import fsm
+from adapters import ScriptedReply
+from fsm import Limits, Policy, testing
+
+TEXT = "Herons of the northern lake nest in tall dead trees, well above the reeds."
+FIRST = TEXT[:31]
+STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+PREFILLS = [{"prefill": "trailing"}]
+JSON = {"response_format": {"type": "json_object"}}
+OBJECT = json.dumps({"place": "the northern lake", "trees": ["dead", "tall"], "nests": 12})
+ERROR = {"type": "rate_limited", "code": "rate_limit_exceeded", "message": "slow down, try again in 20 seconds"}
+
+
+def cap_of(body: Any) -> int:
+    return int(body.get("max_tokens") or body.get("max_completion_tokens"))
+
+
+# nothing left to say
+
+
+@pytest.mark.parametrize("prefill", ["trailing", "prefix", "continue_final_message"])
+def test_a_cap_on_the_last_word_is_no_failure(run: Any, prefill: str) -> None:
+    ended = run(
+        [ScriptedReply(text=TEXT, finish="length"), ScriptedReply(finish="stop")], backends=[{"prefill": prefill}]
+    )
+    assert (ended.outcome, ended.text) == ("done", TEXT)
+    assert ended.path == ["continuation", "done"]
+    assert ended.waits == []
+    assert ended.bodies[1]["messages"][-1]["content"] == TEXT
+
+
+@STREAMS
+def test_a_lost_finish_chunk_is_no_failure(run: Any, cut: Any) -> None:
+    ended = run([cut(ScriptedReply(text=TEXT, chunk_size=200), TEXT), ScriptedReply(finish="stop")], backends=PREFILLS)
+    assert (ended.outcome, ended.text) == ("done", TEXT)
+    assert ended.waits == []
+
+
+def test_an_empty_reply_to_a_notice_is_still_an_empty_reply(run: Any) -> None:
+    ended = run([ScriptedReply(text=FIRST, finish="length"), ScriptedReply(finish="stop")])
+    assert ended.outcome == "partial"
+    assert ended.path == ["continuation", "reask", "reask", "reask", "partial"]
+
+
+def test_an_empty_continuation_that_was_cut_is_not_whole(run: Any) -> None:
+    ended = run(
+        [ScriptedReply(text=FIRST, finish="length"), ScriptedReply(finish="length"), ScriptedReply(text=TEXT[31:])],
+        backends=PREFILLS,
+    )
+    assert (ended.outcome, ended.text) == ("done", TEXT)
+
+
+# a stream that breaks with a wait, or at a filter
+
+
+def broken(error: dict[str, str]) -> ScriptedReply:
+    return ScriptedReply(text=FIRST, error_event=error)
+
+
+@STREAMS
+def test_a_wait_that_a_broken_stream_asks_for_is_kept(run: Any) -> None:
+    ended = run([broken(ERROR), ScriptedReply(text=TEXT[31:])])
+    assert (ended.outcome, ended.text) == ("done", TEXT)
+    assert ended.waits == [20.0]
+
+
+@STREAMS
+def test_a_wait_that_does_not_fit_leaves_the_backend(run: Any) -> None:
+    policy = Policy(waits=fsm.Waits(longest_asked=10))
+    ended = run([broken(ERROR)], [ScriptedReply(text=TEXT[31:])], policy=policy)
+    assert (ended.outcome, ended.text) == ("done", TEXT)
+    assert (ended.waits, ended.counts) == ([], [1, 1])
+
+
+@pytest.mark.parametrize("second", [True, False], ids=["with a fallback", "alone"])
+def test_a_refusal_in_a_stream_always_leaves_the_model(run: Any, second: bool) -> None:
+    filtered = broken({"code": "content_filter", "message": "The response was filtered."})
+    ended = run([filtered], *([[ScriptedReply(text=TEXT)]] if second else []))
+    assert ended.counts == ([1, 1] if second else [1])
+    assert (ended.outcome, ended.text) == (("done", TEXT) if second else ("refused", ""))
+
+
+# JSON
+
+
+def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(run: Any) -> None:
+    ended = run(
+        [ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)], parameters=JSON, max_tokens=50
+    )
+    assert json.loads(ended.text) == json.loads(OBJECT)
+    assert ended.path == ["enlarge", "done"]
+    assert [cap_of(body) for body in ended.bodies] == [50, 100]
+    assert ended.added == [[], []]  # nothing of the broken reply goes back
+    assert all(body["response_format"] == JSON["response_format"] for body in ended.bodies)
+
+
+def test_json_in_a_stream_that_breaks_is_asked_for_again(run: Any, cut: Any) -> None:
+    ended = run([cut(ScriptedReply(text=OBJECT, chunk_size=8), OBJECT[16:24]), ScriptedReply(text=OBJECT)], parameters=JSON)
+    assert json.loads(ended.text) == json.loads(OBJECT)
+    assert ended.path == ["retry", "done"]
+    assert ended.added == [[], []]
+
+
+@pytest.mark.parametrize("text", ["Sure! Here it is.", OBJECT + OBJECT, OBJECT[:-1], "```json\n{}\n```", "{'a': 1}"])
+def test_what_does_not_parse_is_never_done(run: Any, text: str) -> None:
+    ended = run([ScriptedReply(text=text)], parameters=JSON, policy=Policy(limits=Limits(retries=1)))
+    assert ended.outcome == "failed"
+    assert ended.path == ["retry", "failed"]
+
+
+@pytest.mark.parametrize("text", [OBJECT, "[1, 2]", "  {}\n", '"a"', '{"a": NaN}'])
+def test_what_parses_is_an_answer(run: Any, text: str) -> None:
+    ended = run([ScriptedReply(text=text)], parameters=JSON)
+    assert (ended.outcome, ended.text) == ("done", text)
+
+
+def test_a_backends_own_response_format_counts_unless_the_call_says_otherwise(run: Any) -> None:
+    backends = [{"parameters": JSON}]
+    assert run([ScriptedReply(text="Prose.")], backends=backends).outcome == "failed"
+    asked = {"response_format": {"type": "text"}}
+    assert run([ScriptedReply(text="Prose.")], backends=backends, parameters=asked).outcome == "done"
+
+
+# a handful of tokens
+
+
+@pytest.mark.parametrize("cap", [1, 16])
+def test_a_handful_of_tokens_is_one_request(run: Any, cap: int) -> None:
+    ended = run([ScriptedReply(text="yes", finish="length")], max_tokens=cap)
+    assert (ended.outcome, ended.text, len(ended.requests)) == ("partial", "yes", 1)
+    assert cap_of(ended.bodies[0]) == cap
+
+
+def test_what_a_handful_is_is_the_policys_to_say(run: Any) -> None:
+    script = [ScriptedReply(text=FIRST, finish="length"), ScriptedReply(text=TEXT[31:])]
+    assert run(script, max_tokens=17).outcome == "done"
+    assert run(script, max_tokens=10, policy=Policy(handful=0)).outcome == "done"
+    assert run(script, max_tokens=100, policy=Policy(handful=100)).text == FIRST
+
+
+@STREAMS
+def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twice(run: Any, cut: Any) -> None:
+    ended = run([cut(ScriptedReply(text="yes"), "yes"), ScriptedReply(text="yes")], max_tokens=1)
+    assert (ended.outcome, ended.text) == ("done", "yes")
+    assert ended.added == [[], []]
+
+
+# a connection that had gone stale: the driver's half is in test_connections.py
+
+
+def test_what_a_stale_connection_lost_goes_out_again_at_once() -> None:
+    call = testing.run(
+        Policy(budget=fsm.Budget(output_tokens=1000)),
+        [fsm.Failure("connection", is_stale=True), fsm.Reply("An answer.", stop_reason="stop")],
+    )
+    (step,) = [step for step in call.journal.steps if step.target == "retry"]
+    assert (step.guard, step.wait, step.draw) == ("may_resend", 0.0, None)
+    assert call.result.attempts == 2
+    assert call.result.usage.output_tokens < 10
+    assert fsm.replay(fsm.Journal.from_json(call.journal.to_json())).outcome == "done"
