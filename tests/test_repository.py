@@ -15,6 +15,7 @@ import adapters
 import fsm
 
 ROOT = Path(__file__).parent.parent
+HOME = "https://github.com/rungwise/rungwise/blob/main/"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -58,8 +59,12 @@ def test_the_main_command_of_the_readme_sets_everything_up():
 
 
 def test_every_link_of_the_readme_leads_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert target.startswith("https://") or (ROOT / target).exists(), target
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert targets
+    for target in targets:
+        # Absolute, for a package index shows the page without the files beside it.
+        assert target.startswith(HOME), target
+        assert (ROOT / target.removeprefix(HOME)).exists(), target
 
 
 def test_the_changelog_has_a_section_for_what_comes_next():
