@@ -78,6 +78,8 @@ def enact(
         Request(messages, max_tokens=max_tokens, input_tokens=input_tokens) for messages in (PLAIN, AFTER_A_TOOL)
     ]
     longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
+    if None in prices and policy.budget.money is not None:  # which nothing can be counted against then
+        policy = evolve(policy, budget=evolve(policy.budget, money=None))
     ways = product(requests, PASSING)
     found = [_Play(policy, prices, request, reason, longest).run(moves) for request, reason in ways]
     return max(found, key=lambda each: each.spent[name])

@@ -233,7 +233,9 @@ def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
     if value.startswith("socks5"):
         monkeypatch.setitem(__import__("sys").modules, "socksio", None)
     monkeypatch.setenv(name, value)
-    with Client(LOCAL) as client, pytest.raises(fsm.ConfigurationError, match=name) as caught:
+    # What is on this machine is reached without a proxy, so one that cannot be used is no trouble there.
+    backend = OpenAIChat("model", base_url="http://models.example/v1", api_key="sk-4c1b") if "socks" in value else LOCAL
+    with Client(backend) as client, pytest.raises(fsm.ConfigurationError, match=name) as caught:
         ask(client, mode)
     assert SECRET not in str(caught.value)
     assert value not in str(caught.value)
