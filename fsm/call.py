@@ -318,6 +318,8 @@ class Call:
             transcript.unsay()
         if heard.part:
             transcript.gather(heard.part, heard.new, thinks_inline=heard.cue.thinks_inline)
+        elif not transcript.gathered:
+            transcript.spare = max(transcript.spare, heard.spare, key=len)
 
     def _charge(self, heard: Heard, attempt: Attempt) -> None:
         """Count what the provider did not; a budget without a cap of the caller's is not used up by one silence."""
@@ -450,6 +452,9 @@ class Call:
 
     def _settle(self, row: Row, cause: str | None) -> None:
         text, parts, heard = self._transcript.gathered, self._transcript.parts, self._last
+        if self._transcript.spare and row.target not in ("done", "salvaged"):
+            text = self._transcript.spare
+            parts = (text,)
         reply = heard.reply if heard is not None else None
         if row.target == "salvaged":
             text = self._salvaged(text)

@@ -53,6 +53,7 @@ class Transcript:
     parts: tuple[str, ...] = ()
     needs_cap: bool = False
     thinks_inline: bool = False  # a part came with inline reasoning
+    spare: str = ""  # the longest cut text that was too little to go on from, while there is no other
     is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
     seed: str = ""
@@ -71,6 +72,7 @@ class Transcript:
         self.parts = (*self.parts, part)
         self.gathered += new
         self.thinks_inline = self.thinks_inline or thinks_inline
+        self.spare = ""
 
     def unsay(self) -> None:
         """Drop what was gathered: a part has shown that all of it was reasoning."""
