@@ -127,7 +127,7 @@ SCENES: Final[tuple[Scene, ...]] = (
             ScriptedReply(text=LONG[64:192], finish="length"),
             ScriptedReply(text=LONG[192:]),
         ),
-        max_tokens=16,
+        max_tokens=20,
     ),
     Scene(
         "cut-stream",
@@ -153,7 +153,7 @@ SCENES: Final[tuple[Scene, ...]] = (
             ScriptedReply(tool_calls=(ToolCall("call_2", "get_weather", '{"city": "Reykjavik"}'),)),
         ),
         tools=(WEATHER_TOOL,),
-        max_tokens=16,
+        max_tokens=20,
     ),
     Scene(
         "refusal",

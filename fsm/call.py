@@ -334,6 +334,8 @@ class Call:
         if heard.part:
             cap = self._attempt.cap if self._attempt is not None else None
             transcript.gather(heard.part, heard.new, cap, thinks_inline=heard.cue.thinks_inline)
+        elif not transcript.gathered:
+            transcript.spare = max(transcript.spare, heard.spare, key=len)
 
     def _count_usage(self, heard: Heard, reply: Reply | None, attempt: Attempt) -> bool:
         """Count what the provider did not, and tell whether the reply is longer than what was reserved for it."""
@@ -507,6 +509,9 @@ class Call:
 
     def _settle(self, row: Row, cause: str | None) -> None:
         text, parts, heard = self._transcript.gathered, self._transcript.parts, self._last
+        if self._transcript.spare and row.target not in ("done", "salvaged"):
+            text = self._transcript.spare
+            parts = (text,)
         reply = heard.reply if heard is not None else None
         if row.target == "salvaged":
             text = self._salvaged(text)

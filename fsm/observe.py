@@ -61,6 +61,7 @@ class Heard:
     evidence: Evidence
     part: str = field(default="", repr=False)  # the visible text that is kept, as it came
     new: str = field(default="", repr=False)  # what of it had not been said
+    spare: str = field(default="", repr=False)  # cut text that is too little to go on from: for want of anything else
     unsays: bool = False  # it shows that the text gathered before it was reasoning
     reasoning: str = field(default="", repr=False)
     cue: Cue = NO_CUE
@@ -101,6 +102,8 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
     if attempt.keeps(event) and not too_little and (event in _PLAIN or not is_blank(visible)):
         heard.part, heard.new = visible, new
+    elif too_little and not attempt.expects_json:
+        heard.spare = visible
     if event not in _PLAIN:
         heard.cue = Cue(
             reasoning=reasoning,
@@ -145,8 +148,10 @@ def observe_cut(delivered: str, failure: Failure, attempt: Attempt, transcript: 
         delivered: the text, which holds nothing that had been said before.
     """
     event = "refused" if event_of_failure(failure) == "refused" else "interrupted"
-    kept = delivered if attempt.keeps(event) and not is_too_little(transcript.gathered + delivered) else ""
-    heard = Heard(Evidence(event), part=kept, new=kept, failure=failure)
+    is_spare = event == "interrupted" and is_too_little(transcript.gathered + delivered)
+    kept = delivered if attempt.keeps(event) and not is_spare else ""
+    spare = delivered if is_spare and not attempt.expects_json else ""
+    heard = Heard(Evidence(event), part=kept, new=kept, spare=spare, failure=failure)
     heard.reply = Reply(delivered, interrupted=True, failure=failure)
     _note_failure(heard.evidence, failure)
     return heard
@@ -184,13 +189,13 @@ def facts_of(
 ) -> dict[str, bool]:
     """Work out every fact of the ladder; the text of `heard` is already gathered."""
     gathered, event = transcript.gathered, heard.evidence.event
-    has_text = not is_blank(gathered)
     prior = turn.prior_answer if turn.only_housekeeping else None
+    prior_fits = prior is not None and is_blank(gathered)
     switch_after = policy.switch_after.get(heard.evidence.reason or "")
     return {
         "has_delivered": event in ("came_empty", "only_reasoned") and not is_blank(heard.delivered),
-        "has_prior_answer": bool(prior) and not has_text and not is_blank(split_thinking(prior or "")[0]),
-        "has_text": has_text,
+        "has_prior_answer": prior_fits and not is_blank(split_thinking(prior or "")[0]),
+        "has_text": not is_blank(gathered or transcript.spare),
         "added_text": not is_blank(heard.new),
         "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
         "thinks_inline": heard.cue.thinks_inline,
@@ -213,6 +218,8 @@ def contents_of(heard: Heard, turn: TurnContext) -> dict[str, Any]:
     content: dict[str, Any] = {"part": heard.part, "new": heard.new, "delivered": heard.delivered}
     if heard.unsays:
         content["unsays"] = True
+    if heard.spare:
+        content["spare"] = heard.spare
     if reply is not None:
         content["reasoning"] = heard.reasoning
         content["final_text"] = reply.final_text

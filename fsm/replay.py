@@ -131,6 +131,7 @@ def _heard(step: Step, backend: int) -> Heard:
         evidence,
         part=content.get("part", ""),
         new=content.get("new", ""),
+        spare=content.get("spare", ""),
         unsays=content.get("unsays", False),
         reasoning=content.get("reasoning", ""),
         cue=Cue(

@@ -57,6 +57,7 @@ class Transcript:
     needs_cap: bool = False
     gathered_tokens: int = 0
     thinks_inline: bool = False  # a part came with inline reasoning
+    spare: str = ""  # the longest cut text that was too little to go on from, while there is no other
     is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
     seed: str = field(default="", repr=False)
@@ -85,6 +86,7 @@ class Transcript:
         self.gathered += new
         self.gathered_tokens += _within(cap, estimate_tokens(new))
         self.thinks_inline = self.thinks_inline or thinks_inline
+        self.spare = ""
 
     def unsay(self) -> None:
         """Drop what was gathered: a part has shown that all of it was reasoning."""

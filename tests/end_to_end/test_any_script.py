@@ -36,8 +36,14 @@ POLICIES = {
 
 # What stands in braces becomes a word that no other reply holds: {a} and {b} are visible, {r} is reasoning.
 TEXTS = (
-    *("", " \n", "{a}", "{a} {b} ", "< {a}", "{a} <thi", "{a}<think>{r}</think>{b}", "{a}\n\n{b}\n"),
-    *("<think></think>", "<think>{r}</think>", "<think>{r}</think>{a} {b}", "<think>{r}", "<reasoning>{r}</reasoning>"),
+    *("", " \n", "{a}", "{a} {b} ", "< {a}", "{a} <thi", "{r}\n</think>{a}", "{a}\n\n{b}\n"),
+    *(
+        "<think></think>",
+        "<think>{r}</think>",
+        "<think>{r}</think>{a}\n<think>{r}</think>{b}",
+        "<think>{r}",
+        "<reasoning>{r}</reasoning>",
+    ),
 )
 ARGUMENTS = ('{{"q": "{t}"}}', '{{"q": "{t}', "", "{{}}", "[1]", '{{"q": "{t}"}} x', "null")
 FINISHES = (

@@ -104,7 +104,9 @@ def test_json_that_the_cap_cuts_is_asked_for_again_with_a_larger_one(run: Any) -
 
 
 def test_json_in_a_stream_that_breaks_is_asked_for_again(run: Any, cut: Any) -> None:
-    ended = run([cut(ScriptedReply(text=OBJECT, chunk_size=8), OBJECT[16:24]), ScriptedReply(text=OBJECT)], parameters=JSON)
+    ended = run(
+        [cut(ScriptedReply(text=OBJECT, chunk_size=8), OBJECT[16:24]), ScriptedReply(text=OBJECT)], parameters=JSON
+    )
     assert json.loads(ended.text) == json.loads(OBJECT)
     assert ended.path == ["retry", "done"]
     assert ended.added == [[], []]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from adapters import ReceivedRequest, ScriptedReply
+from fsm import Budget, Policy
 
 NATIVE = [{"prefill": "trailing"}]
 ROWS = "| herons | 4 |\n" * 8
@@ -89,6 +90,17 @@ def test_so_little_text_of_a_broken_stream_is_asked_for_again(run: Any, little: 
     assert (ended.outcome, ended.text) == ("done", "The sky is blue.")
     assert ended.path[0] == "retry"
     assert ended.added == [[], []]
+
+
+@pytest.mark.parametrize("others", [ScriptedReply(), ScriptedReply(status=401), part("Th"), part("")])
+def test_so_little_text_is_kept_for_want_of_anything_else(run: Any, others: ScriptedReply) -> None:
+    ended = run([part("The"), others])
+    assert (ended.outcome, ended.text, ended.result.parts) == ("partial", "The", ("The",))
+
+
+def test_so_little_text_is_in_the_error_of_a_spent_budget(run: Any) -> None:
+    ended = run([part("The"), part("Th")], policy=Policy(budget=Budget(attempts=2)))
+    assert (ended.outcome, ended.text) == ("over_budget", "The")
 
 
 def test_six_letters_are_kept(run: Any) -> None:
