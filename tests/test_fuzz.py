@@ -190,8 +190,6 @@ PLANTED = (
     (empties_are_answers, "an empty answer is no success", 5),
     (caps_cut_nothing, "what is done ended cleanly", 3),
     (every_tool_call_is_whole, "no cut tool call is handed out", 4),
-    (reasks_are_free, "the variant falls on every step", 5),
-    (retries_have_no_limit, "counters stay within their limits", 5),
     (nobody_pays, "usage and cost are the sums over all attempts", 5),
     (streams_are_not_corrected, "what a stream handed out is the text of the result", 5),
     (cuts_go_unnoticed, "what is done is what the provider sent", 6),
@@ -216,8 +214,25 @@ def test_a_planted_bug_is_found_and_made_small(
     assert Script.from_toml(found.to_toml()) == found.case.script
 
 
+@pytest.mark.parametrize(
+    ("plant", "says"),
+    [(reasks_are_free, "the variant did not fall"), (retries_have_no_limit, "a counter is 4, and its limit is 3")],
+    ids=["reasks_are_free", "retries_have_no_limit"],
+)
+def test_what_the_running_machine_itself_refuses_is_a_finding(
+    plant: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with Fuzzer(seed=5) as fuzzer:
+        found = fuzzer.run(examples=ENOUGH)
+    assert found is not None
+    assert found.what.startswith("BrokenMachine: ")
+    assert says in found.what
+    assert len(found.case.script.replies) == 1
+
+
 def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(*arguments: Any) -> str:
+    def crash(*arguments: Any, **options: Any) -> str:
         raise RuntimeError("never seen before")
 
     monkeypatch.setattr(fsm.observe, "judge", crash)

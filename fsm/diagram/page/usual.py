@@ -28,6 +28,8 @@ EXAMPLES: tuple[Reply | Failure, ...] = (
     Failure("parameter_unsupported", status=400, parameter="seed"),
     Failure("context_overflow", status=400),
 )
+IN_JSON: tuple[Reply | Failure, ...] = (Reply('{"some": "json', stop_reason="length"),)
+"""What comes back where the request asked for JSON."""
 
 
 @frozen
@@ -51,8 +53,10 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
     """
     ample = evolve(policy, limits=Limits(), budget=Budget())
     found: dict[str, Usual] = {}
-    for example in EXAMPLES:
-        call = Call(Request("a prompt"), ample, [PlainLink(f"backend {place}") for place in range(1, backends + 1)])
+    plain, in_json = Request("a prompt"), Request("a prompt", parameters={"response_format": {"type": "json_object"}})
+    for example in (*EXAMPLES, *IN_JSON):
+        request = in_json if example in IN_JSON else plain
+        call = Call(request, ample, [PlainLink(f"backend {place}") for place in range(1, backends + 1)])
         try:
             call.begin()
             now = _facts_after(call, example)
