@@ -40,7 +40,7 @@ from fsm.reply import NO_USAGE, Failure, Reply
 from fsm.request import Link, PlainLink, Request, Send, TurnContext, headers_for
 from fsm.result import Result
 from fsm.table import Row
-from fsm.thinking import split_thinking
+from fsm.thinking import part_thinking, split_thinking
 from fsm.tracebacks import without_locals
 from fsm.transcript import Composed, Transcript, estimate_tokens
 
@@ -286,7 +286,10 @@ class Call:
         if partial is None or self.is_streaming:
             return self._delivered
         composed = self._attempt.composed if self._attempt is not None else Composed(())
-        return split_thinking(partial.text, composed.before, after_block=composed.after_block)[0]
+        parted = part_thinking(
+            partial.text, composed.before, after_block=composed.after_block, is_new_turn=composed.is_new_turn
+        )
+        return parted.visible
 
     def _pass_time(self, now: float | None) -> None:
         if self._origin is None:

@@ -21,7 +21,7 @@ class Delivery:
 
     def __init__(self, composed: Composed, gathered: str, echoes: bool) -> None:
         self._composed, self._gathered, self._echoes = composed, gathered, echoes and composed.prefill
-        self._think = ThinkFilter(composed.before, after_block=composed.after_block)
+        self._think = ThinkFilter(composed.before, after_block=composed.after_block, is_new_turn=composed.is_new_turn)
         self._begin()
 
     def _begin(self) -> None:

@@ -73,7 +73,9 @@ class Heard:
 def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, request: Request, backend: int) -> Heard:
     """Judge a reply and work out what of its text is new."""
     composed = attempt.composed
-    visible, inline, was_unopened = part_thinking(reply.text, composed.before, after_block=composed.after_block)
+    visible, inline, was_unopened = part_thinking(
+        reply.text, composed.before, after_block=composed.after_block, is_new_turn=composed.is_new_turn
+    )
     if reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN and is_blank(visible):
         # An error event before any text is what it says; what had been reasoned is only paid for.
         heard = observe_failure(reply.failure, attempt, transcript, backend)

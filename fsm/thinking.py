@@ -59,15 +59,28 @@ class ThinkFilter:
     Arguments:
         gathered: the text that the reply goes on from, which may end within code, quotes or a line.
         after_block: whether that text came with a block of its own.
+        is_new_turn: whether the reply is a turn of its own, which a model may begin with reasoning even amid a line.
     """
 
     __slots__ = (
         *("_after_block", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held", "_kept"),
-        *("_literals", "_open", "_read", "_said", "_size", "_thinks", "_trims", "takes_back", "was_unopened"),
+        *(
+            "_literals",
+            "_new_turn",
+            "_open",
+            "_read",
+            "_said",
+            "_size",
+            "_thinks",
+            "_trims",
+            "takes_back",
+            "was_unopened",
+        ),
     )
 
-    def __init__(self, gathered: str = "", *, after_block: bool = False) -> None:
+    def __init__(self, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> None:
         self._gathered = gathered
+        self._new_turn = is_new_turn
         self._after_block = after_block
         self._held = ""  # the beginning of what may become a tag, or a tag with what stands behind it yet to come
         self._closing: re.Pattern[str] | None = None  # what ends the block that is open
@@ -176,7 +189,7 @@ class ThinkFilter:
 
     def _open_block(self, found: re.Match[str], visible: list[str]) -> None:
         literals, tag, name = self._literals_here(), found[0], found[2].lower()
-        later = not self._empty or not literals.is_line_blank
+        later = not self._empty or not (literals.is_line_blank or self._new_turn)
         if literals.is_inside:
             self._show(tag, visible)
         elif later and not (self._empty or (literals.is_line_blank and (self._closed or self._after_block))):
@@ -269,16 +282,16 @@ class Parted(NamedTuple):
     was_unopened: bool = False
 
 
-def part_thinking(text: str, gathered: str = "", *, after_block: bool = False) -> Parted:
+def part_thinking(text: str, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> Parted:
     """Part a whole text exactly as `ThinkFilter` streams it.
 
     Arguments:
         text: the text with its tags.
-        gathered, after_block: as in `ThinkFilter`.
+        gathered, after_block, is_new_turn: as in `ThinkFilter`.
     """
     if "<" not in text:
         return Parted(text)
-    thinking = ThinkFilter(gathered, after_block=after_block)
+    thinking = ThinkFilter(gathered, after_block=after_block, is_new_turn=is_new_turn)
     visible, reasoning = thinking.feed(text)
     visible_rest, reasoning_rest = thinking.close()
     visible = visible_rest if thinking.takes_back else visible + visible_rest

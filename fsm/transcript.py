@@ -26,6 +26,7 @@ class Composed:
         added_tokens: the tokens of what stands there besides the caller's messages.
         before: the text that the answer goes on from, where it may stand in code or in quotes.
         after_block: whether inline reasoning came with that text.
+        is_new_turn: whether the answer is a turn of its own all the same.
     """
 
     messages: tuple[Message, ...] = field(repr=False)
@@ -35,6 +36,7 @@ class Composed:
     added_tokens: int = 0
     before: str = field(default="", repr=False)
     after_block: bool = False
+    is_new_turn: bool = False
 
 
 @define(eq=False)
@@ -144,6 +146,7 @@ class Transcript:
             # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
             "" if self.thinks_inline and not continued else self.gathered,
             self.thinks_inline,
+            not continued,
         )
 
     def _nudge(self) -> list[_Added]:

@@ -189,14 +189,25 @@ def test_each_assertion_can_fail(property: str, forge: Callable[[], Any]) -> Non
     assert str(caught.value).startswith(f"{property}: ")
 
 
+def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away the check that the running machine makes of itself, so that the kit has something to find."""
+    monkeypatch.setattr(fsm.machine.Watch, "check", lambda watch, row, spent: None)
+
+
 def test_a_guard_that_lets_everything_pass_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ladder, "may_reask", True)
+    with pytest.raises(fsm.BrokenMachine):
+        testing.run(DEFAULT, [EMPTY])
+    unwatched(monkeypatch)
     with pytest.raises(testing.Dishonest, match=path_checks.BOUNDED):
         testing.assert_call_honest(testing.run(DEFAULT, [EMPTY]))
 
 
 def test_an_effect_that_forgets_to_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ladder, "spend_reask", lambda ladder: None)
+    with pytest.raises(fsm.BrokenMachine):
+        testing.run(DEFAULT, [EMPTY])
+    unwatched(monkeypatch)
     with pytest.raises(testing.Dishonest, match=path_checks.FALLS):
         testing.assert_call_honest(testing.run(DEFAULT, [EMPTY]))
 

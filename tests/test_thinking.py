@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fsm.blank import is_blank
 from fsm.literals import Literals
-from fsm.thinking import LONGEST_HELD, ThinkFilter, split_thinking
+from fsm.thinking import LONGEST_HELD, ThinkFilter, part_thinking, split_thinking
 
 TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
 ODDS = [
@@ -545,3 +545,17 @@ def test_holds_back_no_more_than_one_tag_and_a_letter_but_for_a_later_block(text
         thinking.feed(chunk)
     held = sum(map(len, thinking.close()))
     assert held <= len("</reasoning> ") or thinking.takes_back or "</" in text
+
+
+@pytest.mark.parametrize("text", ["<think>b</think> c", "<think>b"])
+def test_a_turn_of_its_own_may_begin_with_reasoning_amid_a_line(text: str) -> None:
+    for size in range(1, len(text) + 1):
+        thinking = ThinkFilter("So: ", is_new_turn=True)
+        pieces = [thinking.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        visible, reasoning = map("".join, zip(*pieces, thinking.close(), strict=True))
+        assert (visible, reasoning) == part_thinking(text, "So: ", is_new_turn=True)[:2]
+        assert (visible, reasoning) == ("c" if "c" in text else "", "b")
+
+
+def test_a_turn_of_its_own_within_code_is_text_all_the_same() -> None:
+    assert part_thinking("<think>b", "```\nx = ", is_new_turn=True).visible == "<think>b"

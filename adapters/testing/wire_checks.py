@@ -10,7 +10,7 @@ from fsm.blank import is_blank
 from fsm.result import Result
 from fsm.stitching import stitch
 from fsm.testing.seen import Dishonest
-from fsm.thinking import split_thinking
+from fsm.thinking import part_thinking, split_thinking
 
 SENT = "what is done is what the provider sent"
 ASKED = "what goes over the wire is what the journal says"
@@ -67,7 +67,11 @@ def _readings(text: str, result: Result) -> list[str]:
     before = ""
     for part in result.parts[:-1]:
         before += stitch(before, part)
-    return [split_thinking(text)[0], *(split_thinking(text, before, after_block=more)[0] for more in (False, True))]
+    ways = [(more, new) for more in (False, True) for new in (False, True)]
+    return [
+        split_thinking(text)[0],
+        *(part_thinking(text, before, after_block=more, is_new_turn=new).visible for more, new in ways),
+    ]
 
 
 def _came_to_its_end(reply: ScriptedReply, request: ReceivedRequest, streams: bool) -> bool:

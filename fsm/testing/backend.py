@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from fsm.call import Call, StreamEvent
 from fsm.errors import ConfigurationError
 from fsm.events import Reasoning, Text
+from fsm.frozen_map import thawed
 from fsm.pacing import paced
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.reply import Failure, Reply
@@ -135,7 +136,7 @@ class ScriptedBackend:
     def _compact(self, call: Call, send: Send) -> bool:
         """Run the compactor; what it raises ends the call, and is remembered."""
         try:
-            made = send.messages[-1:] if self.compactor is None else self.compactor(send.messages)
+            made = send.messages[-1:] if self.compactor is None else self.compactor(thawed(send.messages))
             self.clock.advance(getattr(self.compactor, "seconds", 0.0))
         except Exception as error:
             self.raised = error

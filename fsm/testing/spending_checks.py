@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from fsm.journal import Step
 from fsm.ledger import price_of
+from fsm.plan import keeps_asked_wait
 from fsm.reply import NO_USAGE, Usage
 from fsm.request import Prices
 from fsm.testing.path_checks import chain_changes
@@ -18,8 +19,6 @@ WAITS = "every wait is as long as asked and no longer than allowed"
 SUMMED = "usage and cost are the sums over all attempts"
 CHAIN = "only a fallback changes the backend, and none is asked that cannot be used"
 
-SAME_BACKEND = ("retry", "continuation")
-"""The rungs that ask a backend again which may have asked for a wait."""
 TOLERANCE = 1e-9
 
 
@@ -125,10 +124,11 @@ def check_waits(seen: Seen) -> None:
     """Check that a wait that was asked for is kept in full, and that no other is longer than its series allows."""
     waits = seen.policy.waits
     most = max(waits.retry_cap, waits.overload_cap, waits.reask_cap) * (1 + waits.jitter)
+    rungs = seen.table.rungs
     for step in seen.path:
         if not (math.isfinite(step.wait) and step.wait >= 0):
             raise Dishonest(WAITS, f"it waits {step.wait} s", step)
-        if step.target in SAME_BACKEND and step.asked_wait is not None:
+        if step.asked_wait is not None and step.target in rungs and keeps_asked_wait(step.event, step.target):
             if step.wait < step.asked_wait:
                 raise Dishonest(WAITS, f"it waits {step.wait:g} s, and {step.asked_wait:g} s were asked for", step)
             if step.wait > waits.longest_asked:

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fsm.call import Call, StreamEvent
 from fsm.errors import ConfigurationError, IllegalEvent
 from fsm.events import Reasoning, Text
+from fsm.frozen_map import thawed
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.replay import replay
 from fsm.reply import Reply
@@ -133,7 +134,7 @@ class CallMachine(RuleBasedStateMachine):
     def _compact(self, running: Running, send: Send, compactor: Compactor) -> bool:
         """Run a compactor; one that raises, or returns what are no messages, ends the call as a driver does."""
         try:
-            running.call.compacted(compactor(send.messages))
+            running.call.compacted(compactor(thawed(send.messages)))
         except (CompactorFailed, ConfigurationError):
             running.call.cancel(self.now)
             running.settle()

@@ -265,7 +265,9 @@ def check_honesty(theatre: Theatre, result: fsm.Result, error: Any, mode: str) -
     answers = list(zip(steps, theatre.replies, strict=True))
     words = re.findall(r"word\d+[ab]", result.text)
     assert words == sorted(set(words)), "something is said twice, or out of order"
-    assert "thought" not in result.text
+    # What goes on natively amid a line is text, whatever it begins with: only a turn of its own opens reasoning there.
+    goes_on = any(request.body["messages"][-1]["role"] == "assistant" for request in theatre.requests)
+    assert goes_on or "thought" not in result.text
     assert "query" not in result.text
     assert (error is None) == (result.outcome in ("done", "salvaged", "partial"))
     if error is None:

@@ -224,14 +224,14 @@ def test_a_backend_that_takes_no_cap_at_all_gets_no_request_without_one(run: Any
     assert None not in caps(ended)
 
 
-def test_without_a_budget_a_backend_that_takes_no_cap_at_all_gets_none(run: Any) -> None:
+def test_a_backend_that_takes_no_cap_at_all_is_asked_no_more_without_a_budget_either(run: Any) -> None:
     def rejecting(name: str) -> ScriptedReply:
         message = f"Unsupported parameter: '{name}' is not supported with this model."
         return ScriptedReply(status=400, error={"message": message, "param": name})
 
     replies = [rejecting("max_tokens"), rejecting("max_completion_tokens"), ScriptedReply(text=FIRST)]
     ended = run(replies, max_tokens=500)
-    assert caps(ended) == [500, 500, None]
+    assert (ended.outcome, caps(ended)) == ("failed", [500, 500])
 
 
 @STREAMS
