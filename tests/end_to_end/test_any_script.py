@@ -272,9 +272,11 @@ def check_honesty(theatre: Theatre, result: fsm.Result, error: Any, mode: str) -
     assert (error is None) == (result.outcome in ("done", "salvaged", "partial"))
     if error is None:
         assert result.text.strip() or result.tool_calls
-    for step, reply in answers:
+    for number, (step, reply) in enumerate(answers):
         said = set(re.findall(r"word\d+[ab]", reply.text))
-        if step.event in ("truncated", "paused") and reply.final_message is None:
+        # A closing tag that nobody opened says of the text before it, in earlier parts as well, that it was reasoning.
+        unsaid = any("\n</think>" in later.text for _, later in answers[number:])
+        if step.event in ("truncated", "paused") and reply.final_message is None and not unsaid:
             assert said <= set(words), "a part that was gathered is lost"
         elif step.event not in ("truncated", "paused", "answered", "called_tools", "interrupted", "overflowed"):
             assert not said & set(words) or result.outcome == "salvaged"
