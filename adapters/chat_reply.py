@@ -143,15 +143,16 @@ def compose(
     if stop_reason == "error" and not error:
         error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
         if not text:
-            return error
+            calls, refusal = (), ""
     if cut and not error and cause and cause.reason == "malformed":
         error = cause  # what cannot be read is the provider's own doing
-    if error and not (text or reasoning or calls or refusal):
+    reported = usage_of(usage) if usage else None
+    if error and not (text or reasoning or calls or refusal or reported):
         return error
     return Reply(
         text=text,
         tool_calls=calls,
-        usage=(usage_of(usage) if usage else None) or _estimate(text, reasoning, calls),
+        usage=reported or _estimate(text, reasoning, calls),
         model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,
         interrupted=cut or error is not None,
         reasoning=reasoning,

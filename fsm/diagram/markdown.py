@@ -102,7 +102,7 @@ def numbers(policy: Policy) -> str:
         ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
         ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
         ["longest wait that a provider may ask for", f"{waits.longest_asked:g} s"],
-        ["wait before every other rung", "none"],
+        ["wait before every other rung", "none, but for one that the provider asks for"],
         ["output caps where you gave none", f"none, then {caps} tokens"],
         ["messages searched for a tool result", f"the last {policy.nudge_window}"],
         ["failures of a kind after which a backend is left", reasons or "no such kind"],

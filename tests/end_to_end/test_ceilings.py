@@ -183,6 +183,24 @@ def test_a_200_without_a_shape_is_charged(run: Any) -> None:
     assert ended.result.usage.estimated
 
 
+def test_what_an_error_inside_a_200_reports_is_paid_for(run: Any) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 700}
+    gave_up = ScriptedReply(finish="error", usage=usage)
+    ended = run([gave_up], policy=Policy(budget=Budget(output_tokens=2000)), max_tokens=1000)
+    assert ended.outcome == "over_budget"
+    assert ended.result.usage.output_tokens == 700 * len(ended.requests) == 2100
+
+
+@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+def test_tool_arguments_without_end_are_cut_as_well(run: Any) -> None:
+    call = {"id": "1", "name": "look_up", "arguments": json.dumps({"q": "herons " * 20_000})}
+    ended = run([ScriptedReply(tool_calls=(call,), usage={})], policy=Policy(budget=Budget(output_tokens=300)))
+    assert ended.outcome in ("over_budget", "exhausted")
+    assert ended.result.overran
+    assert len(ended.requests) == 1
+    assert ended.result.tool_calls == ()
+
+
 def test_a_stale_connection_and_an_error_status_are_free() -> None:
     call = fsm.Call(fsm.Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=1000)))
     call.begin()
