@@ -57,7 +57,8 @@ def check_answer(result: Result, reply: ScriptedReply, request: ReceivedRequest,
         and not is_blank(visible[0])
     ):
         raise Dishonest(SENT, f"the text sent was {visible[0][:80]!r}, and the last part is {part[:80]!r}")
-    sent = [(call.name, call.arguments) for call in reply.tool_calls]
+    # A call without id, name and arguments is a piece with nothing in it.
+    sent = [(call.name, call.arguments) for call in reply.tool_calls if call.id or call.name or call.arguments]
     if result.tool_calls and sent != [(call.name, call.arguments) for call in result.tool_calls]:
         raise Dishonest(SENT, f"{len(sent)} tool calls were sent, and others were handed out")
 
