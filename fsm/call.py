@@ -109,8 +109,13 @@ class Call:
     _watch: Watch = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.policy, Policy) or not isinstance(self.turn, TurnContext):
-            _refuse(self.policy, self.turn)
+        for name, value, kind in (
+            ("request", self.request, Request),
+            ("policy", self.policy, Policy),
+            ("turn", self.turn, TurnContext),
+        ):
+            if not isinstance(value, kind):
+                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         policy, table = self.policy, self.policy.table
         self._chain = Chain.of(self.chain, needs_prices=policy.budget.money is not None)
         self._machine = machine_of(table)
@@ -584,13 +589,6 @@ class Call:
 
 _LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 """The outcomes that a usable backend further down the chain might have prevented."""
-
-
-def _refuse(policy: object, turn: object) -> None:
-    """Name the argument that is of the wrong type."""
-    for name, value, kind in (("policy", policy, Policy), ("turn", turn, TurnContext)):
-        if not isinstance(value, kind):
-            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
 
 @lru_cache(maxsize=256)

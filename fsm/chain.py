@@ -31,6 +31,11 @@ class Chain:
         Raises:
             ConfigurationError: it is empty, or no backend can be used, or one that needs prices has none.
         """
+        if not isinstance(links, (list, tuple)):
+            raise ConfigurationError(f"the chain must be a list of backends, not {type(links).__name__}")
+        for link in links:
+            if not hasattr(link, "identities"):
+                raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
         if not links:
             raise ConfigurationError("the chain is empty; give at least one backend")
         if all(link.problem is not None for link in links):

@@ -594,3 +594,19 @@ class TestSilence:
 def test_what_is_of_the_wrong_type_is_named(build, says):
     with pytest.raises(fsm.ConfigurationError, match=says):
         build()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"request": "hi"}, "request must be a Request, not str"),
+        ({"policy": None}, "policy must be a Policy, not NoneType"),
+        ({"turn": {}}, "turn must be a TurnContext, not dict"),
+        ({"chain": fsm.PlainLink()}, "the chain must be a list of backends, not PlainLink"),
+        ({"chain": ["gpt"]}, "the chain must hold backends, not str"),
+        ({"chain": []}, "the chain is empty"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_named(given, says):
+    with pytest.raises(fsm.ConfigurationError, match=says):
+        fsm.Call(**{"request": fsm.Request("hi"), **given})
