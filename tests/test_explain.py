@@ -395,7 +395,7 @@ def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
 
 
 def test_a_chain_has_a_backend() -> None:
-    with pytest.raises(fsm.ConfigurationError, match="at least one backend"):
+    with pytest.raises(fsm.ConfigurationError, match="must have 1 to 1001 backends"):
         play_page(fsm.Policy(), 0)
 
 

@@ -16,8 +16,9 @@ from fsm.checker.structure import problems
 from fsm.checker.walk import ALIVE, ORDERED, walk
 from fsm.checker.worst import WorstCase, worst_cases
 from fsm.errors import ConfigurationError, TableError
+from fsm.journal_forms import short
 from fsm.ladder import COUNTER, names_of
-from fsm.policy import DEFAULT_POLICY, Policy
+from fsm.policy import DEFAULT_POLICY, LARGEST_LIMIT, Policy
 from fsm.request import Link, Prices
 from fsm.table import CALL, Row, Table
 
@@ -178,8 +179,8 @@ def _terminates(count: int, refused: list[str]) -> Property:
 def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
     """List the backends that a call can come to, by the rule that a call follows."""
     if isinstance(chain, int):
-        if isinstance(chain, bool) or chain < 1:
-            raise ConfigurationError(f"the chain must have at least one backend, not {chain!r}")
+        if isinstance(chain, bool) or not 1 <= chain <= LARGEST_LIMIT + 1:
+            raise ConfigurationError(f"the chain must have 1 to {LARGEST_LIMIT + 1} backends, not {short(chain)}")
         return [(f"backend {number}", None) for number in range(1, chain + 1)]
     taken: list[Link] = []
     for link in chain:
