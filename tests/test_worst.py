@@ -54,23 +54,35 @@ def limits_of(policy: Policy, fallbacks: int) -> dict[str, int]:
     return {**{name: getattr(policy.limits, name) for name in COUNTERS}, "fallbacks": fallbacks}
 
 
+@cache
+def ways_of(table: Table) -> dict[str, dict[tuple[Any, ...], set[str]]]:
+    """Return by rung what leads there from the hub: what must be left, spent, taken and refilled, with its kinds."""
+    found: dict[str, dict[tuple[Any, ...], set[str]]] = {}
+    for event, source in ladders(table):
+        for way in branches(table, event, source) if source == table.hub else ():
+            if way.row is None or way.row.target not in table.rungs:
+                continue
+            spent = way.spent | ({"fallbacks"} if way.facts.get("has_next_backend") is False else set())
+            needs = tuple(frozenset(map(COUNTERS.index, names)) for names in (way.left, spent, way.takes, way.refills))
+            kind = "resent" if way.facts.get("connection_was_stale") else way.row.event
+            found.setdefault(way.row.target, {}).setdefault(needs, set()).add(kind)
+    return found
+
+
 def kinds_of(table: Table, given: Mapping[str, int]) -> Callable[[tuple[int, ...], str, tuple[int, ...]], set[str]]:
     """Return what tells which events lead from the hub with some counters to a rung with others."""
-    ways = [each for event, source in ladders(table) for each in branches(table, event, source) if source == table.hub]
+    most = tuple(given[name] for name in COUNTERS)
 
     def kinds(counts: tuple[int, ...], rung: str, after: tuple[int, ...]) -> set[str]:
-        spent = dict(zip(COUNTERS, counts, strict=True))
-        found = set()
-        for way in ways:
-            possible = all(spent[name] < given[name] for name in way.left)
-            possible = possible and all(spent[name] == given[name] for name in way.spent)
-            if way.facts.get("has_next_backend") is False:
-                possible = possible and spent["fallbacks"] == given["fallbacks"]
-            if way.row is None or way.row.target != rung or not possible:
+        found: set[str] = set()
+        for (left, spent, takes, refills), names in ways_of(table)[rung].items():
+            if any(counts[at] >= most[at] for at in left) or any(counts[at] != most[at] for at in spent):
                 continue
-            now = {name: 0 if name in way.refills else count + (name in way.takes) for name, count in spent.items()}
-            if tuple(now.values()) == after:
-                found.add("resent" if way.facts.get("connection_was_stale") else way.row.event)
+            if all(
+                now == (0 if at in refills else count + (at in takes))
+                for at, (count, now) in enumerate(zip(counts, after, strict=True))
+            ):
+                found |= names
         return found
 
     return kinds
@@ -170,7 +182,7 @@ def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None
 VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
 
 
-@pytest.mark.parametrize("given", VECTORS[5::37], ids=lambda given: "".join(map(str, given.values())))
+@pytest.mark.parametrize("given", VECTORS[5::61], ids=lambda given: "".join(map(str, given.values())))
 @pytest.mark.parametrize("attempts", [3, 7, 40])
 def test_limits_of_0_and_1_against_every_path(given: dict[str, int], attempts: int) -> None:
     check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
@@ -185,7 +197,7 @@ TANGLED = [
 
 
 @pytest.mark.parametrize("given", TANGLED, ids=range(len(TANGLED)))
-@pytest.mark.parametrize("attempts", [4, 6, 9, 13, 60])
+@pytest.mark.parametrize("attempts", [4, 9, 60])
 def test_tangled_limits_against_every_path(given: dict[str, int], attempts: int) -> None:
     check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
 
@@ -198,7 +210,7 @@ small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4
 @given(
     given_limits=small, attempts=st.integers(1, 14), max_tokens=st.sampled_from([1, 700, 4096, 20_000]), data=st.data()
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_small_limits_against_every_path(
     given_limits: dict[str, int], attempts: int, max_tokens: int, data: st.DataObject
 ) -> None:
