@@ -198,8 +198,8 @@ class ChatDecoder:
 
     @property
     def unshown(self) -> int:
-        """Return the characters of the reply that no delta has shown: those of tool calls."""
-        return self._calls.size
+        """Return the characters of the reply that no delta has shown: those of tool calls and of a refusal."""
+        return self._calls.letters + self._refusal.tell()
 
     @property
     def size(self) -> int:

@@ -108,6 +108,11 @@ class ToolCalls:
     def __bool__(self) -> bool:
         return bool(self._slots)
 
+    @property
+    def letters(self) -> int:
+        """Return the characters of ids, names and arguments, together."""
+        return self.size - WEIGHT * len(self._slots)
+
     @classmethod
     def whole(cls, message: Mapping[str, Any]) -> Self:
         """Return the calls of a whole message."""

@@ -18,7 +18,7 @@ from adapters.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encod
 from adapters.limits import AttemptLimits
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
-from fsm.metering import BYTES_A_TOKEN, COUNTED_BESIDE, Meter
+from fsm.metering import BYTES_A_TOKEN, Meter, is_beyond
 from fsm.reply import Failure, Reply
 from fsm.request import Send
 from fsm.tracebacks import forget_locals
@@ -142,7 +142,7 @@ class Exchange:
             for delta in deltas:
                 self._meter.feed(delta.text)
             least = self._meter.least + getattr(decoder, "unshown", 0) // BYTES_A_TOKEN
-            self._overran = least > self._cap + COUNTED_BESIDE
+            self._overran = is_beyond(least, self._cap)
         return deltas
 
     def fail(self, error: Exception) -> None:

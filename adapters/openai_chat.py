@@ -31,7 +31,7 @@ from fsm.errors import ConfigurationError
 from fsm.frozen_map import frozen_copy
 from fsm.judge import expects_json
 from fsm.reply import Failure, Reply
-from fsm.request import CAP_PARAMETERS, Prices, Send
+from fsm.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
 from fsm.secret import Secret, SecretMap, fingerprint
 from fsm.tracebacks import built_without_locals
 
@@ -67,6 +67,10 @@ def _check_parameters(instance: object, attribute: Any, value: Any) -> None:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ConfigurationError("parameters must be a mapping whose keys are strings")
     refuse_reserved(value, "parameters")
+    for name in CAP_PARAMETERS:
+        cap = value.get(name)
+        if cap is not None and (type(cap) is not int or not 1 <= cap <= MOST_TOKENS):
+            raise ConfigurationError(f"parameters[{name!r}] must be a whole number of tokens above 0")
 
 
 def _check_flag(instance: object, attribute: Any, value: Any) -> None:

@@ -42,7 +42,7 @@ from fsm.result import Result
 from fsm.table import Row
 from fsm.thinking import part_thinking, split_thinking
 from fsm.tracebacks import without_locals
-from fsm.transcript import Composed, Transcript, estimate_tokens
+from fsm.transcript import STAND_IN_TOKENS, Composed, Transcript, estimate_tokens
 
 logger = logging.getLogger("rungwise")
 
@@ -367,18 +367,18 @@ class Call:
             return next(self.prompts, 0)
         if self._base is None:
             self._base = self._count_base()
-        return self._base + composed.added_tokens
+        added = composed.added_tokens
+        if self._transcript.restore_reasoning:
+            added += STAND_IN_TOKENS * sum(message.get("role") == "assistant" for message in composed.messages)
+        return self._base + added
 
     def _count_base(self) -> int:
         """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
         request, messages = self.request, self._transcript.messages
-        given, tools = request.input_tokens, self.estimate(request.tools)
-        if given is None:
-            return self.estimate(messages) + tools
-        if messages is request.messages:
-            return given
-        # What the caller counted says how far the estimate is off.
-        return -(-given * (self.estimate(messages) + tools) // max(1, self.estimate(request.messages) + tools))
+        if request.input_tokens is not None and messages is request.messages:
+            return request.input_tokens
+        own = getattr(self.link, "parameters", ())  # a backend may send tools or a schema of its own
+        return sum(map(self.estimate, (messages, request.tools, request.parameters, own)))
 
     def _find_facts(self, heard: Heard, *, overran: bool) -> None:
         evidence, previous = heard.evidence, self._last
@@ -446,7 +446,7 @@ class Call:
         assert following is not None
         self._skip(following, self.ladder.rung)
         self._chain.move_to(following)
-        self._alike = None
+        self._alike = self._base = None
 
     def _skip(self, following: int | None, state: str) -> None:
         for link, why in self._chain.passed_over(following):

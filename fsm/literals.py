@@ -58,6 +58,11 @@ class Literals:
         """Tell whether nothing visible stands on the line so far."""
         return self._line != _WORDS
 
+    @property
+    def is_indented(self) -> bool:
+        """Tell whether the line so far is the indentation of a block of code."""
+        return self._line == _TOO_FAR
+
     def read(self, text: str) -> None:
         """Take the next piece, which must not end within a run of backticks or tildes.
 
@@ -101,7 +106,9 @@ class Literals:
             if sign == "\n":
                 self._in_span = self._apostrophe = False
             elif sign[0] == "`":
-                self._in_span = not self._in_span
+                self._in_span = (
+                    not self._in_span and not self._quote
+                )  # within a quotation it is a letter like any other
             elif not self._in_span and sign[0] != "\\":
                 before = whole[at - 1] if at > len(self._line) else self.before
                 self._quote_with(sign, before, whole[at + 1 : at + 2])

@@ -17,6 +17,11 @@ COUNTED_BESIDE = 8
 """Tokens above the cap that mean nothing: some servers count the end of a sequence, or of a turn, as output."""
 
 
+def is_beyond(tokens: int, cap: int | None) -> bool:
+    """Tell whether so many tokens are more than a cap allows, which for a small one leaves little to count beside."""
+    return cap is not None and tokens > cap + min(COUNTED_BESIDE, cap // COUNTED_BESIDE)
+
+
 PIECE = 64
 """Tokens that may arrive at once: a stream that was cut at its cap may be so much longer."""
 
@@ -65,15 +70,16 @@ def measured(usage: Usage, reply: Reply, cap: int | None) -> tuple[Usage, bool]:
         cap: the output cap that was sent, in tokens.
     """
     if usage.output_tokens and not usage.estimated:
-        return usage, cap is not None and usage.output_tokens > cap + COUNTED_BESIDE
-    texts = (reply.text, reply.reasoning, *(call.arguments for call in reply.tool_calls))
+        return usage, is_beyond(usage.output_tokens, cap)
+    calls = (text for call in reply.tool_calls for text in (call.name, call.arguments))
+    texts = (reply.text, reply.reasoning, reply.refusal or "", *calls)
     least = least_tokens(*texts)
     guess = max(least, usage.output_tokens or sum(map(_guess, texts)))
-    if cap is not None and least <= cap + PIECE:
+    if cap is not None and least <= cap + (PIECE if reply.halted else 0):
         guess = min(guess, cap)
     if guess != usage.output_tokens:
         usage = evolve(usage, output_tokens=guess, estimated=True)
-    return usage, cap is not None and least > cap + COUNTED_BESIDE
+    return usage, is_beyond(least, cap)
 
 
 def _guess(text: str) -> int:

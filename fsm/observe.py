@@ -10,7 +10,7 @@ from fsm.blank import is_blank
 from fsm.delivery import without_seed
 from fsm.failures import event_of_failure
 from fsm.journal import Evidence
-from fsm.judge import judge
+from fsm.judge import is_json, judge
 from fsm.policy import Policy
 from fsm.repetition import is_repetitive
 from fsm.reply import Failure, Reply
@@ -83,6 +83,8 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
         return heard
     if composed.seed:
         visible = without_seed(visible, composed.seed)
+    if attempt.expects_json and inline and is_json(reply.text):
+        visible, inline, was_unopened = reply.text, "", False  # what looks like a tag is a part of it
     unsays, gathered = was_unopened and transcript.may_be_reasoning, transcript.gathered
     if unsays:
         inline, gathered = gathered + inline, ""

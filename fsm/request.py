@@ -127,6 +127,15 @@ CAP_PARAMETERS = ("max_tokens", "max_completion_tokens")
 """What the output cap is called among the parameters of chat completions."""
 
 
+def _kind(kind: type) -> Any:
+    def check(instance: object, attribute: Any, value: Any) -> None:
+        if not isinstance(value, kind):
+            where = f"{type(instance).__name__}.{attribute.name}"
+            raise ConfigurationError(f"{where} must be of type {kind.__name__}, not {type(value).__name__}")
+
+    return check
+
+
 @frozen
 class TurnContext:
     """Tell a call what it cannot see: the turn that it is part of.
@@ -137,8 +146,8 @@ class TurnContext:
             prior answer may stand for an empty reply.
     """
 
-    prior_answer: str | None = field(default=None, repr=False)
-    only_housekeeping: bool = False
+    prior_answer: str | None = field(default=None, repr=False, validator=validators.optional(_kind(str)))
+    only_housekeeping: bool = field(default=False, validator=_kind(bool))
 
 
 HIGHEST_PRICE = 1e12
@@ -219,17 +228,8 @@ class Link(Protocol):
         ...
 
 
-def _kind(kind: type) -> Any:
-    def check(instance: object, attribute: Any, value: Any) -> None:
-        if not isinstance(value, kind):
-            where = f"{type(instance).__name__}.{attribute.name}"
-            raise ConfigurationError(f"{where} must be of type {kind.__name__}, not {type(value).__name__}")
-
-    return check
-
-
 def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
-    return frozenset({("name", link.name)})
+    return frozenset({("name", str(link.name))})
 
 
 @frozen

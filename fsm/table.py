@@ -66,6 +66,8 @@ class Row:
 
 
 def _rows(rows: Iterable[Row]) -> tuple[Row, ...]:
+    if not isinstance(rows, Iterable):
+        raise TableError(f"Table.rows must be a list of rows, not {type(rows).__name__}")
     return tuple(rows)
 
 
@@ -179,7 +181,11 @@ class Table:
         """
         mine = [row for row in self.rows if row.event == event]
         by_guard = {row.guard: row for row in mine}
+        if isinstance(order, str) or not isinstance(order, Iterable):
+            raise TableError(f"the order of {event!r} must be a list of its guards, not {type(order).__name__}")
         wanted = list(order)
+        if not all(guard is None or isinstance(guard, str) for guard in wanted):
+            raise TableError(f"the order of {event!r} must name guards, with None for the last resort")
         if set(wanted) != set(by_guard) or len(wanted) != len(mine):
             raise TableError(f"the guards of {event!r} are {list(by_guard)}; name each of them once")
         new: Iterator[Row] = iter([by_guard[guard] for guard in wanted])

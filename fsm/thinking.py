@@ -223,7 +223,7 @@ class ThinkFilter:
         if self._closed or _GOES_ON.match(behind) or (self._after_block and self._gathered):
             return self._closed and self._empty
         if literals.is_line_blank:
-            return True
+            return not literals.is_indented
         if not literals.before.isspace():
             return not _OPENS.match(literals.before) and literals.before != behind[:1]
         if literals.last in _SENTENCE_ENDS:

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from fsm.metering import least_tokens
 from fsm.policy import Hints
 from fsm.request import Message
 
@@ -86,7 +87,7 @@ class Transcript:
         """
         self.parts = (*self.parts, part)
         self.gathered += new
-        self.gathered_tokens += _within(cap, estimate_tokens(new))
+        self.gathered_tokens += _tokens_of(new, cap)
         self.thinks_inline = self.thinks_inline or thinks_inline
         self.spare = ""
 
@@ -179,7 +180,7 @@ class Transcript:
         # A model that goes on from its seed sends only what follows; one that starts again repeats it.
         goes_on = bool(known) and not new.startswith(known)
         self.seed = f"{known}\n{new}" if goes_on else new
-        self.seed_tokens = _within(cue.cap, estimate_tokens(new)) + (self.seed_tokens if goes_on else 0)
+        self.seed_tokens = _tokens_of(new, cue.cap) + (self.seed_tokens if goes_on else 0)
         self.seed_is_inline = cue.thinks_inline
 
     def _continue(self, cue: Cue) -> None:
@@ -260,8 +261,10 @@ def _role(message: Message) -> Any:
     return message.get("role")
 
 
-def _within(cap: int | None, tokens: int) -> int:
-    return tokens if cap is None else min(tokens, cap)
+def _tokens_of(text: str, cap: int | None) -> int:
+    """Return the tokens of text that a provider brought: no more than its cap, unless the words prove it."""
+    tokens = estimate_tokens(text)
+    return tokens if cap is None or least_tokens(text) > cap else min(tokens, cap)
 
 
 def _is_tool_result(message: Message) -> bool:
@@ -276,6 +279,9 @@ def _is_tool_result(message: Message) -> bool:
 BYTES_A_TOKEN = 3
 """UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
 
+
+STAND_IN_TOKENS = 24
+"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
 
 PICTURES = frozenset({"image_url", "input_image", "image"})
 """The types of the parts that hold a picture, embedded or by its URL."""

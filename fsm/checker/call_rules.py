@@ -40,18 +40,22 @@ def faults_of(table: Table) -> Iterator[str]:
             if not table.ladder(event, state):
                 yield f"no row takes {event!r} in {state!r}, where every call can meet it"
     for row in table.rows:
-        yield from _faults_of_row(row)
+        yield from _faults_of_row(table, row)
         yield from _lacks_of_row(table, row)
     for event in table.events:
         for state in table.states:
             yield from _faults_of_ladder(table.ladder(event, state))
 
 
-def _faults_of_row(row: Row) -> Iterator[str]:
+def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
     if row.target == "done" and row.event not in ANSWERS:
         yield f"{row}: only {' and '.join(sorted(ANSWERS))} are done"
     if row.target == "salvaged" and row.effect not in KEEPERS.values():
         yield f"{row}: needs an effect that says what stands as the answer: {', '.join(KEEPERS.values())}"
+    elif row.target == "salvaged":
+        fact = next(fact for fact, effect in KEEPERS.items() if effect == row.effect)
+        if not finds(table, row, fact):
+            yield f"{row}: its guard must find {fact!r}, or nothing stands as the answer"
     if row.event in ("cancelled", "ran_out"):
         outcome = "cancelled" if row.event == "cancelled" else "over_budget"
         if row.guard is not None or row.target != outcome:

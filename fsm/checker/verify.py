@@ -183,6 +183,8 @@ def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
             raise ConfigurationError(f"the chain must have 1 to {LARGEST_LIMIT + 1} backends, not {short(chain)}")
         return [(f"backend {number}", None) for number in range(1, chain + 1)]
     taken: list[Link] = []
+    if not isinstance(chain, (list, tuple)):
+        raise ConfigurationError(f"the chain must be backends, or how many there are, not {type(chain).__name__}")
     for link in chain:
         if link.problem is None and not (taken and link.identities & taken[-1].identities):
             taken.append(link)
