@@ -20,6 +20,7 @@ import httpx
 
 from adapters.backend import HttpRequest
 from adapters.cancellation import Cancellation
+from adapters.connection import StaleConnection
 from adapters.encodings import comes_decoded
 from adapters.limits import AttemptLimits
 from adapters.names import addresses_of
@@ -70,15 +71,16 @@ class _Progress:
     def __init__(self, limits: AttemptLimits) -> None:
         self.is_connecting = False
         self.is_abandoned = False
+        self._has_connected = self._has_sent = False
         self._limits = limits
         self._socket: Any = None
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
         """Take an event of httpcore."""
         if name.endswith("connect_tcp.started"):
-            self.is_connecting = True
+            self.is_connecting = self._has_connected = True
         elif name.endswith("send_request_headers.started"):
-            self.is_connecting = False
+            self.is_connecting, self._has_sent = False, True
             if self.is_abandoned:
                 raise Abandoned
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
@@ -107,6 +109,13 @@ class _Progress:
         if isinstance(self._socket, socket.socket):
             with suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
+
+    def as_stale(self, error: BaseException) -> BaseException:
+        """Return the error as that of a stale connection, if the server had closed one that the client reused."""
+        broke = type(error).__name__ in ("ReadError", "WriteError", "RemoteProtocolError")
+        if not broke or self._has_connected or not self._has_sent or self.is_abandoned:
+            return error
+        return StaleConnection(str(error))
 
     def timeout(self) -> httpx.TimeoutException:
         """Return what says that the time was up, and whether the request may have been sent by then."""
@@ -241,9 +250,12 @@ class BorrowedHttp:
 
             worker.begin(send)
             response = worker.answer()
-        except BaseException:
+        except BaseException as error:
             worker.close()
-            raise
+            told = progress.as_stale(error)
+            if told is error:
+                raise
+            raise told from None
         # The body is read under the same mapping, so this is the limit between bytes from now on.
         timeout["read"] = limits.within(limits.idle)
         return BorrowedResponse(worker, response)
@@ -307,6 +319,8 @@ class BorrowedAsyncHttp:
             response = await within(limits.left, send, cancellation=limits.cancellation)
         except TimeoutError:
             raise progress.timeout() from None
+        except Exception as error:
+            raise progress.as_stale(error) from None
         timeout["read"] = limits.within(limits.idle)
         return BorrowedAsyncResponse(response, limits)
 

@@ -221,6 +221,8 @@ def _chain(options: Options) -> list[OpenAIChat]:
     if chain[0].problem is not None:
         if not options.api_key_env or os.environ.get(options.api_key_env):
             bad_input(f"{options.base_url}: {chain[0].problem}")
+        if not options.api_key_env.isidentifier():
+            bad_input("--api-key-env takes the name of an environment variable, not a key")
         bad_input(f"{options.api_key_env} is not set in the environment: export it, or name another with --api-key-env")
     for target in options.fallbacks:
         if target.key_env is None and read_url(target.url, "").origin == origin:

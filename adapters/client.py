@@ -88,6 +88,10 @@ class Client:
         for name, given in (("http", http), ("async_http", async_http)):
             if given is not None and not (hasattr(given, "build_request") and hasattr(given, "send")):
                 raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
+        for name, given, is_async in (("http", http, False), ("async_http", async_http, True)):
+            if given is not None and inspect.iscoroutinefunction(given.send) is not is_async:
+                other = "async_http" if is_async is False else "http"
+                raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
         if isinstance(max_connections, bool) or not isinstance(max_connections, int) or max_connections < 1:
             raise ConfigurationError(
                 f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"

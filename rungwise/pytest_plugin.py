@@ -30,7 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register our Hypothesis profiles if one of them was asked for, before Hypothesis loads it."""
     asked = config.getoption(PROFILE_OPTION, default=None)
     if isinstance(asked, str) and asked.startswith(PROFILES):
-        ours("fsm.testing.profiles").register_profiles()
+        try:
+            profiles = ours("fsm.testing.profiles")
+        except ImportError as error:
+            raise pytest.UsageError(str(error)) from None
+        profiles.register_profiles()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
