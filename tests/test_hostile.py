@@ -54,7 +54,11 @@ def streams(mode: str) -> bool:
     return mode in ("stream", "astream")
 
 
-@pytest.mark.parametrize("mode", MODES)
+OFTEN = [mode if mode in ("call", "astream") else pytest.param(mode, marks=pytest.mark.full) for mode in MODES]
+"""One way to call without a stream and one with it; `.ci/run full` tries the others as well."""
+
+
+@pytest.mark.parametrize("mode", OFTEN)
 @pytest.mark.parametrize("kind", SURVIVED)
 def test_a_client_survives(kind: str, mode: str) -> None:
     @CALM

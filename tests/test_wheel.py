@@ -13,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+pytestmark = pytest.mark.full  # it makes environments, which takes minutes
+
 
 def run(*command: str | Path, at: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(part) for part in command], cwd=at, capture_output=True, text=True, check=False)
