@@ -140,13 +140,14 @@ def compose(
     """
     text, reasoning, refusal = mended([text, reasoning, refusal])
     stop_reason, stop_raw = stop_of(finish)
+    reported = usage_of(usage) if usage else None
     if stop_reason == "error" and not error:
         error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
-        if not text:
-            calls, refusal = (), ""
+        if not (text or reported):
+            return error
+        calls, refusal = (calls, refusal) if text else ((), "")
     if cut and not error and cause and cause.reason == "malformed":
         error = cause  # what cannot be read is the provider's own doing
-    reported = usage_of(usage) if usage else None
     if error and not (text or reasoning or calls or refusal or reported):
         return error
     return Reply(

@@ -197,6 +197,7 @@ PLANTED = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("plant", "property", "seed"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED])
 def test_a_planted_bug_is_found_and_made_small(
     plant: Any, property: str, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -299,6 +300,7 @@ def test_a_finding_exits_with_1_and_writes_a_script(
     assert rungwise("--seed", 5, "-o", tmp_path / "no" / "where.toml").exit_code == 2
 
 
+@pytest.mark.full
 def test_a_seed_leads_to_the_same_calls(rungwise: Any) -> None:
     one, other, third = (rungwise("--examples", 8, "--seed", seed) for seed in (8, 8, 9))
     assert one.stderr == other.stderr

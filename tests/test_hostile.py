@@ -54,8 +54,8 @@ def streams(mode: str) -> bool:
     return mode in ("stream", "astream")
 
 
-OFTEN = [mode if mode in ("call", "astream") else pytest.param(mode, marks=pytest.mark.full) for mode in MODES]
-"""One way to call without a stream and one with it; `.ci/run full` tries the others as well."""
+OFTEN = [mode if mode == "call" else pytest.param(mode, marks=pytest.mark.full) for mode in MODES]
+"""Each way without a stream; one after the other they are met in every mode, and `.ci/run full` tries them all."""
 
 
 @pytest.mark.parametrize("mode", OFTEN)

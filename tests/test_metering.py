@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm import Reply, ToolCall, Usage
-from fsm.metering import BYTES_A_TOKEN, COUNTED_BESIDE, Meter, least_tokens, measured
+from fsm.metering import BYTES_A_TOKEN, COUNTED_BESIDE, Meter, is_beyond, least_tokens, measured
 from fsm.testing import chunkings
 
 TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)
@@ -30,8 +30,15 @@ def test_the_count_is_that_of_words_and_of_the_bytes_of_long_ones(text: str) -> 
 def test_what_was_reported_stands() -> None:
     reply = Reply("word " * 500, usage=Usage(1, 20))
     assert measured(reply.usage, reply, 20) == (Usage(1, 20), False)
-    assert measured(reply.usage, reply, 20 - COUNTED_BESIDE) == (Usage(1, 20), False)
-    assert measured(reply.usage, reply, 20 - COUNTED_BESIDE - 1) == (Usage(1, 20), True)
+    assert measured(reply.usage, reply, 18) == (Usage(1, 20), False)
+    assert measured(reply.usage, reply, 17) == (Usage(1, 20), True)
+
+
+def test_a_small_cap_leaves_little_to_count_beside() -> None:
+    for cap, beside in ((1, 0), (7, 0), (8, 1), (63, 7), (64, COUNTED_BESIDE), (900, COUNTED_BESIDE)):
+        assert not is_beyond(cap + beside, cap)
+        assert is_beyond(cap + beside + 1, cap)
+    assert not is_beyond(10**9, None)
 
 
 def test_what_nobody_reported_is_no_more_than_the_cap_until_the_words_prove_it() -> None:

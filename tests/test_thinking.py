@@ -163,7 +163,7 @@ def in_quotes(text: str) -> bool:
         elif sign == "\\" and after in ('"', "'", "\\") and after:
             at += 1
         elif sign == "`" and before != "`":
-            in_span = not in_span
+            in_span = not in_span and not closing
         elif in_span or sign not in [*pairs, "\u201d", "\u00bb", "'"]:
             pass
         elif closing:
@@ -173,13 +173,12 @@ def in_quotes(text: str) -> bool:
         elif not (sign == '"' and before.isdigit()):
             closing = pairs.get(sign, "")
         at += 1
-    return bool(closing) or apostrophe
+    return bool(closing) or apostrophe or in_span
 
 
 def in_code(visible: str) -> bool:
-    """Tell whether a tag that follows this visible text is in Markdown code."""
-    last = visible.rpartition("\n")[2]
-    return bool(open_fence(visible)) or len([run for run in re.split("[^`]+", last) if run]) % 2 == 1
+    """Tell whether a tag that follows this visible text is in a fenced block of Markdown code."""
+    return bool(open_fence(visible))
 
 
 def open_fence(visible: str) -> str:
