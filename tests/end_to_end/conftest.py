@@ -38,6 +38,14 @@ MESSAGES = [{"role": "user", "content": PROMPT}]
 Scripted = ScriptedReply | Callable[[ReceivedRequest], ScriptedReply]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `.ci/run full` what is tried with the clients of httpx2 as with those of httpx, and takes real time."""
+    for item in items:
+        if "httpx2." in item.name:
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_tls_context() -> Iterator[None]:
     """Load the certificates once: each HTTP client takes 25 ms for them, and no test here speaks TLS."""
