@@ -303,8 +303,8 @@ def test_money_needs_to_know(prices: list[Prices | None], max_tokens: int | None
     assert (money.value, money.note) == (None, why)
 
 
-def test_a_figure_that_no_call_attains_is_a_bound_and_says_so() -> None:
-    # Only an empty reply after the last nudge is asked again here, and this conversation holds no tool result.
+def test_a_rung_that_is_not_always_open_is_counted_where_a_call_can_take_it() -> None:
+    # Nothing is asked again here but a reply of reasoning alone, when no prefill is left.
     rows = [row for row in CALL.rows if row.target != "reask" or row.event != "came_empty"]
     rows = [row for row in rows if row.event != "only_reasoned" or row.guard in ("may_prefill", "may_reask", None)]
     table = evolve(CALL, rows=tuple(rows))
