@@ -84,7 +84,7 @@ _WORDS: Final = (
 _CODE: Final = re.compile(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
 _NUMBER: Final = re.compile(r"\d{3,4}", re.ASCII)
 _LAST_NUMBER: Final = re.compile(r"\((\d{4})\)\s{0,10}\Z", re.ASCII)
-_PAGE: Final = re.compile(r"\s*<[!?/a-z]", re.IGNORECASE)
+_PAGE: Final = re.compile(r"\A\s*<[!?/a-z]", re.IGNORECASE)
 _HTTP_ERROR: Final = re.compile(r"[45]\d\d", re.ASCII)
 _MOST_TOKENS: Final = 10**9
 

@@ -59,6 +59,12 @@ def least_tokens(*texts: str) -> int:
     return total
 
 
+def texts_of(reply: Reply) -> tuple[str, ...]:
+    """List everything in a reply that was written token by token."""
+    calls = (text for call in reply.tool_calls for text in (call.name, call.arguments))
+    return reply.text, reply.reasoning, reply.refusal or "", *calls
+
+
 def measured(usage: Usage, reply: Reply, cap: int | None) -> tuple[Usage, bool]:
     """Return what a reply is counted as, and whether it is longer than its cap.
 
@@ -71,8 +77,7 @@ def measured(usage: Usage, reply: Reply, cap: int | None) -> tuple[Usage, bool]:
     """
     if usage.output_tokens and not usage.estimated:
         return usage, is_beyond(usage.output_tokens, cap)
-    calls = (text for call in reply.tool_calls for text in (call.name, call.arguments))
-    texts = (reply.text, reply.reasoning, reply.refusal or "", *calls)
+    texts = texts_of(reply)
     least = least_tokens(*texts)
     guess = max(least, usage.output_tokens or sum(map(_guess, texts)))
     if cap is not None and least <= cap + (PIECE if reply.halted else 0):

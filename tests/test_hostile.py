@@ -71,7 +71,7 @@ def test_a_client_survives(kind: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_client_survives_one_after_the_other(mode: str) -> None:
-    @settings(CALM, max_examples=10 * EXAMPLES)
+    @settings(CALM, max_examples=5 * EXAMPLES)
     @given(testing.raw_responses(streams=streams(mode), kinds=SURVIVED))
     def survive(responses: list[RawResponse]) -> None:
         assert_survives(client_of, responses, mode=mode, certificate=CERTIFICATE, secrets=[KEY])

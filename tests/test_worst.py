@@ -183,7 +183,9 @@ VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1)
 
 
 @pytest.mark.parametrize("given", VECTORS[5::61], ids=lambda given: "".join(map(str, given.values())))
-@pytest.mark.parametrize("attempts", [3, 7, 40])
+@pytest.mark.parametrize(
+    "attempts", [pytest.param(3, marks=pytest.mark.full), 7, pytest.param(40, marks=pytest.mark.full)]
+)
 def test_limits_of_0_and_1_against_every_path(given: dict[str, int], attempts: int) -> None:
     check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
 

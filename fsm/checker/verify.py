@@ -13,7 +13,7 @@ from fsm.checker.certificate import Certificate
 from fsm.checker.counterexample import PathStep, Property, path_text
 from fsm.checker.proof import prove
 from fsm.checker.structure import problems
-from fsm.checker.walk import ALIVE, ORDERED, walk
+from fsm.checker.walk import ALIVE, ORDERED, Walk, walk
 from fsm.checker.worst import WorstCase, worst_cases
 from fsm.errors import ConfigurationError, TableError
 from fsm.journal_forms import short
@@ -102,8 +102,7 @@ def check_table(table: Table) -> None:
     Raises:
         TableError: what is wrong, with the row, or the shortest path that shows it.
     """
-    names = dict.fromkeys(name for row in table.rows for name in (row.guard, row.effect) if name)
-    _check(table, tuple(getattr(table.model, name, None) for name in names))
+    _check(table, _code(table))
 
 
 def check_call_table(table: Table) -> None:
@@ -117,6 +116,17 @@ def check_call_table(table: Table) -> None:
     if found:
         told = "".join(f"\n- {each}" for each in found)
         raise TableError(f"the table {table.name!r} is refused for calls:{told}", table=table)
+
+
+def _code(table: Table) -> tuple[object, ...]:
+    """List what the names in a table stand for: what was found of it holds as long as these are the same."""
+    names = dict.fromkeys(name for row in table.rows for name in (row.guard, row.effect) if name)
+    return tuple(getattr(table.model, name, None) for name in names)
+
+
+@lru_cache(maxsize=16)
+def _walk(table: Table, code: tuple[object, ...], limits: tuple[tuple[str, int], ...]) -> Walk:  # see `_check`
+    return walk(table, dict(limits))
 
 
 @lru_cache(maxsize=256)
@@ -141,7 +151,10 @@ def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] |
     """Fill in the proof and the walk."""
     rows = prove(table)
     refused = [proof for proof in rows if proof.verdict == "refused"]
-    seen = walk(table, blank.walked, progress=progress)
+    if progress is None and max(blank.walked.values()) <= 1:  # a larger one takes memory, and is seldom asked for twice
+        seen = _walk(table, _code(table), tuple(blank.walked.items()))
+    else:
+        seen = walk(table, blank.walked, progress=progress)
     properties = {each.name: each for each in seen.properties}
     together: tuple[tuple[Row, Row], ...] = ()
     if not refused:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from fsm.metering import least_tokens, texts_of
 from fsm.reply import Reply, Usage
 from fsm.request import Request, Send
 
@@ -24,7 +25,9 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
         reply: what the script says.
         send: the request.
     """
-    output, usage = reply.usage.output_tokens, reply.usage
+    usage = reply.usage
+    # Zero would be no report at all: the call then counts the words that came, which no cap has limited.
+    output = max(usage.output_tokens, least_tokens(*texts_of(reply)))
     if send.max_tokens is not None:
         output = send.max_tokens if reply.stop_reason == "length" else min(output, send.max_tokens)
     prompt = prompt_tokens(send.messages, send.request)

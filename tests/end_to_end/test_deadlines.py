@@ -139,6 +139,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     yield lambda host, *addresses: known.__setitem__(host, list(addresses))
     over.set()
+    for thread in threading.enumerate():  # a lookup is shared, so none may be left to the next test
+        if thread.name.startswith("rungwise looks up"):
+            thread.join()
 
 
 @contextmanager
