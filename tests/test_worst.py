@@ -199,7 +199,9 @@ TANGLED = [
 
 
 @pytest.mark.parametrize("given", TANGLED, ids=range(len(TANGLED)))
-@pytest.mark.parametrize("attempts", [4, 9, 60])
+@pytest.mark.parametrize(
+    "attempts", [pytest.param(4, marks=pytest.mark.full), 9, pytest.param(60, marks=pytest.mark.full)]
+)
 def test_tangled_limits_against_every_path(given: dict[str, int], attempts: int) -> None:
     check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
 
