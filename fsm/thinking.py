@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from typing import Final, NamedTuple
 
 from fsm.blank import is_blank
@@ -18,6 +19,9 @@ TAG_NAMES = ("think", "thinking", "reasoning")
 
 LONGEST_HELD: Final = 262_144
 """How many code points of a block are held back until its closing tag comes, where without one it is text."""
+
+MOST_TAGS: Final = 1_000
+"""How many tags of one reply are looked at; no honest one has so many, and all that follows is text."""
 
 
 def _pattern(slash: str, *names: str) -> re.Pattern[str]:
@@ -71,6 +75,7 @@ class ThinkFilter:
             "_read",
             "_said",
             "_size",
+            "_tags",
             "_thinks",
             "_trims",
             "takes_back",
@@ -91,6 +96,7 @@ class ThinkFilter:
         self._trims = False  # whitespace is dropped
         self._thinks = False
         self._done = False  # what follows is text, whatever it holds
+        self._tags = 0  # the tags that stood outside of blocks
         self._calm = False  # a chunk without "<" changes nothing
         self._said: list[str] = []  # the visible text of this reply
         self._read = 0  # how many pieces of it the literals have read
@@ -138,6 +144,11 @@ class ThinkFilter:
             if self._closing is None and found[1] and not ended and behind in _UNDECIDED:
                 end = found.start()
                 break
+            if self._closing is None:
+                self._tags += 1
+                self._done = self._tags > MOST_TAGS
+                if self._done:
+                    break
             self._put(text[start : found.start()], visible, reasoning)
             start = found.end()
             if self._kept is not None and self._size > LONGEST_HELD:
@@ -254,7 +265,7 @@ class ThinkFilter:
         """Read the text that the reply goes on from, and return its end, which the reply may complete."""
         gathered, start = self._gathered, 0
         self._open = Counter(TAG_NAMES if _settled(gathered) < len(gathered) else ())  # it may be cut within a tag
-        for found in _TAG.finditer(gathered):
+        for found in islice(_TAG.finditer(gathered), MOST_TAGS):
             literals.read(gathered[start : found.start()])
             start, name = found.start(), found[2].lower()
             if not literals.is_inside:

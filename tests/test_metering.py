@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm import Reply, ToolCall, Usage
-from fsm.metering import BYTES_A_TOKEN, COUNTED_BESIDE, Meter, is_beyond, least_tokens, measured
+from fsm.metering import AT_ONCE, BYTES_A_TOKEN, COUNTED_BESIDE, Meter, is_beyond, least_tokens, measured
 from fsm.testing import chunkings
 
 TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)
@@ -25,6 +25,12 @@ def test_the_count_is_that_of_words_and_of_the_bytes_of_long_ones(text: str) -> 
     expected = sum(-(-len(word.encode()) // BYTES_A_TOKEN) for word in text.split())
     assert least_tokens(text) == expected
     assert len(text.split()) <= expected <= max(1, len(text.encode()))
+
+
+@given(TEXTS, st.integers(0, 40))
+def test_a_text_of_any_length_is_counted_in_slices(text: str, size: int) -> None:
+    long = "a" * (AT_ONCE - size) + text
+    assert least_tokens(long) == sum(-(-len(word.encode()) // BYTES_A_TOKEN) for word in long.split())
 
 
 def test_what_was_reported_stands() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fsm.blank import is_blank
 from fsm.literals import Literals
-from fsm.thinking import LONGEST_HELD, ThinkFilter, part_thinking, split_thinking
+from fsm.thinking import LONGEST_HELD, MOST_TAGS, ThinkFilter, part_thinking, split_thinking
 
 TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
 ODDS = [
@@ -374,6 +374,40 @@ def test_how_long_a_later_block_may_be_does_not_hang_on_the_chunks(size: int, ch
     shown = run([text[at : at + chunk] for at in range(0, len(text), chunk)])
     assert shown == split_thinking(text)
     assert (shown[1] == "a") is (size > LONGEST_HELD)
+
+
+MANY_TAGS = ["</think>", "<think>", "<think>x</think>\n", "`</think>`\n", '"<think>" ', "\n</reasoning>\n"]
+
+
+@pytest.mark.parametrize("unit", MANY_TAGS)
+def test_only_so_many_tags_are_looked_at_and_what_follows_is_text(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    real = Literals.read
+
+    def counted(self: Literals, text: str) -> None:
+        nonlocal read
+        read += 1
+        real(self, text)
+
+    monkeypatch.setattr(Literals, "read", counted)
+    text = "a\n" + unit * 20_000 + "the end"
+    visible, reasoning = split_thinking(text)
+    assert read <= 2 * MOST_TAGS
+    assert visible.endswith(f"{unit * 100}the end")
+    assert len(visible) + len(reasoning) + MOST_TAGS * len("<reasoning></reasoning>\n") >= len(text)
+    split_thinking("b", text)
+    assert read <= 4 * MOST_TAGS
+
+
+@pytest.mark.parametrize("unit", MANY_TAGS)
+@pytest.mark.parametrize("chunk", [1, 7])
+def test_how_many_tags_are_looked_at_does_not_hang_on_the_chunks(
+    unit: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fsm.thinking.MOST_TAGS", 5)
+    for start in ("", "<think>a</think>", "b\n"):
+        text = start + unit * 8 + "c"
+        assert run([text[at : at + chunk] for at in range(0, len(text), chunk)]) == split_thinking(text)
 
 
 @pytest.mark.parametrize(
