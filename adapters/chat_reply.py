@@ -143,9 +143,9 @@ def compose(
     reported = usage_of(usage) if usage else None
     if stop_reason == "error" and not error:
         error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
-        if not (text or reported):
+        if not (text or refusal or reported):
             return error
-        calls, refusal = (calls, refusal) if text else ((), "")
+        calls = calls if text else ()
     if cut and not error and cause and cause.reason == "malformed":
         error = cause  # what cannot be read is the provider's own doing
     if error and not (text or reasoning or calls or refusal or reported):

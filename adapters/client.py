@@ -31,11 +31,12 @@ from fsm.pacing import paced
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.request import Message, Request, TurnContext
 from fsm.result import Result
-from fsm.tracebacks import without_locals
+from fsm.tracebacks import built_without_locals, without_locals
 
 Messages = str | Iterable[Message] | Request
 
 
+@built_without_locals
 class Client:
     """Run model calls over a chain of backends. One client serves any number of calls, in any number of threads.
 

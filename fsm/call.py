@@ -36,13 +36,14 @@ from fsm.metering import measured
 from fsm.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
 from fsm.plan import is_drawn, wait_of
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
-from fsm.reply import NO_USAGE, Failure, Reply
-from fsm.request import Link, PlainLink, Request, Send, TurnContext, headers_for
+from fsm.reply import NO_USAGE, Failure, Reply, Usage
+from fsm.request import CAP_PARAMETERS, Link, PlainLink, Request, Send, TurnContext, headers_for
 from fsm.result import Result
 from fsm.table import Row
 from fsm.thinking import part_thinking, split_thinking
-from fsm.tracebacks import without_locals
+from fsm.tracebacks import built_without_locals, without_locals
 from fsm.transcript import STAND_IN_TOKENS, Composed, Transcript, estimate_tokens
+from fsm.transport_failures import may_be_billed
 
 logger = logging.getLogger("rungwise")
 
@@ -54,6 +55,7 @@ def _no_jitter() -> float:
     return 0.0
 
 
+@built_without_locals
 @define(eq=False, repr=False)
 class Call:
     """Run one model call through the machine.
@@ -160,6 +162,7 @@ class Call:
         """Tell whether the call has ended."""
         return self._result is not None
 
+    @without_locals
     def begin(self, now: float = 0.0) -> Send | None:
         """Start the call and return the first thing to send; None if the budget allows nothing.
 
@@ -171,12 +174,15 @@ class Call:
         """
         if self._origin is not None:
             raise IllegalEvent("the call has begun already")
+        if not isinstance(now, (int, float)):
+            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
         self._origin = now
         while (problem := self.link.problem) is not None:
             self._record(Row("skipped", self.ladder.rung, None, self.ladder.rung), None, note=problem)
             self._chain.move_to(self.backend + 1)
         return self._propose(0.0)
 
+    @without_locals
     def sending(self, now: float | None = None) -> bool:
         """Say that the wait is over and the request goes out now; False if it can no longer be afforded.
 
@@ -197,12 +203,16 @@ class Call:
         self._record(row, None, cap=send.max_tokens)
         return True
 
+    @without_locals
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown.
 
         Raises:
             IllegalEvent: nothing is in flight.
+            ConfigurationError: this is neither text nor reasoning.
         """
+        if not isinstance(delta, (Text, Reasoning)):
+            raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
         if self._delivery is None:
             self._ensure_sent()
             attempt = self._attempt
@@ -210,6 +220,7 @@ class Call:
             self._delivery = Delivery(attempt.composed, self._transcript.gathered, attempt.echoes)
         return self._delivery.feed(delta)
 
+    @without_locals
     def receive(self, reply: Reply | Failure, now: float | None = None) -> Send | None:
         """Take what came back and return the next thing to send; None when the call has ended.
 
@@ -219,11 +230,15 @@ class Call:
 
         Raises:
             IllegalEvent: nothing is in flight.
+            ConfigurationError: this is neither a reply nor a failure.
         """
+        if not isinstance(reply, (Reply, Failure)):
+            raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
         self._ensure_sent()
         self._pass_time(now)
         return self._advance(self._observe(reply))
 
+    @without_locals
     def take(self, heard: Heard, now: float) -> Send | None:
         """Take what was observed before, as a replay does, and return the next thing to send."""
         self._ensure_sent()
@@ -261,13 +276,16 @@ class Call:
             if self._origin is None:
                 self._origin = now or 0.0
             self._pass_time(now)
-            self._send = None
+            usage = partial.usage if partial is not None else NO_USAGE
             if delivered is None:
+                if self._attempt is not None and self._send is None:  # it is in flight
+                    usage, _ = self._counted(usage, partial, None, self._attempt, was_cancelled=True)
                 delivered = self._arrived(partial)
+            self._send = None
             if delivered:
                 self._transcript.gather(delivered, delivered)
                 self._shown, self._delivery = self._shown + self._delivered, None
-            evidence = Evidence("cancelled", usage=partial.usage if partial is not None else NO_USAGE)
+            evidence = Evidence("cancelled", usage=usage)
             evidence.content = {"delivered": delivered} if self.contents else None
             self.ledger.pay(evidence.usage, self.link.prices)
             row = fire(self._machine, self.ladder, "cancelled")
@@ -299,8 +317,12 @@ class Call:
     def _pass_time(self, now: float | None) -> None:
         if self._origin is None:
             raise IllegalEvent("the call has not begun")
-        if now is not None:
+        if now is None:
+            return
+        try:
             self.ledger.elapsed = max(self.ledger.elapsed, now - self._origin)
+        except TypeError:
+            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}") from None
 
     def _ensure_sent(self) -> None:
         send = self._send
@@ -323,7 +345,8 @@ class Call:
         else:
             heard = observe_reply(reply, attempt, self._transcript, self.request, self.backend)
         heard.delivered = delivered
-        overran = self._count_usage(heard, reply if isinstance(reply, Reply) else heard.reply, attempt)
+        came = reply if isinstance(reply, Reply) else heard.reply
+        heard.evidence.usage, overran = self._counted(heard.evidence.usage, came, heard.failure, attempt)
         self._gather(heard)
         if heard.evidence.event not in self._machine.unguarded:
             self._find_facts(heard, overran=overran)
@@ -345,21 +368,29 @@ class Call:
         elif not transcript.gathered:
             transcript.spare = max(transcript.spare, heard.spare, key=len)
 
-    def _count_usage(self, heard: Heard, reply: Reply | None, attempt: Attempt) -> bool:
+    def _counted(
+        self,
+        usage: Usage,
+        reply: Reply | None,
+        failure: Failure | None,
+        attempt: Attempt,
+        *,
+        was_cancelled: bool = False,
+    ) -> tuple[Usage, bool]:
         """Count what the provider did not, and tell whether the reply is longer than what was reserved for it."""
-        evidence, reserves = heard.evidence, self._transcript.needs_cap
+        reserves = self._transcript.needs_cap
         if not reserves and self.link.prices is None:
-            return False
-        overran = False
+            return usage, False
+        silence, overran = attempt.cap, False
+        if silence is not None and self.request.max_tokens is None and self.link.max_tokens is None:
+            silence = min(silence, self.policy.base_cap)  # one silence does not use up a budget that nobody split
         if reply is not None:
-            evidence.usage, overran = measured(evidence.usage, reply, attempt.cap)
-        if not evidence.usage.input_tokens:
-            cap = attempt.cap
-            if cap is not None and self.request.max_tokens is None and self.link.max_tokens is None:
-                cap = min(cap, self.policy.base_cap)  # one silence does not use up a budget that nobody split
-            nothing = heard.failure if reply is None else None
-            evidence.usage = self.ledger.charge(evidence.usage, nothing, cap, lambda: self._count(attempt.composed))
-        return overran and reserves
+            is_free = was_cancelled or (failure is not None and not may_be_billed(failure))
+            usage, overran = measured(usage, reply, attempt.cap, None if is_free else silence)
+        if not usage.input_tokens:
+            nothing = failure if reply is None else None
+            usage = self.ledger.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
+        return usage, overran and reserves
 
     def _count(self, composed: Composed) -> int:
         """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate."""
@@ -375,8 +406,9 @@ class Call:
     def _count_base(self) -> int:
         """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
         request, messages = self.request, self._transcript.messages
-        if request.input_tokens is not None and messages is request.messages:
-            return request.input_tokens
+        known = request.messages
+        if request.input_tokens is not None and messages[: len(known)] == known:  # a compactor may have added to them
+            return request.input_tokens + (self.estimate(messages[len(known) :]) if len(messages) > len(known) else 0)
         own = getattr(self.link, "parameters", ())  # a backend may send tools or a schema of its own
         return sum(map(self.estimate, (messages, request.tools, request.parameters, own)))
 
@@ -469,6 +501,8 @@ class Call:
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
+        if transcript.dropped.issuperset(CAP_PARAMETERS):
+            cap = None  # the provider takes it by no name, so none goes out
         asks = expects_json(request.parameters) if request.parameters else None
         attempt = Attempt(
             composed, cap, link.echoes, link.expects_json if asks is None else asks, self._asks_for_little

@@ -15,7 +15,14 @@ Tools = tuple[Mapping[str, Any], ...]
 
 
 def judge(
-    reply: Reply, visible: str, reasoning: str, cap: int | None, tools: Tools = (), *, expects_json: bool = False
+    reply: Reply,
+    visible: str,
+    reasoning: str,
+    cap: int | None,
+    tools: Tools = (),
+    *,
+    expects_json: bool = False,
+    whole: str | None = None,
 ) -> str:
     """Return the event that a reply is.
 
@@ -26,12 +33,15 @@ def judge(
         cap: the output cap in tokens that was sent, or None.
         tools: the tool definitions of the request, for calls that come without arguments.
         expects_json: whether the request asked for JSON, so that anything else is no answer.
+        whole: the text that the reply completes, where it goes on from other text.
     """
+    if not is_blank(reply.refusal or ""):
+        return "refused"  # whatever else broke or came: the model has said no
     # A provider that has counted up to the cap, and says neither why it stopped nor what broke, was cut by the cap.
     says_nothing = reply.stop_reason is None and reply.failure is None
     if reply.interrupted and not (says_nothing and not reply.tool_calls and was_cut(reply, cap)):
         return "refused" if reply.failure is not None and reply.failure.reason == "content_policy" else "interrupted"
-    if reply.stop_reason == "content_filter" or reply.refusal:
+    if reply.stop_reason == "content_filter":
         return "refused"
     if reply.stop_reason == "overflow":
         return "overflowed"
@@ -46,7 +56,7 @@ def judge(
     if reply.stop_reason == "paused":
         return "paused"
     if not is_blank(visible):
-        return "answered" if not expects_json or is_json(visible) else "malformed"
+        return "answered" if not expects_json or is_json(visible if whole is None else whole) else "malformed"
     return "came_empty" if is_blank(reasoning) else "only_reasoned"
 
 
@@ -115,8 +125,11 @@ def expects_json(parameters: Mapping[str, Any]) -> bool | None:
     found = parameters.get("response_format")
     if isinstance(found, Mapping):
         return str(found.get("type", "")).startswith("json")
+    structured = parameters.get("structured_outputs")
+    if isinstance(structured, Mapping) and any(structured.get(name) for name in ("json", "json_object")):
+        return True
     return True if any(parameters.get(name) for name in _JSON_PARAMETERS) else None
 
 
 _JSON_PARAMETERS = ("guided_json", "json_schema")
-"""What vLLM and llama.cpp's server call a schema that the answer must fit."""
+"""What older vLLM and llama.cpp's server call a schema that the answer must fit."""

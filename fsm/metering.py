@@ -87,21 +87,28 @@ def texts_of(reply: Reply) -> tuple[str, ...]:
     return reply.text, reply.reasoning, reply.refusal or "", *calls
 
 
-def measured(usage: Usage, reply: Reply, cap: int | None) -> tuple[Usage, bool]:
+def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = None) -> tuple[Usage, bool]:
     """Return what a reply is counted as, and whether it is longer than its cap.
 
     What the provider reported stands. What nobody reported is estimated from what came: at least one token for each
-    word, and no more than the cap as long as the words do not prove that it was passed.
+    word, and no more than the cap as long as the words do not prove that it was passed. A reply that the cap has cut
+    has used it up.
 
     Arguments:
         usage: what was reported, or estimated by whoever read the reply.
         cap: the output cap that was sent, in tokens.
+        silence: what a reply of which neither text nor usage came is counted as, in tokens.
     """
     if usage.output_tokens and not usage.estimated:
         return usage, is_beyond(usage.output_tokens, cap)
     texts = texts_of(reply)
     least = least_tokens(*texts)
     guess = max(least, usage.output_tokens or sum(map(_guess, texts)))
+    if not usage.input_tokens or usage.estimated:  # nothing was reported
+        if reply.stop_reason == "length":
+            guess = max(guess, cap or 0)
+        elif not any(texts):
+            guess = silence or 0
     if cap is not None and least <= cap + (PIECE if reply.halted else 0):
         guess = min(guess, cap)
     if guess != usage.output_tokens:

@@ -76,7 +76,8 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     visible, inline, was_unopened = part_thinking(
         reply.text, composed.before, after_block=composed.after_block, is_new_turn=composed.is_new_turn
     )
-    if reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN and is_blank(visible):
+    is_error = reply.interrupted and reply.failure is not None and reply.failure.reason not in BROKEN
+    if is_error and reply.failure is not None and is_blank(visible) and is_blank(reply.refusal or ""):
         # An error event before any text is what it says; what had been reasoned is only paid for.
         heard = observe_failure(reply.failure, attempt, transcript, backend)
         heard.evidence.usage = reply.usage
@@ -89,11 +90,13 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     if unsays:
         inline, gathered = gathered + inline, ""
     reasoning = reply.reasoning + inline if inline else reply.reasoning
-    event = judge(reply, visible, reasoning, attempt.cap, request.tools, expects_json=attempt.expects_json)
-    if event == "came_empty" and reply.stop_reason == "stop" and _goes_on(composed, gathered, transcript):
-        event = "answered"  # the text was whole, and there was nothing left to say
-    echoes = attempt.echoes and composed.prefill
+    echoes, asks_json = attempt.echoes and composed.prefill, attempt.expects_json
     new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
+    whole = gathered + new if asks_json else None
+    event = judge(reply, visible, reasoning, attempt.cap, request.tools, expects_json=asks_json, whole=whole)
+    if event == "came_empty" and reply.stop_reason in ("stop", None) and _goes_on(composed, gathered, transcript):
+        # The text was whole, and there was nothing left to say.
+        event = "answered" if not asks_json or is_json(gathered) else "malformed"
     too_little = event in ("truncated", "interrupted") and is_too_little(gathered + new)
     if too_little and event == "truncated" and not attempt.asks_for_little:
         event = "reasoning_truncated"  # the cap went elsewhere

@@ -136,6 +136,7 @@ def _kind(kind: type) -> Any:
     return check
 
 
+@built_without_locals
 @frozen
 class TurnContext:
     """Tell a call what it cannot see: the turn that it is part of.

@@ -283,6 +283,9 @@ BYTES_A_TOKEN = 3
 STAND_IN_TOKENS = 24
 """Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
 
+ENVELOPE = frozenset({"role", "content", "type", "text"})
+"""The keys that carry a message and of which nothing reaches the model; those of tools and schemas are a part of it."""
+
 PICTURES = frozenset({"image_url", "input_image", "image"})
 """The types of the parts that hold a picture, embedded or by its URL."""
 
@@ -303,10 +306,14 @@ def estimate_tokens(value: Any) -> int:
         elif isinstance(item, (list, tuple)):
             todo += item
         elif hasattr(item, "items"):
-            if item.get("type") in PICTURES:
+            kind = item.get("type")  # which in a schema may be anything
+            if isinstance(kind, str) and kind in PICTURES:
                 total += PICTURE_TOKENS
-            else:
-                todo += [part for _, part in item.items()]
+                continue
+            for name, part in item.items():
+                todo.append(part)
+                if name not in ENVELOPE:
+                    todo.append(name)
         else:
             total += 1
     return total

@@ -46,6 +46,12 @@ def drive(*replies, messages="hi", policy=None, chain=None, request=None, **opti
     return call, sends
 
 
+def begun():
+    call = fsm.Call(fsm.Request("x"))
+    call.begin()
+    return call
+
+
 def rungs(sends):
     return [send.rung for send in sends]
 
@@ -558,6 +564,18 @@ class TestSilence:
         assert [send.max_tokens for send in sends] == [100, 100, 50]
         assert call.result.usage.output_tokens == 250
 
+    @pytest.mark.parametrize("partial", [None, fsm.Reply("Part", interrupted=True)])
+    def test_a_call_that_was_cancelled_in_flight_pays_for_its_prompt_and_what_came(self, partial):
+        for sent in (True, False):
+            call = fsm.Call(self.request, self.policy, self.chain)
+            call.begin()
+            if sent:
+                call.sending()
+            usage = call.cancel(partial=partial).usage
+            assert usage.input_tokens == (100_000 if sent else 0)
+            assert usage.output_tokens == (1 if sent and partial else 0)
+            assert fsm.replay(call.journal).usage == usage
+
     def test_without_a_cap_of_the_callers_one_silence_does_not_use_the_budget_up(self):
         policy = fsm.Policy(budget=fsm.Budget(output_tokens=20_000))
         _, sends = drive(failed("timeout"), ANSWER, policy=policy)
@@ -585,6 +603,11 @@ class TestSilence:
         (lambda: fsm.Request("x", headers={"Content-Length": "3"}), "Content-Length"),
         (lambda: fsm.Call(fsm.Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext"),
         (lambda: fsm.Call(fsm.Request("x"), "policy"), "policy must be a Policy"),
+        (lambda: fsm.Call(fsm.Request("x")).begin("soon"), "now must be seconds"),
+        (lambda: begun().receive("An answer."), "reply must be a Reply or a Failure, not str"),
+        (lambda: begun().receive({"text": "An answer."}), "reply must be a Reply or a Failure, not dict"),
+        (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
+        (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
         (lambda: fsm.Budget(seconds=10**400), "finite"),
         (lambda: fsm.Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
         (lambda: fsm.CALL.with_rows(fsm.Row("refused", "await", None, "partial"), model="x"), "derived from Ladder"),

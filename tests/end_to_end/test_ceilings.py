@@ -209,3 +209,51 @@ def test_a_stale_connection_and_an_error_status_are_free() -> None:
     assert call.ledger.usage.output_tokens == 0
     call.receive(fsm.Failure("connection"))
     assert call.ledger.usage.output_tokens == 100
+
+
+TYPES = ["string", ["string", "null"], {"type": "string"}]
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=["a word", "a list", "a property of that name"])
+def test_a_schema_may_hold_anything_under_type(run: Any, kind: Any) -> None:
+    schema = {"type": "object", "properties": {"type": kind, "note": {"type": kind}}}
+    tool = {"type": "function", "function": {"name": "look", "parameters": schema}}
+    ended = run(
+        [ScriptedReply(text="In reeds.")],
+        backends=[{"prices": PRICES}],
+        tools=[tool],
+        parameters={"response_format": {"type": "text", "schema": schema}},
+        policy=Policy(budget=Budget(money=1.0)),
+    )
+    assert ended.outcome == "done"
+    assert ended.bodies[0]["tools"] == [tool]
+
+
+def test_the_keys_of_a_schema_are_paid_for(run: Any) -> None:
+    names = [f"the_customer_reference_number_of_line_{n}" for n in range(1000)]
+    tools = [
+        {"type": "function", "function": {"name": "f", "parameters": {"properties": {name: {} for name in names}}}}
+    ]
+    policy = Policy(budget=Budget(money=0.005))
+    ended = run([ScriptedReply(text="x")], backends=[{"prices": Prices(1, 1)}], tools=tools, policy=policy)
+    assert ended.outcome == "over_budget"
+    assert ended.requests == []
+
+
+def test_a_compactor_that_hands_the_same_messages_back_leaves_their_count(run: Any) -> None:
+    ended = run(
+        [TOO_LONG, fair("In reeds.", "length")],
+        backends=[{"prices": PRICES}],
+        messages=[{"role": "user", "content": "hi"}],
+        input_tokens=1000,
+        policy=Policy(budget=Budget(money=0.05)),
+        compactor=lambda messages: messages[-1:],
+    )
+    assert [step.input_tokens >= 1000 for step in ended.steps if step.event == "sent"] == [True] * len(ended.requests)
+
+
+def test_a_cap_that_is_taken_by_no_name_is_not_in_the_journal(run: Any) -> None:
+    ended = run([*BOTH_CAPS, ScriptedReply(finish="length")], policy=Policy(limits=Limits(enlargements=1)))
+    assert ended.path == ["repair", "repair", "enlarge", "exhausted"]
+    caps = [body.get("max_tokens") or body.get("max_completion_tokens") for body in ended.bodies]
+    assert [step.cap for step in ended.steps if step.event == "sent"] == caps == [None] * 4

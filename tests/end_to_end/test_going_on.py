@@ -45,6 +45,15 @@ def test_a_lost_finish_chunk_is_no_failure(run: Any, cut: Any) -> None:
     assert ended.waits == []
 
 
+@STREAMS
+def test_a_server_without_finish_reasons_has_nothing_left_to_say_either(run: Any, cut: Any) -> None:
+    ended = run(
+        [cut(ScriptedReply(text=TEXT, chunk_size=200, finish=None), TEXT), ScriptedReply(finish=None)],
+        backends=[{"prefill": "trailing", "sends_finish_reason": False}],
+    )
+    assert (ended.outcome, ended.text, ended.waits) == ("done", TEXT, [])
+
+
 def test_an_empty_reply_to_a_notice_is_still_an_empty_reply(run: Any) -> None:
     ended = run([ScriptedReply(text=FIRST, finish="length"), ScriptedReply(finish="stop")])
     assert ended.outcome == "partial"
@@ -117,6 +126,28 @@ def test_what_does_not_parse_is_never_done(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text)], parameters=JSON, policy=Policy(limits=Limits(retries=1)))
     assert ended.outcome == "failed"
     assert ended.path == ["retry", "failed"]
+
+
+PAUSED = ScriptedReply(text=OBJECT[:30], finish="pause_turn")
+
+
+def test_json_that_goes_on_after_a_pause_is_judged_as_a_whole(run: Any) -> None:
+    ended = run([PAUSED, ScriptedReply(text=OBJECT[30:])], parameters=JSON)
+    assert (ended.outcome, ended.text) == ("done", OBJECT)
+    assert ended.bodies[1]["messages"][-1]["content"] == OBJECT[:30]
+
+
+@pytest.mark.parametrize("text", ['{"city": "Paris"}', "", "And so on."])
+def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str) -> None:
+    ended = run([PAUSED, ScriptedReply(text=text)], parameters=JSON, policy=Policy(limits=Limits(retries=1)))
+    assert (ended.outcome, ended.text) == ("partial", OBJECT[:30])
+    assert ended.path == ["continuation", "retry", "partial"]
+
+
+def test_the_schema_of_a_newer_server_asks_for_json_as_well(run: Any) -> None:
+    parameters = {"structured_outputs": {"json": {"type": "object"}}}
+    ended = run([ScriptedReply(text=OBJECT[:30], finish="length"), ScriptedReply(text=OBJECT)], parameters=parameters)
+    assert (ended.text, ended.path) == (OBJECT, ["enlarge", "done"])
 
 
 @pytest.mark.parametrize("text", [OBJECT, "[1, 2]", "  {}\n", '"a"', '{"a": NaN}'])

@@ -275,6 +275,9 @@ def test_a_stream_without_an_end_is_cut_with_the_text_so_far(raw: Serve, mode: s
     pieces = [endless % tuple([n] * endless.count(b"%d")) if b"%d" in endless else endless for n in range(many)]
     server = raw("content-type: text/event-stream\r\n", event(content="In the "), *pieces)
     result = small(lambda: run(server, mode, largest_reply=largest), 48 * MEGABYTE)
+    if kind == "refusal":
+        assert (result.outcome, result.text) == ("refused", "")
+        return
     assert result.outcome == "partial"
     assert result.text.startswith("a" if kind == "messages" else "In the ")
     assert result.cause is not None
@@ -344,3 +347,64 @@ def test_a_refusal_that_a_proxy_puts_aside_is_a_refusal(raw: Serve, mode: str) -
     body = json.dumps({"choices": [choice]}).encode()
     result = run(raw("", b"data: %s\n\n" % body if "stream" in mode else body), mode)
     assert result.outcome == "refused"
+
+
+def ended(finish: str) -> bytes:
+    return b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"%s"}]}\n\n' % finish.encode()
+
+
+NO = "I would rather not."
+SAYS_NO = event(refusal=NO)
+REFUSALS = {
+    "text, then no end": event(content="Sure, here is") + SAYS_NO,
+    "no end": SAYS_NO,
+    "done without a finish reason": SAYS_NO + b"data: [DONE]\n\n",
+    "an error": SAYS_NO + b'data: {"error":{"type":"overloaded_error","message":"busy"}}\n\n',
+    "a finish that says error": event(content="Sure") + SAYS_NO + ended("error"),
+    "set aside": event(provider_specific_fields={"refusal": NO}),
+}
+
+
+@pytest.mark.parametrize("body", REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(raw: Serve, mode: str, body: bytes) -> None:
+    server = raw("", body)
+    result = run(server, mode, policy=fsm.Policy())
+    assert (result.outcome, result.text, len(server.heads)) == ("refused", "", 1)
+
+
+@pytest.mark.parametrize("finish", [None, "error"])
+@pytest.mark.parametrize("mode", ["call", "acall"])
+def test_a_refusal_in_a_whole_body_without_an_end_is_one(raw: Serve, mode: str, finish: str | None) -> None:
+    message = {"content": "Sure, here is", "refusal": NO}
+    server = raw("", json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}]}).encode())
+    assert (run(server, mode, policy=fsm.Policy()).outcome, len(server.heads)) == ("refused", 1)
+
+
+# what nobody reported
+
+SILENT = {
+    "the head alone": b"",
+    "a comment": b": ping\n\n",
+    "a role": event(role="assistant", content=""),
+    "half a body": b'{"choices": [{"index": 0, "mess',
+}
+
+
+@pytest.mark.parametrize("body", SILENT.values(), ids=SILENT)
+@pytest.mark.parametrize("mode", MODES)
+def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body: bytes) -> None:
+    policy = fsm.Policy(budget=fsm.Budget(output_tokens=5000), waits=fsm.Waits(retry_base=0, reask_base=0))
+    server = raw("content-type: text/event-stream\r\n", body)
+    result = run(server, mode, policy=policy)
+    assert (result.outcome, result.usage.output_tokens, len(server.heads)) == ("over_budget", 5000, 2)
+
+
+@pytest.mark.parametrize("text", ["", "A few words "])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_reply_that_the_cap_has_cut_counts_as_its_cap(raw: Serve, mode: str, text: str) -> None:
+    policy = fsm.Policy(budget=fsm.Budget(output_tokens=1000))
+    body = event(content=text) + ended("length") if "stream" in mode else completion(text, "length")
+    server = raw("", body)
+    result = run(server, mode, policy=policy)
+    assert (result.usage.output_tokens, len(server.heads)) == (1000, 1)

@@ -260,3 +260,36 @@ def test_what_the_caller_was_handling_stays_as_it_was(dead_url: str) -> None:
             assert_silent(caught("call", client))
             frames = [frame.f_locals for frame, _ in traceback.walk_tb(own.__traceback__)]
     assert frames[-1] == {"mine": [1, 2, 3]}
+
+
+def fails(value: Any) -> int:
+    raise ValueError("no count today")
+
+
+def private() -> str:
+    return "It is " + PROMPT
+
+
+BEGUN_ALONE = {
+    "messages in place of a request": lambda: fsm.Call([message()]),  # type: ignore[arg-type]
+    "an answer in place of a reply": lambda: sent().receive(private()),  # type: ignore[arg-type]
+    "an answer in place of a delta": lambda: sent(is_streaming=True).hear(private()),  # type: ignore[arg-type]
+    "a prior answer": lambda: fsm.TurnContext(prior_answer=[private()]),  # type: ignore[arg-type]
+    "a count that raises": lambda: sent(estimate=fails),
+    "a chain": lambda: Client([backend("http://localhost:1/v1"), private()]),  # type: ignore[list-item]
+    "a time that is none": lambda: sent().receive(fsm.Reply(private()), "soon"),  # type: ignore[arg-type]
+}
+
+
+def sent(**options: Any) -> fsm.Call:
+    chain = [fsm.PlainLink(prices=fsm.Prices(1, 1))]
+    call = fsm.Call(fsm.Request([message()]), fsm.Policy(budget=fsm.Budget(money=1.0)), chain, **options)
+    call.begin()
+    return call
+
+
+@pytest.mark.parametrize("build", BEGUN_ALONE.values(), ids=BEGUN_ALONE)
+def test_of_the_core_alone(build: Callable[[], object]) -> None:
+    with pytest.raises((fsm.RungwiseError, ValueError, TypeError, AttributeError)) as caught:
+        build()
+    assert_silent(caught.value)
