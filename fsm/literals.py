@@ -20,6 +20,8 @@ _SIGNS = re.compile(r"\\[\"'\\]|\n|`+|['\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u
 """A sign that is escaped, the end of a line, a run of backticks, or a quotation mark."""
 
 _TOO_FAR = "    "  # an indentation behind which no fence opens
+_INDENTED = re.compile(r" {4}| {0,3}\t")
+_UNSEEN = "\xa0"  # blanks that are no indentation, before which no fence opens either
 _WORDS = "-"  # anything on a line before which no fence opens
 
 
@@ -83,8 +85,10 @@ class Literals:
             self.last = line.rstrip()[-1:]
         if not is_blank(line):
             self._line = _WORDS
+        elif _INDENTED.match(line):
+            self._line = _TOO_FAR
         else:
-            self._line = line if len(line) < len(_TOO_FAR) and not line.strip(" ") else _TOO_FAR
+            self._line = _UNSEEN if line.strip(" ") else line
 
     def _read_fences(self, whole: str) -> int:
         """Follow the fences and return where the last one ends, 0 where there is none."""

@@ -66,14 +66,14 @@ def _without_declared(gathered: str, part: str, stripped: str) -> str | None:
 def _without_echo(gathered: str, core: str, part: str) -> str | None:
     """Return what follows an echo or a restart that nobody has declared; None where there is none to be sure of."""
     for text in (gathered, gathered.rstrip(), core):
-        if text.startswith(part) and len(part) >= MINIMUM_OVERLAP:
-            return None if _recurs(part, text) or _is_unsure(gathered, core) else ""
         if part.startswith(text) and len(text) >= MINIMUM_ECHO:
             if is_periodic(gathered) or is_periodic(text):
                 return None
             spaces = gathered[len(gathered.rstrip()) :] if text != gathered else ""
             rest = part[len(text) :]
             return "" if spaces.startswith(rest) else rest.removeprefix(spaces)
+        if text.startswith(part) and len(part) >= MINIMUM_OVERLAP:
+            return None if _recurs(part, text) or _is_unsure(gathered, core) else ""
     return None
 
 

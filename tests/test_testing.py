@@ -384,6 +384,10 @@ def test_a_call_that_is_cancelled_in_an_echo_says_nothing_twice(echo: str) -> No
     judge([CUT, fsm.Reply(echo, stop_reason="stop")], DEFAULT, chain=2, is_streaming=True, cancel_at=3)
 
 
+def test_an_echo_of_text_that_repeats_itself_but_for_its_margin_is_dropped() -> None:
+    judge([fsm.Reply(" \nAn answer.An answer.", interrupted=True)], DEFAULT, chain=2)
+
+
 def test_a_replay_costs_what_the_call_did() -> None:
     chain = [fsm.PlainLink("one"), fsm.PlainLink("two", prices=fsm.Prices(1.0, 10.0))]
     judge([fsm.Failure("auth"), ANSWER], DEFAULT, chain=chain)

@@ -135,7 +135,7 @@ def is_word(line: str, rest: str) -> bool:
     if rest.startswith("</") or rest[:1] in tuple("],.;:!?)}\u2019\u201d\u00bb"):
         return True
     if is_blank(line):
-        return False
+        return line.expandtabs(4).startswith("    ")  # an indented block of code
     if not line[-1].isspace():
         return line[-1] in "([{</\\|=~\u201c\u201e\u00ab" or line[-1] == rest[:1]
     if line.rstrip()[-1] in ".!?\u2026\"')]}*\u2019\u201d\u00bb":
@@ -348,6 +348,17 @@ def test_a_tag_that_the_answer_is_about_is_text(text: str) -> None:
 def test_a_part_begins_where_the_text_before_it_ends(gathered: str, text: str, visible: str) -> None:
     assert split_thinking(text, gathered) == expected(text, gathered)
     assert split_thinking(text, gathered)[0] == run(list(text), gathered)[0] == visible
+
+
+@pytest.mark.parametrize("line", ["", " ", "   ", "\xa0", "\xa0    ", "\u200b\t", "\x0b"])
+def test_a_closing_tag_alone_on_a_line_that_shows_nothing_ends_reasoning(line: str) -> None:
+    assert split_thinking(f"a\n{line}</think>\nb") == ("b", f"a\n{line}")
+
+
+@pytest.mark.parametrize("line", ["    ", "\t", "  \t", "      "])
+def test_a_closing_tag_in_an_indented_block_is_code(line: str) -> None:
+    text = f"a\n{line}</think>\nb"
+    assert split_thinking(text) == (text, "")
 
 
 def test_behind_a_block_in_an_earlier_part_one_opens_at_the_start_of_a_line() -> None:
