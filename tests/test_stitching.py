@@ -283,6 +283,8 @@ def test_a_reply_that_begins_with_all_of_the_text_is_an_echo(text: str, rest: st
     new = stitch(gathered, f"{sent}.{rest}", stripped=stripped)
     assert new == f".{rest}"
     assert run(gathered, list(f"{sent}.{rest}"), stripped=stripped) == new
+    if len(core) >= MINIMUM_OVERLAP:  # all of the text and nothing else may be an echo or a restart; new it is not
+        assert stitch(gathered, sent, stripped=stripped) == ""
 
 
 def test_releases_ordinary_text_early() -> None:
