@@ -16,6 +16,7 @@ import orjson
 from attrs import define, field
 
 from adapters.chat_reply import (
+    ABOUT,
     classified,
     compose,
     contents,
@@ -124,8 +125,7 @@ class ChatDecoder:
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
     _calls: ToolCalls = field(factory=ToolCalls, init=False)
     _started: bool = field(default=False, init=False)
-    _id: object = field(default=None, init=False)
-    _model: object = field(default=None, init=False)
+    _about: dict[str, object] = field(factory=dict, init=False)
     _usage: dict[str, Any] | None = field(default=None, init=False)
     _finish: object = field(default=None, init=False)
     _done: bool = field(default=False, init=False)
@@ -182,15 +182,16 @@ class ChatDecoder:
                     return whole
             elif self._done:
                 return malformed("the stream has no choice in it")
-        calls = self._calls.gathered(self._id)
+        text = self._text.getvalue()
+        calls = self._calls.gathered([*map(self._about.get, ABOUT), text, self._usage])
         return compose(
-            text=self._text.getvalue(),
+            text=text,
             reasoning=self._reasoning.getvalue(),
             refusal=self._refusal.getvalue(),
             calls=calls,
             finish=self._finish,
             usage=self._usage,
-            model=self._model,
+            model=self._about.get("model"),
             error=self._error,
             cut=is_cut(self._finish, calls, ended=self._done, sends_finish_reason=self._sends_finish_reason),
             cause=None if self._done else failure,
@@ -339,8 +340,9 @@ class ChatDecoder:
                 self._fail(error)
         if usage := usage_in(chunk):
             self._usage = usage
-        if self._model is None:
-            self._id, self._model = chunk.get("id"), chunk.get("model")
+        for name in ABOUT:
+            if self._about.get(name) is None:
+                self._about[name] = chunk.get(name)
         if choice:
             self._started = True
             finish = choice.get("finish_reason")
