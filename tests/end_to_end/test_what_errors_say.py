@@ -152,14 +152,15 @@ def test_a_slip_of_the_model_is_asked_for_again_and_not_for_ever(run: Any) -> No
 
 
 @pytest.fixture
-def dateless() -> Iterator[Callable[[str], str]]:
-    """Serve a 503 without a `Date`, then an answer: `dateless(retry_after)` is the base URL."""
+def dateless() -> Iterator[Callable[..., str]]:
+    """Serve a 503 without a `Date`, then an answer: `dateless(*retry_after, date=None)` is the base URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     bodies = [b'{"error":{"message":"x"}}', b'{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}']
     threads: list[threading.Thread] = []
 
-    def start(retry_after: str) -> str:
-        heads = [f"503 Busy\r\nRetry-After: {retry_after}", "200 OK"]
+    def start(*retry_after: str, date: str | None = None) -> str:
+        fields = [f"Retry-After: {one}" for one in retry_after] + ([] if date is None else [f"Date: {date}"])
+        heads = ["\r\n".join(["503 Busy", *fields]), "200 OK"]
 
         def serve() -> None:
             for head, body in zip(heads, bodies, strict=True):
@@ -180,9 +181,13 @@ def dateless() -> Iterator[Callable[[str], str]]:
     listener.close()
 
 
-def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(dateless: Any) -> None:
+@pytest.mark.parametrize("date", [None, "", "garbage"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(
+    dateless: Any, date: str | None, times: int
+) -> None:
     waits: list[float] = []
-    base_url = dateless(formatdate(time.time() + 60, usegmt=True))
+    base_url = dateless(*[formatdate(time.time() + 60, usegmt=True)] * times, date=date)
     with Client([OpenAIChat("model", base_url=base_url)], sleep=waits.append) as client:
         assert client.call("hi").text == "hi"
     (wait,) = waits
@@ -196,6 +201,9 @@ def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(dateless: 
         ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "Fri, 20 Nov 2026 10:00:10 GMT"}, 20),
         ({"Retry-After": "Fri, 20 Nov 2026 09:59:30 GMT"}, None),
         ({"Retry-After": "1795168830"}, 30),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "garbage"}, 30),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": ""}, 30),
+        ({"Retry-After": "1795168830", "DATE": "Fri, 99 Nov 2026 10:00:10 GMT"}, 30),
     ],
 )
 def test_the_clock_is_given_from_outside(headers: dict[str, str], expected: float | None) -> None:
