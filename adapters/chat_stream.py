@@ -46,6 +46,8 @@ KINDS: Final[Mapping[str, Kind]] = {
 FIELDS: Final = (b":", b"id:", b"retry:")
 OBJECT: Final = (b" {", b"{")
 MOST_STRAYS: Final = 100
+NO_END: Final = malformed("the stream has no end")
+"""What cut a stream of which all has come that there is."""
 TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
 
 
@@ -175,10 +177,11 @@ class ChatDecoder:
         """
         self._end_stream()
         if not self._started and not self._error:
-            if self._plain and not self._is_stream and (failure is None or failure.reason != "malformed"):
+            lost = None if failure is NO_END else failure
+            if self._plain and not self._is_stream and (lost is None or lost.reason != "malformed"):
                 body = bytes(self._plain)
                 whole = read_reply(self._headers, body, sends_finish_reason=self._sends_finish_reason)
-                if failure is None or isinstance(whole, Reply) or whole.reason != "malformed":
+                if lost is None or isinstance(whole, Reply) or whole.reason != "malformed":
                     return whole
             elif self._done:
                 return malformed("the stream has no choice in it")
@@ -280,7 +283,7 @@ class ChatDecoder:
         """Take a line that belongs to no event: a line of another kind of body, or an error that a server let slip."""
         data = line.removeprefix(b"error:")  # llama.cpp's, often as the first line
         if not self._is_stream and data == line:
-            bare = line if self._plain else line.lstrip(BOM)
+            bare = line if self._plain else line.lstrip(BOM + b" \t")
             if bare != line and bare:
                 self._take_data(bare[5:]) if bare.startswith(b"data:") else self._take_other(bare)
             else:

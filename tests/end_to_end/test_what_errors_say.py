@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -50,7 +51,6 @@ def test_an_overflow_runs_the_compactor(run: Any, too_long: ScriptedReply) -> No
     assert ended.bodies[1]["messages"] == LONG[-1:]
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
 @pytest.mark.parametrize("start", ["", "\ufeff", ": ping\n\n", "data: "])
 def test_an_overflow_in_the_first_line_of_a_stream_runs_the_compactor(run: Any, start: str) -> None:
     line = LLAMA if start == "data: " else f"error: {LLAMA}"
@@ -60,7 +60,43 @@ def test_an_overflow_in_the_first_line_of_a_stream_runs_the_compactor(run: Any, 
     assert ended.bodies[1]["messages"] == LONG[-1:]
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+CODE = '{"error": {"message": "No.", "code": "context_length_exceeded"}}'
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    "body",
+    [
+        f": PROCESSING\n\n{CODE}",
+        f": PROCESSING\n: PROCESSING\n\n{json.dumps(json.loads(CODE), indent=2)}\n",
+        f"error: {CODE}\n\n",
+        f"event: error\ndata: {CODE}\n\n",
+        f"event: error\nid: 1\ndata: {CODE}\n\ndata: [DONE]\n\n",
+    ],
+)
+def test_the_code_of_an_error_counts_however_it_is_framed(run: Any, body: str, status: int, end: str) -> None:
+    ended = run([ScriptedReply(status=status, body=body.replace("\n", end)), ANSWER], messages=LONG, compactor=shorten)
+    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    assert ended.bodies[1]["messages"] == LONG[-1:]
+
+
+def test_a_refusal_that_is_framed_as_an_event_is_not_asked_again(run: Any) -> None:
+    body = 'event: error\ndata: {"error":{"message":"x","code":"content_filter"}}\n\n'
+    ended = run([ScriptedReply(status=400, body=body)])
+    assert (ended.outcome, len(ended.requests)) == ("refused", 1)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", [": PROCESSING\n\n", "\n\n: PROCESSING\n", "  : PROCESSING\n\n\n", "\ufeff: x\n"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_whole_reply_behind_a_comment_is_read(run: Any, start: str, indent: int | None, end: str) -> None:
+    choice = {"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}
+    body = start + json.dumps({"choices": [choice]}, indent=indent)
+    ended = run([ScriptedReply(body=body.replace("\n", end))])
+    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "In the reeds.", 1)
+
+
 def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> None:
     ended = run([ScriptedReply(body="error: something went wrong\n"), ANSWER])
     assert (ended.outcome, ended.steps[1].event) == ("done", "malformed")
