@@ -9,7 +9,6 @@ bytes, and chunks that differ from an earlier one in nothing but their text, whi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import StringIO
 from typing import Any, Final
 
 import orjson
@@ -29,6 +28,7 @@ from adapters.chat_reply import (
     stop_of,
     usage_in,
 )
+from adapters.chat_text import GatheredText
 from adapters.chat_tools import ToolCalls, calls_in
 from adapters.jsontext import LIGHT, HalfHolder, is_heavy, load
 from fsm.events import Reasoning, Text
@@ -54,12 +54,6 @@ TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of 
 def _is_object(data: bytes) -> bool:
     """Tell whether data may be a chunk: anything else takes longer to parse than it deserves."""
     return data.lstrip().startswith(b"{")
-
-
-def _holding(text: str) -> StringIO:
-    held = StringIO()
-    held.write(text)
-    return held
 
 
 def _piece(chunk: Any) -> tuple[Kind, str] | None:
@@ -121,9 +115,9 @@ class ChatDecoder:
     _kind: Kind = field(default=Text, init=False)
 
     # The reply. Pieces of it may end in half a surrogate pair; what is handed out never does.
-    _text: StringIO = field(factory=StringIO, init=False)
-    _reasoning: StringIO = field(factory=StringIO, init=False)
-    _refusal: StringIO = field(factory=StringIO, init=False)
+    _text: GatheredText = field(factory=GatheredText, init=False)
+    _reasoning: GatheredText = field(factory=GatheredText, init=False)
+    _refusal: GatheredText = field(factory=GatheredText, init=False)
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
     _calls: ToolCalls = field(factory=ToolCalls, init=False)
     _started: bool = field(default=False, init=False)
@@ -360,7 +354,7 @@ class ChatDecoder:
         if not isinstance(delta, dict) or not delta:
             message = choice.get("message")
             if isinstance(message, dict):
-                self._replace(message)
+                self._take_message(message, is_last=self._finish is not None)
             return
         text, reasoning, refusal = contents(delta)
         if reasoning:
@@ -372,16 +366,15 @@ class ChatDecoder:
         for call in calls_in(delta):
             self._calls.add(call)
 
-    def _replace(self, message: Mapping[str, Any]) -> None:
-        """Let a whole message take the place of what its deltas gathered."""
+    def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
+        """Take a whole message, or a piece of one from a server that sends those in place of deltas."""
         text, reasoning, refusal = contents(message)
         self._flush()
-        if "content" in message:
-            self._text = _holding(text)
-        if reasoning:
-            self._reasoning = _holding(reasoning)
-        if refusal:
-            self._refusal = _holding(refusal)
+        if more := self._reasoning.follow(reasoning, is_last=is_last):
+            self._say(Reasoning, more)
+        if more := self._text.follow(text, is_last=is_last):
+            self._say(Text, more)
+        self._refusal.write(self._refusal.follow(refusal, is_last=is_last))
         if calls := ToolCalls.whole(message):
             self._calls = calls
 

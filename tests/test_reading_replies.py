@@ -78,6 +78,11 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
     ],
     "a line byte by byte": lambda n: [bytes([byte]) for byte in chunk(content="x" * n)],
     "an event of many lines": lambda n: [b'data: {"choices": [\n', *[b"data: 1,\n"] * n, b"data: 1]}\n\n"],
+    "messages": lambda n: [json_event(choices=[{"message": {"content": f"word{k} "}}]) for k in range(n)],
+    "messages after deltas": lambda n: [
+        chunk(content="x" * 100 * n),
+        *(json_event(choices=[{"message": {"content": " "}, "finish_reason": "stop"}]) for _ in range(n)),
+    ],
     "halves": lambda n: [rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"] * n,
     "many choices": lambda n: [b'data: {"choices": [%s1]}\n\n' % (b'{"index":1},' * n)],
     "strays": lambda n: [b"{x\n"] * n,
