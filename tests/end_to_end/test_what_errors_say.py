@@ -43,6 +43,10 @@ LLAMA = (
         ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"token limit"}}'),
         error(400, "Range of input length should be [1, 30720]"),
         error(400, "max_tokens must be at least 1, got -7584."),
+        error(
+            400, "Total tokens of image and text exceed max message tokens.", type="BadRequest", code="InvalidParameter"
+        ),
+        error(400, "The message was not sent.", code="prompt_too_long"),
     ],
 )
 def test_an_overflow_runs_the_compactor(run: Any, too_long: ScriptedReply) -> None:
@@ -110,6 +114,10 @@ def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> No
         ScriptedReply(body='data: {"error":{"message":"ThrottlingException: Too many tokens"}}\n\n'),
         ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"TPM limit"}}'),
         error(500, "ThrottlingException: Too many tokens, please wait before trying again."),
+        error(400, "Too many tokens. Please try again."),
+        error(413, "Too many requests", code="too_many_requests"),
+        ScriptedReply(body='data: {"error":{"message":"Too many tokens, slow down"}}\n\n'),
+        ScriptedReply(body='{"error":{"message":"Rate limit exceeded","type":null,"code":"1300"}}'),
     ],
 )
 def test_a_throttle_never_runs_the_compactor(run: Any, throttle: ScriptedReply) -> None:
