@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from adapters.chat_tools import ToolCalls
+from adapters.chat_tools import ToolCalls, index_of
 from adapters.jsontext import as_json, is_heavy, load, mended
 from fsm.failures import classify_response
 from fsm.judge import is_complete
@@ -64,6 +64,9 @@ LARGEST_COUNT: Final = 10**12
 LONGEST_WORD: Final = 200
 """Characters of a finish reason or of a model's id that are kept; they go into the journal."""
 
+ABOUT: Final = ("id", "created", "model")
+"""What tells one reply from others."""
+
 _RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
 
 
@@ -90,14 +93,15 @@ def read_reply(headers: Mapping[str, str], body: bytes, *, sends_finish_reason: 
         message = {}
     text, reasoning, refusal = contents(message)
     refusal = refusal or refused_beside(choice)
-    calls, finish = ToolCalls.whole(message).gathered(value.get("id")), choice.get("finish_reason")
+    finish, usage = choice.get("finish_reason"), usage_in(value)
+    calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage])
     return compose(
         text=text,
         reasoning=reasoning,
         refusal=refusal,
         calls=calls,
         finish=finish,
-        usage=usage_in(value),
+        usage=usage,
         model=value.get("model"),
         error=None if error is None else classified(None, headers, error),
         cut=is_cut(finish, calls, ended=True, sends_finish_reason=sends_finish_reason),
@@ -196,7 +200,7 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the choice with index 0, or without one; an empty mapping where there is none."""
     choices = value.get("choices")
     for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and not choice.get("index"):
+        if isinstance(choice, dict) and not index_of(choice):
             return choice
     return {}
 

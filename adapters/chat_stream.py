@@ -9,13 +9,13 @@ bytes, and chunks that differ from an earlier one in nothing but their text, whi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import StringIO
 from typing import Any, Final
 
 import orjson
 from attrs import define, field
 
 from adapters.chat_reply import (
+    ABOUT,
     classified,
     compose,
     contents,
@@ -28,6 +28,7 @@ from adapters.chat_reply import (
     stop_of,
     usage_in,
 )
+from adapters.chat_text import GatheredText
 from adapters.chat_tools import ToolCalls, calls_in
 from adapters.jsontext import LIGHT, HalfHolder, is_heavy, load
 from fsm.events import Reasoning, Text
@@ -45,18 +46,14 @@ KINDS: Final[Mapping[str, Kind]] = {
 FIELDS: Final = (b":", b"id:", b"retry:")
 OBJECT: Final = (b" {", b"{")
 MOST_STRAYS: Final = 100
+NO_END: Final = malformed("the stream has no end")
+"""What cut a stream of which all has come that there is."""
 TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
 
 
 def _is_object(data: bytes) -> bool:
     """Tell whether data may be a chunk: anything else takes longer to parse than it deserves."""
     return data.lstrip().startswith(b"{")
-
-
-def _holding(text: str) -> StringIO:
-    held = StringIO()
-    held.write(text)
-    return held
 
 
 def _piece(chunk: Any) -> tuple[Kind, str] | None:
@@ -118,14 +115,13 @@ class ChatDecoder:
     _kind: Kind = field(default=Text, init=False)
 
     # The reply. Pieces of it may end in half a surrogate pair; what is handed out never does.
-    _text: StringIO = field(factory=StringIO, init=False)
-    _reasoning: StringIO = field(factory=StringIO, init=False)
-    _refusal: StringIO = field(factory=StringIO, init=False)
+    _text: GatheredText = field(factory=GatheredText, init=False)
+    _reasoning: GatheredText = field(factory=GatheredText, init=False)
+    _refusal: GatheredText = field(factory=GatheredText, init=False)
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
     _calls: ToolCalls = field(factory=ToolCalls, init=False)
     _started: bool = field(default=False, init=False)
-    _id: object = field(default=None, init=False)
-    _model: object = field(default=None, init=False)
+    _about: dict[str, object] = field(factory=dict, init=False)
     _usage: dict[str, Any] | None = field(default=None, init=False)
     _finish: object = field(default=None, init=False)
     _done: bool = field(default=False, init=False)
@@ -175,22 +171,24 @@ class ChatDecoder:
         """
         self._end_stream()
         if not self._started and not self._error:
-            if self._plain and not self._is_stream and (failure is None or failure.reason != "malformed"):
+            lost = None if failure is NO_END else failure
+            if self._plain and not self._is_stream and (lost is None or lost.reason != "malformed"):
                 body = bytes(self._plain)
                 whole = read_reply(self._headers, body, sends_finish_reason=self._sends_finish_reason)
-                if failure is None or isinstance(whole, Reply) or whole.reason != "malformed":
+                if lost is None or isinstance(whole, Reply) or whole.reason != "malformed":
                     return whole
             elif self._done:
                 return malformed("the stream has no choice in it")
-        calls = self._calls.gathered(self._id)
+        text = self._text.getvalue()
+        calls = self._calls.gathered([*map(self._about.get, ABOUT), text, self._usage])
         return compose(
-            text=self._text.getvalue(),
+            text=text,
             reasoning=self._reasoning.getvalue(),
             refusal=self._refusal.getvalue(),
             calls=calls,
             finish=self._finish,
             usage=self._usage,
-            model=self._model,
+            model=self._about.get("model"),
             error=self._error,
             cut=is_cut(self._finish, calls, ended=self._done, sends_finish_reason=self._sends_finish_reason),
             cause=None if self._done else failure,
@@ -279,7 +277,7 @@ class ChatDecoder:
         """Take a line that belongs to no event: a line of another kind of body, or an error that a server let slip."""
         data = line.removeprefix(b"error:")  # llama.cpp's, often as the first line
         if not self._is_stream and data == line:
-            bare = line if self._plain else line.lstrip(BOM)
+            bare = line if self._plain else line.lstrip(BOM + b" \t")
             if bare != line and bare:
                 self._take_data(bare[5:]) if bare.startswith(b"data:") else self._take_other(bare)
             else:
@@ -339,8 +337,9 @@ class ChatDecoder:
                 self._fail(error)
         if usage := usage_in(chunk):
             self._usage = usage
-        if self._model is None:
-            self._id, self._model = chunk.get("id"), chunk.get("model")
+        for name in ABOUT:
+            if self._about.get(name) is None:
+                self._about[name] = chunk.get(name)
         if choice:
             self._started = True
             finish = choice.get("finish_reason")
@@ -355,7 +354,7 @@ class ChatDecoder:
         if not isinstance(delta, dict) or not delta:
             message = choice.get("message")
             if isinstance(message, dict):
-                self._replace(message)
+                self._take_message(message, is_last=self._finish is not None)
             return
         text, reasoning, refusal = contents(delta)
         if reasoning:
@@ -367,16 +366,15 @@ class ChatDecoder:
         for call in calls_in(delta):
             self._calls.add(call)
 
-    def _replace(self, message: Mapping[str, Any]) -> None:
-        """Let a whole message take the place of what its deltas gathered."""
+    def _take_message(self, message: Mapping[str, Any], *, is_last: bool) -> None:
+        """Take a whole message, or a piece of one from a server that sends those in place of deltas."""
         text, reasoning, refusal = contents(message)
         self._flush()
-        if "content" in message:
-            self._text = _holding(text)
-        if reasoning:
-            self._reasoning = _holding(reasoning)
-        if refusal:
-            self._refusal = _holding(refusal)
+        if more := self._reasoning.follow(reasoning, is_last=is_last):
+            self._say(Reasoning, more)
+        if more := self._text.follow(text, is_last=is_last):
+            self._say(Text, more)
+        self._refusal.write(self._refusal.follow(refusal, is_last=is_last))
         if calls := ToolCalls.whole(message):
             self._calls = calls
 

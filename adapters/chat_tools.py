@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from hashlib import sha256
 from io import StringIO
@@ -16,6 +17,7 @@ WEIGHT: Final = 200
 """Bytes that a call counts for beside its id, name and arguments, so that empty ones fill no memory either."""
 
 _MOST_PIECES: Final = 1_000
+_DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -62,6 +64,7 @@ class _Slot:
     custom: bool
     id: str = ""
     name: str = ""
+    _is_named_again: bool = False
     _new: list[str] = Factory(list)
     _arguments: StringIO = Factory(StringIO)
     _scanner: ObjectScanner = Factory(ObjectScanner)
@@ -84,10 +87,31 @@ class _Slot:
         self._settle()
         return self._scanner.is_whole
 
+    def ends_before(self, identifier: str, name: str, arguments: str) -> bool:
+        """Tell whether a piece under the index of this call, or without one, begins another call."""
+        if identifier and self.id:
+            return bool(name and self.name) and identifier != self.id
+        if name and self.name:
+            if name != self.name:
+                return True
+            # Alone, it may come at the end of a call as well as before the arguments of another.
+            self._is_named_again = self._is_named_again or self.is_whole
+        return self._is_named_again and bool(arguments.strip())
+
     @property
     def arguments(self) -> str:
         self._settle()
         return str(mended(self._arguments.getvalue()))
+
+
+def index_of(value: Mapping[str, Any]) -> int | None:
+    """Return the index of a choice or a call, which some servers write as text, or None where it has none."""
+    index = value.get("index")
+    if isinstance(index, str) and _DIGITS.fullmatch(index):
+        return int(index)
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
+    return index if isinstance(index, int) else None
 
 
 class ToolCalls:
@@ -126,16 +150,17 @@ class ToolCalls:
         identifier, name, arguments, custom = _parts(call)
         if not (identifier or name or arguments):
             return
-        index = call.get("index")
+        index = index_of(call)
         slot = self._find(index, identifier)
-        if slot is not None and _is_another(slot, identifier, name, arguments):
+        if slot is not None and slot.ends_before(identifier, name, arguments):
+            if not name:
+                name, custom = slot.name, slot.custom
             slot = None
         if slot is None:
-            place = index if isinstance(index, int) else len(self._slots)
-            slot = _Slot(place, custom)
+            slot = _Slot(len(self._slots) if index is None else index, custom)
             self._slots.append(slot)
             self.size += WEIGHT
-        if isinstance(index, int):
+        if index is not None:
             self._by_index[index] = slot
         if identifier and not slot.id:
             slot.id = identifier
@@ -148,8 +173,8 @@ class ToolCalls:
             slot.add(arguments)
             self.size += len(arguments)
 
-    def _find(self, index: object, identifier: str) -> _Slot | None:
-        if isinstance(index, int):
+    def _find(self, index: int | None, identifier: str) -> _Slot | None:
+        if index is not None:
             return self._by_index.get(index)
         last = self._slots[-1] if self._slots else None
         if not identifier or (last and not last.id):
@@ -162,24 +187,20 @@ class ToolCalls:
         A tool that takes free text gets what all tools get, an object: `{"input": text}`.
 
         Arguments:
-            reply: the id of the reply, which tells its made-up ids from those of other replies.
+            reply: JSON data about the reply, which tell its made-up ids from those of other replies.
         """
         calls: dict[str, ToolCall] = {}
+        told = ""
         for slot in sorted(self._slots, key=lambda slot: slot.place):
             name, arguments = str(mended(slot.name)), slot.arguments
             identifier = str(mended(slot.id))
             if not identifier or identifier in calls:
-                said = as_json([reply, len(calls), name, arguments])
-                identifier = f"call_{sha256(said.encode()).hexdigest()[:24]}"
+                told = told or _digest(reply)  # once: it may be as long as the calls are many
+                identifier = f"call_{_digest([told, len(calls), name, arguments])[:24]}"
             arguments = as_json({"input": arguments}) if slot.custom else arguments
             calls[identifier] = ToolCall(identifier, name, arguments)
         return tuple(calls.values())
 
 
-def _is_another(slot: _Slot, identifier: str, name: str, arguments: str) -> bool:
-    """Tell whether a piece under the index of a call, or without one, begins another call."""
-    if not (name and slot.name):
-        return False
-    if identifier and slot.id:
-        return identifier != slot.id
-    return name != slot.name or (bool(arguments) and slot.is_whole)
+def _digest(value: object) -> str:
+    return sha256(as_json(value).encode()).hexdigest()

@@ -18,6 +18,8 @@ RATIO: Final = 100
 thirtieth, and what packs to less would take longer to read than to send."""
 
 _GZIP: Final = zlib.MAX_WBITS | 16
+_MEMBER: Final = b"\x1f\x8b"  # how each member of a gzip file begins
+_MEMBER_COST: Final = 2**12  # bytes that another member counts for: one with nothing in it takes work as well
 _NAMES: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
@@ -60,9 +62,11 @@ class Unpacker:
         self._window = window
         self._zlib: Any = None
         self._left = MOST_OUT
+        self._begun = b""  # of what may be another member
+        self._is_over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Unpack what has come, a piece at a time; what follows the end of the packed body is no part of it.
+        """Unpack what has come, a piece at a time; what follows its last member is no part of it.
 
         Raises:
             Unreadable: it is not what its encoding says.
@@ -75,19 +79,34 @@ class Unpacker:
             # Some servers leave out the header of deflate, which has 8 in its low bits.
             bare = self._window == zlib.MAX_WBITS and packed[0] & 15 != 8
             self._zlib = zlib.decompressobj(-zlib.MAX_WBITS if bare else self._window)
-        piece = packed
         self._left += RATIO * len(packed)
-        while not self._zlib.eof and (packed or len(piece) == PIECE):
+        piece = packed = self._begun + packed
+        self._begun = b""
+        while packed or len(piece) == PIECE:
+            if self._zlib.eof and not self._begin_member(packed):
+                return
             try:
                 piece = self._zlib.decompress(packed, PIECE)
             except zlib.error:
                 raise Unreadable from None
-            packed = self._zlib.unconsumed_tail
+            packed = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
             self._left -= len(piece)
             if self._left < 0:
                 raise Unreadable
             if piece:
                 yield piece
+
+    def _begin_member(self, packed: bytes) -> bool:
+        """Make ready for another member, if one begins here; half a beginning is kept for what comes."""
+        self._is_over = self._is_over or self._window != _GZIP
+        if not self._is_over and len(packed) < len(_MEMBER) and _MEMBER.startswith(packed):
+            self._begun = packed
+            return False
+        self._is_over = self._is_over or not packed.startswith(_MEMBER)
+        if not self._is_over:
+            self._zlib = zlib.decompressobj(_GZIP)
+            self._left -= _MEMBER_COST
+        return not self._is_over
 
 
 def encoding_of(headers: Mapping[str, str]) -> Plain | Unpacker | None:

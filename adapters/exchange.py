@@ -16,6 +16,7 @@ from adapters.capabilities import LEARNED
 from adapters.connection import StaleConnection
 from adapters.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encoding_of
 from adapters.limits import AttemptLimits
+from fsm.asked_wait import has_date
 from fsm.events import Reasoning, Text
 from fsm.failures import classify_exception
 from fsm.metering import BYTES_A_TOKEN, Meter, is_beyond
@@ -98,7 +99,7 @@ class Exchange:
         return HttpRequest(request.url, asking(request.headers), request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
-        """Take the head of the response; one without a date, which a wait may count from, is given that of now.
+        """Take the head of the response; one without a date that a wait may count from is given that of now.
 
         Arguments:
             is_decoded: whether the HTTP client takes off the encoding of the body by itself.
@@ -106,8 +107,9 @@ class Exchange:
         self._encoding = Plain() if is_decoded else encoding_of(headers)
         if self._encoding is None:
             self._failure = UNREADABLE
-        if not any(name.lower() == "date" for name in headers):
-            headers = {**headers, "date": formatdate(self.wall_clock(), usegmt=True)}
+        if not has_date(headers):
+            rest = {name: value for name, value in headers.items() if name.lower() != "date"}
+            headers = {**rest, "date": formatdate(self.wall_clock(), usegmt=True)}
         if self.is_streaming and status == 200 and self._encoding is not None:
             self.decoder = self.backend.decoder(headers)
         else:

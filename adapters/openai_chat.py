@@ -11,9 +11,9 @@ from attrs import field, frozen
 from adapters import capabilities
 from adapters.backend import HttpRequest
 from adapters.capabilities import LEARNED, PrefillMode
-from adapters.chat_reply import classified, malformed, read_reply
+from adapters.chat_reply import classified, read_reply
 from adapters.chat_request import OTHER_CAP, CapField, refuse_reserved, write_body
-from adapters.chat_stream import ChatDecoder
+from adapters.chat_stream import BOM, NO_END, ChatDecoder
 from adapters.encodings import PIECE
 from adapters.endpoint import (
     KEY_HEADERS,
@@ -36,9 +36,18 @@ from fsm.secret import Secret, SecretMap, fingerprint
 from fsm.tracebacks import built_without_locals
 
 PATH: Final = "/chat/completions"
-STREAM: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|):")
-"""How an event stream begins, with a comment as like as not; no JSON does."""
+STREAM: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|error|):")
+"""How an event stream begins, with a comment or an error as like as not; no JSON does."""
+FRAME: Final = re.compile(rb"^\s{0,8}(?:(?:data|error):|(?:event|id|retry|):[^\n]*)", re.MULTILINE)
 OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
+
+
+def _unframed(body: bytes) -> bytes:
+    """Return the error in a body that some proxies frame as an event; one of that size is no error."""
+    if len(body) > PIECE or not STREAM.match(body):
+        return body
+    lines = body.lstrip(BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return FRAME.sub(b"", lines).strip().removesuffix(b"[DONE]")
 
 
 # What is no mapping is left to the validators.
@@ -261,12 +270,12 @@ class OpenAIChat:
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""
         if not 200 <= status < 300:
-            return classified(status, headers, body)
+            return classified(status, headers, _unframed(body))
         if STREAM.match(body):  # some proxies stream whatever was asked for
             decoder = self.decoder(headers)
             for start in range(0, len(body), PIECE):
                 decoder.feed(body[start : start + PIECE])
-            return decoder.close(malformed("the stream has no end"))
+            return decoder.close(NO_END)
         return read_reply(headers, body, sends_finish_reason=self.sends_finish_reason)
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:

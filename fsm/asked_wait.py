@@ -18,7 +18,9 @@ _ABSURD = 1e9
 _EPOCH_MILLISECONDS = 1e11
 """Numbers from here on (the year 5138 in seconds) count milliseconds since 1970."""
 
-_LONGEST_TEXT = 10_000  # characters
+_LONGEST_TEXT = 10_000  # characters of a message
+_LONGEST_WAIT = 100  # characters of a wait, in any notation
+_LONGEST_HEADER = 500  # characters of a header that is looked at
 
 _Source = Callable[[Mapping[str, str], object, str], float | None]  # of headers, body and message
 
@@ -31,7 +33,7 @@ _PART = re.compile(
     r"(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s{0,3},|\s{1,3}and\b)?\s{0,3}",
     re.ASCII | re.IGNORECASE,
 )
-_DURATION = re.compile(f"(?:{_PART.pattern})+", _PART.flags)
+_DURATION = re.compile(f"(?:{_PART.pattern}){{1,8}}", _PART.flags)
 _WORDING = re.compile(
     rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.pattern})", _PART.flags
 )
@@ -58,12 +60,27 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
         body: the decoded JSON body, or its text.
         message: the error message, where the body's shape would not give it away.
     """
-    names = plain_headers(headers)
+    names = {name: _once(value) for name, value in plain_headers(headers).items()}
     for source in _SOURCES:
         seconds = source(names, body, message)
         if seconds is not None:
             return seconds
     return None
+
+
+def has_date(headers: Mapping[str, str]) -> bool:
+    """Tell whether headers give a `Date` that a point in time can count from."""
+    return _now(plain_headers(headers)) is not None
+
+
+def _once(value: str) -> str:
+    """Return what a header says that came several times and says the same each time."""
+    if "," in value and len(value) <= _LONGEST_HEADER:
+        pieces = [piece.strip() for piece in value.split(",")]
+        for size in (1, 2):  # a date has a comma of its own
+            if pieces == pieces[:size] * (len(pieces) // size):
+                return ", ".join(pieces[:size])
+    return value
 
 
 def _usable(seconds: float | None) -> float | None:
@@ -76,7 +93,7 @@ def _longest(waits: Iterable[float | None]) -> float | None:
 
 def _number(value: object, scale: float = 1.0) -> float | None:
     if isinstance(value, str):
-        value = float(value) if _NUMBER.fullmatch(value) else None
+        value = float(value) if len(value) <= _LONGEST_WAIT and _NUMBER.fullmatch(value) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -86,7 +103,7 @@ def _number(value: object, scale: float = 1.0) -> float | None:
 
 
 def _duration(text: str) -> float | None:
-    if not _DURATION.fullmatch(text):
+    if len(text) > _LONGEST_WAIT or not _DURATION.fullmatch(text):
         return None
     return sum(float(number) * _unit(name.lower()) for number, name in _PART.findall(text))
 
@@ -96,6 +113,8 @@ def _unit(name: str) -> float:
 
 
 def _moment(text: str) -> datetime | None:
+    if len(text) > _LONGEST_WAIT:
+        return None
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             moment = parse(text)
@@ -105,8 +124,12 @@ def _moment(text: str) -> datetime | None:
     return None
 
 
+def _now(headers: Mapping[str, str]) -> datetime | None:
+    return _moment(_once(headers.get("date", "")))
+
+
 def _until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
-    now = _moment(headers.get("date", ""))
+    now = _now(headers)
     return None if moment is None or now is None else (moment - now).total_seconds()
 
 
@@ -169,11 +192,16 @@ def _quoted_headers(headers: Mapping[str, str], body: object, message: str) -> f
     for place in _objects(body):
         quoted = place.get("headers")
         if isinstance(quoted, Mapping):
-            own = plain_headers({name: str(value) for name, value in quoted.items() if isinstance(value, (str, int))})
+            own = plain_headers({name: _as_text(value) for name, value in quoted.items()})
             seconds = asked_wait({"date": headers.get("date", ""), **own}, None)
             if seconds is not None:
                 return seconds
     return None
+
+
+def _as_text(value: object) -> object:
+    """Return a number as text, but for one that has more digits than Python writes."""
+    return str(value) if isinstance(value, int) and abs(value) < 10**_LONGEST_WAIT else value
 
 
 def _wording(headers: Mapping[str, str], body: object, message: str) -> float | None:

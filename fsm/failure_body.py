@@ -33,6 +33,7 @@ _AVAILABLE: Final = tuple(
         r"range of max_?(?:completion_?|output_?|new_?)?tokens (?:should be|is) \[\d+, ?(?P<cap>\d+)\]",
         r"maxoutputtokens\b.{0,120}? to (?P<below>\d+) \(exclusive\)",
         r"max_\w{0,20}tokens \(\d+\) cannot exceed (?P<cap>\d+)",
+        r"prompt tokens \((?P<used>\d+)\) \+ max_\w{0,20}tokens \(\d+\) > context window \((?P<limit>\d+)\)",
         r"maximum tokens you requested exceeds? the model limit of (?P<cap>\d+)",
         r"can only afford (?P<cap>\d+)",
     )
@@ -116,9 +117,10 @@ class Said:
                 self.read(item, depth + 1, place)
         elif isinstance(value, str):
             inner = decoded_body(value)
+            known = len(self.prose)
             if inner is not value:
                 self.read(inner, depth + 1)
-            elif value:
+            if value and len(self.prose) == known:  # JSON of an unknown shape may say in its own words what is wrong
                 self.prose.append(value[:_LONGEST_TEXT])
 
     def _read_object(self, value: Mapping[str, object], depth: int) -> None:
@@ -140,7 +142,7 @@ class Said:
         elif "http_code" in value and isinstance(message, str):
             found = _LAST_NUMBER.search(message[-40:])
             provider, number = "minimax", found[1] if found else ""
-        elif place == "error" and (not kind or kind == code):  # other providers put a type beside a number
+        elif place == "error" and ("type" not in value or kind == code):  # other providers put a type beside a number
             provider, number = "zai", code
         if _NUMBER.fullmatch(number) and len(self.numbers) < _MOST_WORDS:
             self.numbers.append(f"{provider}:{number}")

@@ -79,7 +79,7 @@ def _rule(
 # A throttle may speak of too many tokens too; but it asks for a wait, not for a shorter prompt.
 _THROTTLE: Final = (
     r"throttl|too many requests|rate[ _-]?limit|\b[rt]p[mds]\b|(tokens?|requests?)[ -]per[ -](sec|min|hour|day)"
-    r"|please wait|wait before|(try again|retry) (later|in \d)"
+    r"|please wait|wait before|(try again|retry) (later|in \d)|slow down"
 )
 
 RULES: Final = (
@@ -136,13 +136,13 @@ RULES: Final = (
     ),
     _rule("output_cap", _TOO_LONG | {402}),  # stands only where the message names a number
     # A rate limit that this one request exceeds by itself: no wait helps, a shorter request does.
-    _rule("payload_too_large", frozenset({None, 400, 413, 429}), "", r"(\A|\n)request too large for\b"),
+    _rule("payload_too_large", frozenset({None, 400, 413, 429}), "", r"(\A|\n)request too large\b"),
     _rule("context_overflow", _VAGUE, numbers=r"zai:1261|minimax:1039", unless=_THROTTLE),
     _rule(
         "context_overflow",
         _TOO_LONG,
         r"(model_)?context_((length|window)_)?exceeded|exceed_context_size_error|model_max_prompt_tokens_exceeded"
-        r"|tokens_limit_reached",
+        r"|tokens_limit_reached|prompt_too_long",
         r"\b(prompt|input|messages) (tokens? )?(length )?(is |are )?too long|prompt exceeds max length"
         r"|maximum (context|prompt|model|input) length|context limit of|context size is \d"
         r"|exceed(s|ed|ing)? (the |this |max )?(available |model'?s? )?context\b"
@@ -153,14 +153,25 @@ RULES: Final = (
         r"|input tokens exceed|model token limit|tokens length exceed|max_new_tokens`? must be"
         r"|tokens\b.{0,40}\bmust be at least ?[01],? got:? ?-\d"  # what is left of the context for the answer
         r"|context length is only \d|prompt (is )?too large|too many total text bytes"
-        r"|(less than|exceed\w{0,3}|(long|larg|great)er than|<=?) (the )?max_(seq_len|model_len|num_tokens|input_len)"
+        r"|(less than|exceed\w{0,3}|(long|larg|great)er than|<=?) (the )?"
+        r"max_(seq_len|model_len|num_tokens|input_len|prompt_tokens)|exceed\w{0,3} (the )?max message tokens"
+        r"|\bprompt_too_long\b|tokens in the prompt\b.{0,20} exceeds?\b|\bprompt exceeds the \d[\d,]{0,14} token"
+        r"|prompt tokens\b.{0,20}\+ max_\w{0,20}tokens\b.{0,20}> context (window|length|size)"
         r"|max_model_len\W{0,2} is no smaller|model max length exceeded|exceeds? (the )?max(imum)? (context )?length"
-        r"|too large for model with|too many (input |prompt )?tokens|token count of.{0,20}exceeds"
+        r"|too large for model with|too many (input|prompt) tokens|token count of.{0,20}exceeds"
         r"|input token count is \d+ but|number of input tokens.{0,20}(cannot exceed|exceeds)"
         r"|(range of|maximum allowed) input length|exceeds maximum allowed token|must have less than \d+ tokens"
         r"|message size:? \d+ exceeds|max size: \d+ tokens|input .{0,30}is too large to process"
         r"|'(messages|input)[\w.\[\]]{0,60}': string too long",
         unless=_THROTTLE,
+    ),
+    # These words alone say little: what asks for the same once more is a throttle.
+    _rule(
+        "context_overflow",
+        _TOO_LONG,
+        "",
+        r"too many tokens",
+        unless=_THROTTLE + r"|(\A|[.,;!] {0,3})(please )?(try again|retry) {0,3}([.!\n]|\Z)",
     ),
     _rule(
         "payload_too_large",

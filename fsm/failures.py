@@ -104,4 +104,6 @@ def _contradicts(rule: Rule, named: Rule | None) -> bool:
     """Tell whether a wording says what the structured code beside it rules out."""
     if named is None or rule.reason not in BY_CODE_FIRST or rule.reason == named.reason:
         return False
+    if named.reason == "rate_limit" and rule.prose is None:
+        return True  # it takes words to make a request too large of a rate limit, for a 413 stands beside both
     return rule.reason not in REFINED_BY_PROSE.get(named.reason, frozenset())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import httpx
@@ -30,6 +31,17 @@ HEADERS: list[tuple[dict[str, str], float | None]] = [
     ({"retry-after": "1e999"}, None),
     ({"retry-after": "9" * 5000}, None),
     ({"retry-after": "soon"}, None),
+    ({"retry-after": "7, 7"}, 7),
+    ({"retry-after": "30s,30s ,30s"}, 30),
+    ({"retry-after": "7, 8"}, None),
+    ({"retry-after": ",".join(["7"] * 1000)}, None),
+    (
+        {
+            "retry-after": "Fri, 20 Nov 2026 10:00:30 GMT, Fri, 20 Nov 2026 10:00:30 GMT",
+            "date": "Fri, 20 Nov 2026 10:00:00 GMT, Fri, 20 Nov 2026 10:00:00 GMT",
+        },
+        30,
+    ),
     ({"retry-after": ""}, None),
     ({"retry-after": "1795168830"}, None),
     ({"retry-after": "1795168830", **DATE}, 30),
@@ -221,3 +233,33 @@ QUOTED = {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-
 def test_reads_the_headers_that_an_aggregator_quotes(quoted: Any, date: dict[str, str], expected: float | None) -> None:
     body = {"error": {"code": 429, "message": "Rate limit exceeded", "metadata": {"headers": quoted}}}
     assert asked_wait(date, body) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["1s" * 500_000 + "x", "0s" * 500_000, "9" * 1_000_000, "Mon, " + " 1" * 500_000])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda text: ({"retry-after": text, "x-ratelimit-remaining": "0", "x-ratelimit-reset": text}, None),
+        lambda text: ({"retry-after-ms": text, "date": text}, None),
+        lambda text: ({}, {"retry_after": text, "retry_after_ms": text}),
+        lambda text: ({}, {"error": {"details": [{"retryDelay": text}]}}),
+        lambda text: ({}, {"error": {"metadata": {"headers": {"Retry-After": text}}}}),
+        lambda text: ({}, {"error": {"message": f"try again in {text}"}}),
+    ],
+    ids=["headers", "milliseconds", "body", "details", "quoted headers", "message"],
+)
+def test_a_wait_that_takes_a_megabyte_to_write_is_none_and_takes_no_memory(place: Any, text: str) -> None:
+    headers, body = place(text)
+    tracemalloc.start()
+    try:
+        wait = asked_wait(headers, body)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
+    assert wait is None or (isinstance(body, dict) and "try again" in str(body))
+
+
+def test_an_endless_number_among_quoted_headers_is_passed_over() -> None:
+    quoted = {"X-RateLimit-Limit": 10**5_000, "Retry-After": 7}
+    assert asked_wait({}, {"error": {"metadata": {"headers": quoted}}}) == 7

@@ -183,7 +183,7 @@ def test_json_holds_the_whole_result(serve: Serve, ask: Ask) -> None:
 
 NEVER_ASKED = "[limits]\nreasks = 0\nretries = 0\ncontinuations = 0\n"
 OUTCOMES = [
-    ("salvaged", 0, ScriptedReply(text="Shown.", final_message=""), "", "Shown."),
+    ("salvaged", 0, ScriptedReply(text="Shown.", final_message="<think>Or not.</think>"), "", "Shown."),
     ("partial", 0, ScriptedReply(text="Half of it", finish="length"), NEVER_ASKED, "Half of it"),
     ("refused", 3, ScriptedReply(text="Well", finish="content_filter"), "", ""),
     ("exhausted", 4, ScriptedReply(), NEVER_ASKED, ""),

@@ -627,6 +627,15 @@ def test_what_an_aggregator_passes_on_is_read() -> None:
     assert failure.message == "Provider returned error"
 
 
+def test_json_of_an_unknown_shape_within_the_message_is_prose() -> None:
+    wrapped = {"external_model_provider": "x", "external_model_error": {"error": {"message": "prompt is too long: 3"}}}
+    failure = classify_response(400, {}, {"error_code": "BAD_REQUEST", "message": json.dumps(wrapped)})
+    assert (failure.reason, failure.code) == ("context_overflow", "BAD_REQUEST")
+    assert failure.message == json.dumps(wrapped)
+    for empty in ("{}", "[]", '{"a": 1}'):
+        assert classify_response(400, {}, openai(empty)).message == empty
+
+
 def test_json_within_the_message_is_read() -> None:
     inner = json.dumps(google(503, "UNAVAILABLE", "The model is overloaded."))
     assert classify_response(None, {}, openai(inner)).reason == "overloaded"
@@ -916,6 +925,8 @@ def minimax_error(status: int, message: str) -> dict[str, Any]:
         ("content_policy", 200, {"error": {"message": "Provider", "metadata": {"raw": '{"error":{"code":"1301"}}'}}}),
         ("rate_limit", 429, {"error": {"code": "1300", "message": "x"}}),
         ("rate_limit", 429, {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"}),
+        ("rate_limit", None, openai("Rate limit exceeded", None, "1300")),
+        ("unknown", None, openai("x", "", "1261")),
         ("rate_limit", 200, {"object": "error", "message": "x", "type": "rate_limited", "code": "1300"}),
         ("rate_limit", 429, {"error": {"message": "x", "type": "rate_limited", "code": "1300"}}),
         ("format", 400, {"object": "error", "message": "x", "type": "invalid_request_error", "code": "1301"}),

@@ -860,14 +860,53 @@ def message(finish: str | None, **fields: Any) -> bytes:
 
 def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None:
     start = delta(content="first ") + delta(content="draft", reasoning="r")
-    for text in ("first draft, revised", ""):
-        outcome, deltas = run(start, message("stop", role="assistant", content=text), DONE)
+    for said, text, shown in (
+        ("first draft", "first draft", "first draft"),
+        (" first draft\n", " first draft\n", "first draft"),
+        ("first draft, revised", "first draft, revised", "first draft, revised"),
+        ("second draft", "second draft", "first draft"),
+        ("No.", "No.", "first draft"),
+    ):
+        outcome, deltas = run(start, message("stop", role="assistant", content=said, reasoning="r"), DONE)
         assert isinstance(outcome, Reply)
         assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
-        assert text_of(deltas) == "first draft"
+        assert text_of(deltas) == shown
     call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
     reply = streamed(start, tool(index=0, **call), message("tool_calls", tool_calls=[call]))
     assert (reply.text, reply.tool_calls) == ("first draft", (ToolCall("a", "f", "{}"),))
+
+
+@pytest.mark.parametrize("nothing", [{"content": None}, {"content": ""}, {"content": " \n"}, {"content": []}, {}])
+def test_a_message_without_text_leaves_the_text_as_it_is(nothing: dict[str, Any]) -> None:
+    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    for deltas in ([delta(content="Let me "), delta(content="look.")], [message(None, content="Let me look.")]):
+        reply = streamed(*deltas, message("stop", role="assistant", **nothing), DONE)
+        assert (reply.text.strip(), reply.stop_reason) == ("Let me look.", "stop")
+        reply = streamed(*deltas, message("tool_calls", role="assistant", tool_calls=[call], **nothing), DONE)
+        assert (reply.text.strip(), reply.tool_calls) == ("Let me look.", (ToolCall("a", "f", "{}"),))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["The ", "whole ", "answer", "."],
+        ["The", " ", "whole answer", "."],
+        ["The ", "The whole ", "The whole answer."],
+        ["The ", "whole ", "answer.", "The whole answer."],
+        ["The ", "whole ", "answer.", ""],
+    ],
+)
+@pytest.mark.parametrize("name", ["content", "reasoning", "refusal"])
+@pytest.mark.parametrize("deltas", [0, 1])
+def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, deltas: int) -> None:
+    start = [delta(**{name: piece}) for piece in pieces[:deltas]]
+    rest = [message(None, **{name: piece}) for piece in pieces[deltas:-1]]
+    outcome, said = run(*start, *rest, message("stop", **{name: pieces[-1]}), DONE)
+    assert isinstance(outcome, Reply)
+    assert {"content": outcome.text, "reasoning": outcome.reasoning, "refusal": outcome.refusal}[name] == (
+        "The whole answer."
+    )
+    assert "".join(text for _, text in said) == ("" if name == "refusal" else "The whole answer.")
 
 
 @pytest.mark.parametrize(

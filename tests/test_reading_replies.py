@@ -6,6 +6,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Callable
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 
@@ -77,6 +78,11 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
     ],
     "a line byte by byte": lambda n: [bytes([byte]) for byte in chunk(content="x" * n)],
     "an event of many lines": lambda n: [b'data: {"choices": [\n', *[b"data: 1,\n"] * n, b"data: 1]}\n\n"],
+    "messages": lambda n: [json_event(choices=[{"message": {"content": f"word{k} "}}]) for k in range(n)],
+    "messages after deltas": lambda n: [
+        chunk(content="x" * 100 * n),
+        *(json_event(choices=[{"message": {"content": " "}, "finish_reason": "stop"}]) for _ in range(n)),
+    ],
     "halves": lambda n: [rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"] * n,
     "many choices": lambda n: [b'data: {"choices": [%s1]}\n\n' % (b'{"index":1},' * n)],
     "strays": lambda n: [b"{x\n"] * n,
@@ -286,6 +292,71 @@ def test_two_calls_under_one_index_are_told_apart_by_their_names(index: dict[str
     pieces = [("f", ""), (None, '{"x"'), (None, ":1}"), ("g", ""), (None, "{}"), ("g", "")]
     reply = streamed(*(tools({**index, "function": {"name": n, "arguments": a}}) for n, a in pieces))
     assert [(call.name, call.arguments) for call in reply.tool_calls] == [("f", '{"x":1}'), ("g", "{}")]
+
+
+def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+
+    def counting(data: bytes) -> Any:
+        hashed.append(len(data))
+        return sha256(data)
+
+    monkeypatch.setattr("adapters.chat_tools.sha256", counting)
+    calls = [{"function": {"name": "f", "arguments": "{}"}}] * 500
+    events = [json_event(id="x" * 100_000, choices=[{"delta": {}}]), tools(*calls)]
+    for reply in (whole({"tool_calls": calls}, id="x" * 100_000), streamed(*events)):
+        assert len({call.id for call in reply.tool_calls}) in (1, 500)
+    assert 200_000 < sum(hashed) < 400_000
+
+
+@pytest.mark.parametrize("other", [{"created": 2}, {"usage": {"prompt_tokens": 7}}, {"model": "n"}, {"content": "b"}])
+def test_the_same_call_of_two_replies_without_ids_has_two_ids(other: dict[str, Any]) -> None:
+    call = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
+    found = []
+    for said in ({}, other):
+        fields = {"created": 1, "model": "m", **said}
+        content = fields.pop("content", "a")
+        body = {"choices": [{"delta": {"content": content, "tool_calls": [call]}}], **fields}
+        replies = [whole({"content": content, "tool_calls": [call]}, **fields) for _ in range(2)]
+        replies += [streamed(json_event(**body)) for _ in range(2)]
+        found.append([reply.tool_calls[0].id for reply in replies])
+        assert found[-1][::2] == found[-1][1::2] or len(set(found[-1])) == 2
+    assert set(found[0]).isdisjoint(found[1])
+
+
+def pieces_of_calls(index: dict[str, Any], *pieces: tuple[str | None, str]) -> list[tuple[str, str]]:
+    """Return the names and arguments of what pieces with these names and arguments come to."""
+    reply = streamed(*(tools({**index, "function": {"name": n, "arguments": a}}) for n, a in pieces))
+    return [(call.name, call.arguments) for call in reply.tool_calls]
+
+
+@pytest.mark.parametrize("index", [{"index": 0}, {"index": "0"}, {}])
+@pytest.mark.parametrize("unnamed", ["", None])
+def test_a_name_that_comes_before_its_arguments_begins_another_call(index: dict[str, Any], unnamed: str | None) -> None:
+    call = [("f", ""), (unnamed, '{"a"'), (unnamed, ":1}")]
+    assert pieces_of_calls(index, *call, *call) == [("f", '{"a":1}')] * 2
+    assert pieces_of_calls(index, *call, ("f", ""), ("f", "\n"), (unnamed, "{}")) == [("f", '{"a":1}\n'), ("f", "{}")]
+
+
+@pytest.mark.parametrize("last", ["", "\n", " "])
+def test_a_name_that_is_repeated_in_each_piece_begins_no_other_call(last: str) -> None:
+    pieces = [("f", ""), ("f", ""), ("f", '{"a"'), ("f", ":1}"), ("f", last), ("f", last)]
+    assert pieces_of_calls({"index": 0}, *pieces) == [("f", '{"a":1}' + last * 2)]
+
+
+@pytest.mark.parametrize("kind", [int, str, float])
+def test_pieces_of_two_calls_may_alternate_under_an_index_of_any_kind(kind: Callable[[int], Any]) -> None:
+    named = [{"index": kind(n), "id": f"c{n}", "function": {"name": "f", "arguments": '{"a"'}} for n in (0, 1)]
+    rest = [{"index": kind(n), "function": {"arguments": f":{n}}}"}} for n in (0, 1)]
+    reply = streamed(*map(tools, named), *map(tools, rest))
+    assert [(call.id, call.arguments) for call in reply.tool_calls] == [("c0", '{"a":0}'), ("c1", '{"a":1}')]
+
+
+@pytest.mark.parametrize("first", [0, "0", 0.0, None])
+def test_the_first_choice_may_be_told_by_an_index_of_any_kind(first: Any) -> None:
+    others = [{"index": index, "delta": {"content": "b"}} for index in (1, "1")]
+    reply = streamed(json_event(choices=[*others, {"index": first, "delta": {"content": "a"}}]))
+    assert reply.text == "a"
 
 
 # usage and refusals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -246,11 +247,13 @@ def test_an_error_event_after_thinking_or_a_call_alone_is_treated_by_its_own_cla
 
 # text that turns out to be worth nothing, and text that stays
 
+NOTHING = "<think>That was no answer.</think>"
+
 
 @STREAMS
 @pytest.mark.parametrize("reasoning", ["", "Herons like reeds."])
 def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(run: Any, reasoning: str) -> None:
-    ended = run([ScriptedReply(text=FIRST, reasoning=reasoning, final_message=""), ANSWER])
+    ended = run([ScriptedReply(text=FIRST, reasoning=reasoning, final_message=NOTHING), ANSWER])
     assert (ended.outcome, ended.text) == ("salvaged", FIRST)
     assert len(ended.requests) == 1
     assert not [event for event in ended.events if isinstance(event, fsm.Discard)]
@@ -259,13 +262,14 @@ def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(r
 @STREAMS
 def test_streamed_text_comes_before_an_answer_of_earlier_in_the_turn(run: Any) -> None:
     turn = fsm.TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
-    ended = run([ScriptedReply(text=FIRST, final_message="")], turn=turn)
+    ended = run([ScriptedReply(text=FIRST, final_message=NOTHING)], turn=turn)
     assert (ended.outcome, ended.text) == ("salvaged", FIRST)
 
 
 @STREAMS
 def test_what_is_salvaged_of_a_continuation_follows_the_part_before(run: Any) -> None:
-    ended = run([ScriptedReply(text=FIRST, finish="length"), ScriptedReply(text=FIRST + SECOND, final_message="")])
+    second = ScriptedReply(text=FIRST + SECOND, final_message=NOTHING)
+    ended = run([ScriptedReply(text=FIRST, finish="length"), second])
     assert (ended.outcome, ended.text) == ("salvaged", FIRST + SECOND)
     assert len(ended.requests) == 2
 
@@ -282,6 +286,29 @@ def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
 def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
     ended = run([ScriptedReply(text="Herons nest in trees.", final_message="Herons nest in reeds.")])
     assert (ended.outcome, ended.text) == ("done", "Herons nest in reeds.")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [["Herons ", "nest in ", "reeds."], ["Herons ", "Herons nest in ", "Herons nest in reeds."]],
+    ids=["pieces", "all so far"],
+)
+def test_messages_may_take_the_place_of_deltas_altogether(run: Any, pieces: list[str]) -> None:
+    finishes = [None] * (len(pieces) - 1) + ["stop"]
+    choices = [
+        {"index": 0, "message": {"content": p}, "finish_reason": f} for p, f in zip(pieces, finishes, strict=True)
+    ]
+    events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices]
+    ended = run([ScriptedReply(body="".join(events), headers={"content-type": "text/event-stream"})])
+    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "Herons nest in reeds.", 1)
+    assert "".join(event.text for event in ended.events if isinstance(event, fsm.Text)) in ("", ended.text)
+
+
+@STREAMS
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str) -> None:
+    ended = run([ScriptedReply(text="Herons nest in trees.", final_message=nothing)])
+    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "Herons nest in trees.", 1)
 
 
 @STREAMS

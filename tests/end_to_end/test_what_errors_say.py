@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -42,6 +43,10 @@ LLAMA = (
         ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"token limit"}}'),
         error(400, "Range of input length should be [1, 30720]"),
         error(400, "max_tokens must be at least 1, got -7584."),
+        error(
+            400, "Total tokens of image and text exceed max message tokens.", type="BadRequest", code="InvalidParameter"
+        ),
+        error(400, "The message was not sent.", code="prompt_too_long"),
     ],
 )
 def test_an_overflow_runs_the_compactor(run: Any, too_long: ScriptedReply) -> None:
@@ -50,7 +55,6 @@ def test_an_overflow_runs_the_compactor(run: Any, too_long: ScriptedReply) -> No
     assert ended.bodies[1]["messages"] == LONG[-1:]
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
 @pytest.mark.parametrize("start", ["", "\ufeff", ": ping\n\n", "data: "])
 def test_an_overflow_in_the_first_line_of_a_stream_runs_the_compactor(run: Any, start: str) -> None:
     line = LLAMA if start == "data: " else f"error: {LLAMA}"
@@ -60,7 +64,43 @@ def test_an_overflow_in_the_first_line_of_a_stream_runs_the_compactor(run: Any, 
     assert ended.bodies[1]["messages"] == LONG[-1:]
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+CODE = '{"error": {"message": "No.", "code": "context_length_exceeded"}}'
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    "body",
+    [
+        f": PROCESSING\n\n{CODE}",
+        f": PROCESSING\n: PROCESSING\n\n{json.dumps(json.loads(CODE), indent=2)}\n",
+        f"error: {CODE}\n\n",
+        f"event: error\ndata: {CODE}\n\n",
+        f"event: error\nid: 1\ndata: {CODE}\n\ndata: [DONE]\n\n",
+    ],
+)
+def test_the_code_of_an_error_counts_however_it_is_framed(run: Any, body: str, status: int, end: str) -> None:
+    ended = run([ScriptedReply(status=status, body=body.replace("\n", end)), ANSWER], messages=LONG, compactor=shorten)
+    assert (ended.outcome, ended.path) == ("done", ["compact", "done"])
+    assert ended.bodies[1]["messages"] == LONG[-1:]
+
+
+def test_a_refusal_that_is_framed_as_an_event_is_not_asked_again(run: Any) -> None:
+    body = 'event: error\ndata: {"error":{"message":"x","code":"content_filter"}}\n\n'
+    ended = run([ScriptedReply(status=400, body=body)])
+    assert (ended.outcome, len(ended.requests)) == ("refused", 1)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", [": PROCESSING\n\n", "\n\n: PROCESSING\n", "  : PROCESSING\n\n\n", "\ufeff: x\n"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_whole_reply_behind_a_comment_is_read(run: Any, start: str, indent: int | None, end: str) -> None:
+    choice = {"index": 0, "message": {"content": "In the reeds."}, "finish_reason": "stop"}
+    body = start + json.dumps({"choices": [choice]}, indent=indent)
+    ended = run([ScriptedReply(body=body.replace("\n", end))])
+    assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "In the reeds.", 1)
+
+
 def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> None:
     ended = run([ScriptedReply(body="error: something went wrong\n"), ANSWER])
     assert (ended.outcome, ended.steps[1].event) == ("done", "malformed")
@@ -74,6 +114,10 @@ def test_a_first_line_that_only_begins_like_an_error_is_no_reply(run: Any) -> No
         ScriptedReply(body='data: {"error":{"message":"ThrottlingException: Too many tokens"}}\n\n'),
         ScriptedReply(body='{"base_resp":{"status_code":1039,"status_msg":"TPM limit"}}'),
         error(500, "ThrottlingException: Too many tokens, please wait before trying again."),
+        error(400, "Too many tokens. Please try again."),
+        error(413, "Too many requests", code="too_many_requests"),
+        ScriptedReply(body='data: {"error":{"message":"Too many tokens, slow down"}}\n\n'),
+        ScriptedReply(body='{"error":{"message":"Rate limit exceeded","type":null,"code":"1300"}}'),
     ],
 )
 def test_a_throttle_never_runs_the_compactor(run: Any, throttle: ScriptedReply) -> None:
@@ -152,14 +196,15 @@ def test_a_slip_of_the_model_is_asked_for_again_and_not_for_ever(run: Any) -> No
 
 
 @pytest.fixture
-def dateless() -> Iterator[Callable[[str], str]]:
-    """Serve a 503 without a `Date`, then an answer: `dateless(retry_after)` is the base URL."""
+def dateless() -> Iterator[Callable[..., str]]:
+    """Serve a 503 without a `Date`, then an answer: `dateless(*retry_after, date=None)` is the base URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     bodies = [b'{"error":{"message":"x"}}', b'{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}']
     threads: list[threading.Thread] = []
 
-    def start(retry_after: str) -> str:
-        heads = [f"503 Busy\r\nRetry-After: {retry_after}", "200 OK"]
+    def start(*retry_after: str, date: str | None = None) -> str:
+        fields = [f"Retry-After: {one}" for one in retry_after] + ([] if date is None else [f"Date: {date}"])
+        heads = ["\r\n".join(["503 Busy", *fields]), "200 OK"]
 
         def serve() -> None:
             for head, body in zip(heads, bodies, strict=True):
@@ -180,9 +225,13 @@ def dateless() -> Iterator[Callable[[str], str]]:
     listener.close()
 
 
-def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(dateless: Any) -> None:
+@pytest.mark.parametrize("date", [None, "", "garbage"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(
+    dateless: Any, date: str | None, times: int
+) -> None:
     waits: list[float] = []
-    base_url = dateless(formatdate(time.time() + 60, usegmt=True))
+    base_url = dateless(*[formatdate(time.time() + 60, usegmt=True)] * times, date=date)
     with Client([OpenAIChat("model", base_url=base_url)], sleep=waits.append) as client:
         assert client.call("hi").text == "hi"
     (wait,) = waits
@@ -196,6 +245,9 @@ def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(dateless: 
         ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "Fri, 20 Nov 2026 10:00:10 GMT"}, 20),
         ({"Retry-After": "Fri, 20 Nov 2026 09:59:30 GMT"}, None),
         ({"Retry-After": "1795168830"}, 30),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "garbage"}, 30),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": ""}, 30),
+        ({"Retry-After": "1795168830", "DATE": "Fri, 99 Nov 2026 10:00:10 GMT"}, 30),
     ],
 )
 def test_the_clock_is_given_from_outside(headers: dict[str, str], expected: float | None) -> None:

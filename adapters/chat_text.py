@@ -1,0 +1,37 @@
+"""Gather a text that a stream brings in deltas, in messages, or in both."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+
+class GatheredText(StringIO):
+    """Hold what has come of a text; deltas are written to it."""
+
+    comes_in_messages = False
+
+    def follow(self, said: str, *, is_last: bool) -> str:
+        """Return what a message adds to the text, which is still to be written.
+
+        A message that begins with the text so far has all of it, and behind deltas so has the last one: the provider's
+        own edition, which takes the place of the text. Any other is the next piece.
+
+        Arguments:
+            said: what the message says.
+            is_last: whether the message ends the reply.
+        """
+        size = self.tell()
+        # A message of less than half as much is not compared, so that the work stays within what has come.
+        gathered = self.getvalue() if 2 * len(said) >= size > 0 else None
+        if gathered is not None and said.startswith(gathered):
+            return said[size:]
+        if size and is_last and not self.comes_in_messages:
+            if said.strip():
+                self.seek(0)
+                self.truncate()
+                self.write(said)
+            return ""
+        if gathered is not None and said.strip() == gathered.strip():
+            return ""
+        self.comes_in_messages = self.comes_in_messages or said != ""
+        return said
