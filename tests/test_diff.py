@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,11 @@ import fsm
 from adapters.cli import OneLineErrors
 from adapters.cli_review import diff
 from fsm.checker.verify import verify
-from fsm.checker.walk import Walk, walk
 from fsm.diff import PolicyDiff, diff_policies
-from fsm.table import CALL, Row, Table
+from fsm.table import CALL, Row
 
 DEFAULT = fsm.Policy()
 PRICED = [fsm.PlainLink("one", prices=fsm.Prices(1, 2)), fsm.PlainLink("two", prices=fsm.Prices(3, 4))]
-
-
-@pytest.fixture(autouse=True)
-def walk_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remember each walk: it depends on the table and the clipped limits alone, and is not what is tested here."""
-    monkeypatch.setattr("fsm.checker.verify.walk", walked)
-
-
-WALKS: dict[Any, Walk] = {}
-
-
-def walked(table: Table, limits: Mapping[str, int], **options: Any) -> Walk:
-    key = table, tuple(limits.items())
-    if key not in WALKS:
-        WALKS[key] = walk(table, limits, **options)
-    return WALKS[key]
 
 
 def limited(**limits: Any) -> fsm.Policy:
