@@ -43,6 +43,7 @@ from fsm.transcript import estimate_tokens
 COUNTERS = names_of(Ladder, COUNTER)
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
 Weight = Callable[[Any], float]
+TURNS = 2
 HINTS = sum(map(estimate_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 5 * 8
 
 
@@ -124,8 +125,10 @@ def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tok
         tokens = prompt + sum(widest[:-1]) + (ladder.fallbacks + ladder.compactions) * widest[-1]
         if ladder.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
             tokens += given["prefills"] * own
-        if ladder.rung != "ask":
-            tokens += HINTS
+        if ladder.rung == "ask":  # a turn of the caller's own at the end may have to be gone on from
+            tokens += estimate_tokens(Hints().continuation) + 8
+        else:  # what was repaired may be reasoning that is missing, in the caller's turns and in those of the rungs
+            tokens += HINTS + (24 * (TURNS + 3) if given["repairs"] else 0)
         price = prices[ladder.fallbacks]
         return (tokens * max(price.input, price.cache_creation or 0) + own * price.output) / 1_000_000
 
@@ -150,7 +153,7 @@ def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens:
     }
     table, walked = policy.table, walk(policy.table, given)
     assert walked.ok
-    found = worst_cases(policy, given, prices, max_tokens, prompt)
+    found = worst_cases(policy, given, prices, max_tokens, prompt, TURNS)
     assert [each.name for each in found] == list(weights)
     for each in found:
         weight = weights[each.name]
@@ -305,6 +308,57 @@ def test_without_a_cap_the_output_is_unbounded() -> None:
 def test_money_needs_to_know(prices: list[Prices | None], max_tokens: int | None, prompt: int | None, why: str) -> None:
     money = worst_cases(Policy(), limits_of(Policy(), 0), prices, max_tokens, prompt)[3]
     assert (money.value, money.note) == (None, why)
+
+
+def spent(given: Mapping[str, int], messages: list[dict[str, str]], prompt: int, *replies: Reply | Failure) -> float:
+    """Return what a call costs whose input is all that costs anything, if the service does not say how long it was."""
+    request = Request(messages, max_tokens=10, input_tokens=prompt)
+    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(1_000_000, 0))
+    return run(policy, replies, chain=[link], request=request).result.cost or 0.0
+
+
+MISSING = Failure("reasoning_missing", status=400)
+EMPTY = Reply(stop_reason="stop")
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 100])
+def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> None:
+    """A repair makes every later request longer by some tokens for each assistant turn, of which short ones abound."""
+    given, prompt = limits(repairs=1, reasks=3), 3 + 6 * pairs
+    user = {"role": "user", "content": "hi"}
+    messages = [*[user, {"role": "assistant", "content": "yo"}] * pairs, user]
+    cost = spent(given, messages, prompt, MISSING, EMPTY, EMPTY, EMPTY, EMPTY)
+    policy = Policy(limits=Limits(**given))
+    for turns in (pairs, None):
+        money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, turns)[3]
+        assert money.value is not None
+        assert cost <= money.value
+        assert not money.is_exact
+        assert "to each of" in money.note
+        assert ("give assistant_turns" in money.note) == (turns is None)
+    assert money.value > worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, pairs)[3].value
+    # Where nothing can be repaired there is nothing to add.
+    money = worst_cases(policy, limits(reasks=3), [Prices(1_000_000, 0)], 10, prompt)[3]
+    assert "assistant turns" not in money.note
+
+
+def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() -> None:
+    messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
+    cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
+    hint = estimate_tokens(policy.hints.continuation) + 8
+    for turns in (1, None):
+        money = worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, turns)[3]
+        assert (money.value, cost) == (9 + hint, 9 + hint)
+    assert worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, 0)[3].value == 9
+
+
+def test_a_way_back_to_the_first_rung_is_no_first_attempt() -> None:
+    """What the rungs have added by then goes out again, also where the request is asked as at first."""
+    table = CALL.with_rows(Row("failed_permanently", "await", "may_reask", "ask", "spend_reask"))
+    given = limits(nudges=1, reasks=1)
+    policy = Policy(table=table, limits=Limits(**given))
+    money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, 9, 0)[3]
+    assert money.value == 3 * (9 + HINTS)
 
 
 def test_a_rung_that_is_not_always_open_is_counted_where_a_call_can_take_it() -> None:
