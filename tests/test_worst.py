@@ -36,6 +36,7 @@ from fsm.checker.walk import Walk, walk
 from fsm.checker.worst import WorstCase, compressed, worst_cases
 from fsm.ladder import COUNTER, FACT, names_of
 from fsm.machine import fire, machine_of
+from fsm.metering import most_counted
 from fsm.plan import cap_of, longest_wait
 from fsm.testing import run
 from fsm.transcript import estimate_tokens
@@ -117,7 +118,7 @@ def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tok
 
     def cap(continuations: int, enlargements: int) -> int:
         ladder: Any = SimpleNamespace(continuations=continuations, enlargements=enlargements)
-        return cap_of(policy, ladder, max_tokens) or 0
+        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
 
     def weight(ladder: Any) -> float:
         widest = [cap(count, given["enlargements"]) for count in range(ladder.continuations + 1)]
@@ -148,7 +149,7 @@ def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens:
     weights: dict[str, Weight] = {
         "attempts": lambda ladder: 1,
         "waiting seconds": wait(policy),
-        "output tokens": lambda ladder: cap_of(policy, ladder, max_tokens) or 0,
+        "output tokens": lambda ladder: most_counted(cap_of(policy, ladder, max_tokens) or 0),
         "money": cost(policy, given, prices, max_tokens, prompt),
     }
     table, walked = policy.table, walk(policy.table, given)
@@ -238,14 +239,14 @@ def test_a_cheaper_fallback_is_no_reason_to_spend_late() -> None:
     policy = Policy(budget=Budget(attempts=6), limits=Limits(**given))
     found = worst_cases(policy, given, prices, 1000, 1)[3]
     assert found.path in ("ask, compact x2, repair x2, fallback", "ask, repair x2, compact x2, fallback")
-    assert found.value == pytest.approx((5 * 1000 * 100.0 + 1000 * 1.0) / 1_000_000)
+    assert found.value == pytest.approx((5 * 1008 * 100.0 + 1008 * 1.0) / 1_000_000)
     assert found.is_exact
 
 
 DEFAULT = [
-    (0, {"attempts": (24, 46), "waiting seconds": (2235, 2370), "output tokens": (593_920, 1_036_288)}),
-    (1, {"attempts": (24, 62), "waiting seconds": (2640, 3142.5), "output tokens": (593_920, 1_470_464)}),
-    (2, {"attempts": (24, 78), "waiting seconds": (2640, 3915), "output tokens": (593_920, 1_904_640)}),
+    (0, {"attempts": (24, 46), "waiting seconds": (2235, 2370), "output tokens": (594_112, 1_036_656)}),
+    (1, {"attempts": (24, 62), "waiting seconds": (2640, 3142.5), "output tokens": (594_112, 1_470_960)}),
+    (2, {"attempts": (24, 78), "waiting seconds": (2640, 3915), "output tokens": (594_112, 1_905_264)}),
 ]
 
 
@@ -342,6 +343,16 @@ def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> 
     assert "assistant turns" not in money.note
 
 
+def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None:
+    given, request = limits(enlargements=3), Request("hi", max_tokens=100)
+    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(0, 1))
+    replies = [Reply(stop_reason="length", usage=Usage(1, cap + 8)) for cap in (100, 200, 300, 400)]
+    result = run(policy, replies, chain=[link], request=request).result
+    _, _, tokens, money = worst_cases(policy, given, [Prices(0, 1)], 100, 1)
+    assert (result.usage.output_tokens, tokens.value, tokens.is_exact) == (1032, 1032, True)
+    assert result.cost == pytest.approx(money.value)
+
+
 def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() -> None:
     messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
     cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
@@ -430,7 +441,7 @@ def test_huge_limits_give_a_bound_at_once() -> None:
     policy = Policy(limits=huge, budget=Budget(attempts=1000))
     found = worst_cases(policy, limits_of(policy, 5), [PRICES[0]] * 6, 4096, 1000)
     assert [each.is_exact for each in found[2:]] == [False, False]
-    assert found[2].value == 1000 * 32_768
+    assert found[2].value == 1000 * (32_768 + 8)
     assert "upper bound" in found[2].note
 
 

@@ -16,6 +16,7 @@ from fsm.checker.longest import Longest, TooLarge, Weight, longest
 from fsm.checker.maxplus import Number
 from fsm.checker.moves import Move, moves_of
 from fsm.ledger import TOKENS_PRICED, dearest_input
+from fsm.metering import COUNTED_BESIDE, most_counted
 from fsm.plan import MAY_ASK, cap_of, longest_wait
 from fsm.policy import Policy
 from fsm.request import Prices
@@ -211,13 +212,16 @@ def _tokens(search: _Search) -> WorstCase:
         note = "without max_tokens nothing caps the first request but budget.output_tokens, where that is set"
         return search.unknown("output tokens", "output_tokens", note)
     policy = search.policy
-    ceiling = max(policy.largest_cap, max_tokens)
-    note = f"the cap of every request, with max_tokens of {max_tokens}"
+    ceiling = most_counted(max(policy.largest_cap, max_tokens))
+    note = (
+        f"the cap of every request, with max_tokens of {max_tokens}, and up to {COUNTED_BESIDE} tokens that a server "
+        "may count beside each"
+    )
     if policy.budget.output_tokens is None and policy.budget.money is None:
         note += "; a stream that passes its cap is cut only under a budget of output tokens or money"
 
     def cap(ladder: Any) -> int:
-        return cap_of(policy, ladder, max_tokens) or 0
+        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
 
     return search.worst("output tokens", cap, ceiling, "output_tokens", note)
 
@@ -232,9 +236,9 @@ def _money(search: _Search) -> WorstCase:
         return search.unknown("money", "money", f"needs {missing}")
     cost = _Cost(search, known, max_tokens, input_tokens)
     note = (
-        f"every cap used up; {input_tokens} input tokens at the dearest input price, growing by the text of each "
-        "continuation, compaction and fallback, by the seeds of reasoning, all as long as the caps allow, and by every "
-        "hint; a compaction is taken to shorten what it is given"
+        f"every cap used up, with what is counted beside it; {input_tokens} input tokens at the dearest input price, "
+        "growing by the text of each continuation, compaction and fallback, by the seeds of reasoning, all as long as "
+        "the caps allow, and by every hint; a compaction is taken to shorten what it is given"
     )
     if cost.stand_ins:
         given = "" if search.assistant_turns is not None else ", as many as the input can hold: give assistant_turns"
@@ -284,7 +288,8 @@ class _Cost:
         return bool(transcript.seed)
 
     def cap(self, ladder: Any) -> int:
-        return cap_of(self.policy, ladder, self.max_tokens) or 0
+        """Return what a reply within its cap may be counted as."""
+        return most_counted(cap_of(self.policy, ladder, self.max_tokens) or 0)
 
     def __call__(self, ladder: Any) -> float:
         backend = min(ladder.fallbacks, len(self.prices) - 1)
