@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import define, evolve
 
 from fsm.ladder import Ladder
+from fsm.metering import reserve_of
 from fsm.plan import cap_of
 from fsm.policy import Budget, Policy
 from fsm.reply import NO_USAGE, Failure, Usage
@@ -81,12 +82,15 @@ class Ledger:
         cap = cap_of(policy, ladder, request.max_tokens or link.max_tokens)
         budget, prices = self.budget, link.prices
         if budget.output_tokens is not None:
-            left = budget.output_tokens - self.usage.output_tokens
+            left = self._tokens_left(budget.output_tokens)
             cap = left if cap is None else min(cap, left)
         if budget.money is not None and prices is not None:
             left = self._affordable(budget.money, input_tokens, prices)
             cap = left if cap is None else min(cap, left)
         return cap
+
+    def _tokens_left(self, most: int) -> int:
+        return most - reserve_of(most) - self.usage.output_tokens
 
     def _affordable(self, money: float, tokens: int, prices: Prices) -> int:
         left = money - (self.cost or 0.0) - tokens * dearest_input(prices) / TOKENS_PRICED
@@ -94,7 +98,8 @@ class Ledger:
             return 0
         if not prices.output:
             return LARGEST_PRICED_CAP
-        return int(min(left * TOKENS_PRICED / prices.output, LARGEST_PRICED_CAP))
+        whole, bought = (int(min(paid * TOKENS_PRICED / prices.output, LARGEST_PRICED_CAP)) for paid in (money, left))
+        return bought - reserve_of(whole)
 
     def lacking(self, attempts: int, wait: float, cap: int | None) -> str | None:
         """Name the part of the budget that does not allow the next attempt, if any."""
@@ -106,7 +111,7 @@ class Ledger:
         if not self.allows_wait(wait):
             return f"the next attempt would begin after the {budget.seconds:g} s of the budget"
         if cap is not None and cap < 1:
-            tokens_left = budget.output_tokens is None or self.usage.output_tokens < budget.output_tokens
+            tokens_left = budget.output_tokens is None or self._tokens_left(budget.output_tokens) > 0
             return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
         return None
 

@@ -17,9 +17,19 @@ COUNTED_BESIDE = 8
 """Tokens above the cap that mean nothing: some servers count the end of a sequence, or of a turn, as output."""
 
 
+def most_counted(cap: int) -> int:
+    """Return the tokens that a reply within its cap may be counted as; a small cap leaves little to count beside."""
+    return cap + min(COUNTED_BESIDE, cap // COUNTED_BESIDE)
+
+
+def reserve_of(whole: int) -> int:
+    """Return what of a whole budget no cap may use, so that nothing counted beside a cap exceeds the budget."""
+    return min(COUNTED_BESIDE, (whole + 1) // (COUNTED_BESIDE + 1))
+
+
 def is_beyond(tokens: int, cap: int | None) -> bool:
-    """Tell whether so many tokens are more than a cap allows, which for a small one leaves little to count beside."""
-    return cap is not None and tokens > cap + min(COUNTED_BESIDE, cap // COUNTED_BESIDE)
+    """Tell whether so many tokens are more than a cap allows."""
+    return cap is not None and tokens > most_counted(cap)
 
 
 AT_ONCE = 65_536
@@ -109,7 +119,9 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
             guess = max(guess, cap or 0)
         elif not any(texts):
             guess = silence or 0
-    if cap is not None and least <= cap + (PIECE if reply.halted else 0):
+    if cap is not None and not is_beyond(least, cap):
+        guess = min(guess, max(cap, least))
+    elif cap is not None and reply.halted and least <= cap + PIECE:
         guess = min(guess, cap)
     if guess != usage.output_tokens:
         usage = evolve(usage, output_tokens=guess, estimated=True)

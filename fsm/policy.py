@@ -109,7 +109,8 @@ class Budget:
     Arguments:
         attempts: requests.
         seconds: from the beginning of the call to its end, waits included; None sets no limit.
-        output_tokens: output tokens of all attempts together; None sets no limit.
+        output_tokens: output tokens of all attempts together; None sets no limit. Eight of them, or a ninth, are kept
+            back from every cap, for servers that count the end of a turn beside it.
         money: in the currency of the backends' prices; None sets no limit, anything else needs prices.
     """
 

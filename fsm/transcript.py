@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from fsm.metering import least_tokens
+from fsm.metering import is_beyond, least_tokens
 from fsm.policy import Hints
 from fsm.request import Message
 
@@ -263,8 +263,8 @@ def _role(message: Message) -> Any:
 
 def _tokens_of(text: str, cap: int | None) -> int:
     """Return the tokens of text that a provider brought: no more than its cap, unless the words prove it."""
-    tokens = estimate_tokens(text)
-    return tokens if cap is None or least_tokens(text) > cap else min(tokens, cap)
+    tokens, least = estimate_tokens(text), least_tokens(text)
+    return tokens if cap is None or is_beyond(least, cap) else min(tokens, max(cap, least))
 
 
 def _is_tool_result(message: Message) -> bool:

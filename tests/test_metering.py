@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm import Reply, ToolCall, Usage
-from fsm.metering import AT_ONCE, BYTES_A_TOKEN, COUNTED_BESIDE, Meter, is_beyond, least_tokens, measured
+from fsm import Budget, Call, Hints, PlainLink, Policy, Prices, Reply, Request, ToolCall, Usage
+from fsm.metering import (
+    AT_ONCE,
+    BYTES_A_TOKEN,
+    COUNTED_BESIDE,
+    Meter,
+    is_beyond,
+    least_tokens,
+    measured,
+    most_counted,
+    reserve_of,
+)
+from fsm.request import Send
 from fsm.testing import chunkings
+from fsm.transcript import Transcript
 
 TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)
 
@@ -45,6 +58,44 @@ def test_a_small_cap_leaves_little_to_count_beside() -> None:
         assert not is_beyond(cap + beside, cap)
         assert is_beyond(cap + beside + 1, cap)
     assert not is_beyond(10**9, None)
+
+
+@given(st.integers(1, 200), st.data())
+def test_the_reserve_is_as_much_as_can_be_counted_beside_the_caps_of_a_budget(whole: int, data: st.DataObject) -> None:
+    left = whole - reserve_of(whole)
+    assert left >= 1
+    assert most_counted(left) <= whole < most_counted(left + 1)
+    used = data.draw(st.integers(0, left - 1))
+    assert used + most_counted(left - used) <= whole
+
+
+def test_words_that_pass_the_cap_by_little_are_counted_as_what_they_are() -> None:
+    text = " ".join(["sixteen--letters"] * 105)
+    assert least_tokens(text) == 105
+    assert measured(Usage(), Reply(text), 100) == (Usage(output_tokens=105, estimated=True), False)
+    transcript = Transcript((), Hints())
+    transcript.gather(text, text, 100)
+    assert transcript.gathered_tokens == 105
+
+
+@pytest.mark.parametrize("budget", [Budget(output_tokens=300), Budget(money=0.3)])
+def test_what_is_counted_beside_a_cap_is_within_the_budget(budget: Budget) -> None:
+    """Some servers count the end of each turn, and the last attempt leaves room for that."""
+    link, sent = PlainLink(prices=Prices(0, 1000)), []
+
+    def beside(send: Send) -> Reply:
+        assert send.max_tokens is not None
+        sent.append(send.max_tokens)
+        return Reply("Some text that was cut.", stop_reason="length", usage=Usage(1, most_counted(send.max_tokens)))
+
+    call = Call(Request("hi", max_tokens=100), Policy(budget=budget), [link])
+    send = call.begin()
+    while send is not None:
+        send = call.receive(beside(send))
+    assert sent == [100, 184]
+    assert call.result.usage.output_tokens == 300
+    assert call.result.cost == pytest.approx(0.3)
+    assert not call.result.overran
 
 
 def test_what_nobody_reported_is_no_more_than_the_cap_until_the_words_prove_it() -> None:

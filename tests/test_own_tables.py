@@ -12,6 +12,7 @@ import fsm
 from fsm import CALL, Budget, Failure, Ladder, Limits, Policy, Reply, Row, TableError, counter
 from fsm.checker.call_rules import faults_of
 from fsm.machine import Watch
+from fsm.table import rung_rows
 from fsm.testing import Dishonest, run
 from fsm.testing.path_checks import check_variant
 from fsm.testing.seen import Seen
@@ -31,6 +32,30 @@ class Pleading(Ladder):
 
     def spend_plea(self) -> None:
         self.pleas += 1
+
+    @property
+    def may_move_on(self) -> bool:
+        return self.has_next_backend and self.may_plead
+
+    @property
+    def may_move_back(self) -> bool:
+        return self.has_next_backend and self.wait_fits and self.fallbacks < self.limits.fallbacks
+
+    @property
+    def may_go_on_blankly(self) -> bool:
+        return not self.added_text and self.may_plead
+
+    @property
+    def may_go_on_at_once(self) -> bool:
+        return self.wait_fits and self.may_continue
+
+    def spend_move(self) -> None:
+        self.fallbacks += 1
+        self.continuations = 0
+
+    def spend_both(self) -> None:
+        self.continuations += 1
+        self.prefills = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -87,6 +112,86 @@ def test_a_rung_of_ones_own_keeps_the_wait_that_was_asked_for() -> None:
         [Failure("rate_limit", asked_wait=7.0), Reply("An answer.", stop_reason="stop")],
     )
     assert [(step.target, step.wait) for step in call.journal.steps if step.wait] == [("plead", 7.0)]
+
+
+def faults_with(row: Row) -> str:
+    """Tell what is wrong with the shipped table and one row more, tried first, without walking over it."""
+    rows = (row, *CALL.rows, *(rung_rows(row.target) if row.target == "plead" else ()))
+    return "\n".join(faults_of(evolve(CALL, rows=rows, model=Pleading, ranks=(*CALL.ranks, ("pleas",)))))
+
+
+KEPT = "the text of truncated is kept"
+UNPAID = [
+    # Text that is kept makes every later request longer; the certificate knows of it by three counters alone.
+    (Row("truncated", "await", "may_enlarge", "enlarge", "spend_enlargement"), KEPT),
+    (Row("truncated", "await", "may_reask", "reask", "spend_reask"), KEPT),
+    (Row("truncated", "await", "may_nudge", "nudge", "spend_nudge"), KEPT),
+    (Row("truncated", "await", "may_plead", "plead", "spend_plea"), KEPT),
+    (Row("truncated", "await", "may_plead", "continuation", "spend_plea"), KEPT),
+    (Row("answered", "await", "may_reask", "reask", "spend_reask"), "the text of answered is kept"),
+    (Row("refused", "await", "may_move_on", "fallback", "spend_plea"), "must take one of 'fallbacks', not of 'pleas'"),
+    (Row("only_reasoned", "await", "may_plead", "prefill", "spend_plea"), "must take one of 'prefills'"),
+    (Row("malformed", "await", "may_move_back", "retry", "spend_fallback"), "only a row to fallback does"),
+    (Row("malformed", "await", "may_move_back", "fallback", "spend_move"), "refills 'continuations'"),
+    (Row("malformed", "await", "may_go_on_at_once", "retry", "spend_both"), "refills 'prefills'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"), UNPAID, ids=[f"{row.event} to {row.target} {row.effect}" for row, _ in UNPAID]
+)
+def test_a_row_whose_cost_the_certificate_could_not_tell_is_refused(row: Row, says: str) -> None:
+    assert says in faults_with(row)
+
+
+PAID = [
+    Row("truncated", "await", "may_fall_back", "fallback", "spend_fallback"),
+    Row("answered", "await", "may_compact", "compact", "spend_compaction"),
+    Row("truncated", "await", "may_go_on_blankly", "plead", "spend_plea"),
+    Row("truncated", "await", "may_continue", "nudge", "spend_continuation"),
+    Row("came_empty", "await", "may_continue", "reask", "spend_both"),
+]
+
+
+@pytest.mark.parametrize("row", PAID, ids=[f"{row.event} to {row.target} {row.effect}" for row in PAID])
+def test_a_row_whose_cost_the_certificate_can_tell_is_taken(row: Row) -> None:
+    assert faults_with(row) == ""
+
+
+DISHONEST = [
+    (Row("came_empty", "await", "follows_tool_result", "partial"), "must find 'has_text', or the text may be empty"),
+    (Row("refused", "await", "has_next_backend", "partial"), "must find 'has_text'"),
+    (Row("answered", "await", "has_text", "cancelled"), "only cancelled leads to cancelled"),
+    (Row("truncated", "await", "repeats_itself", "cancelled"), "only cancelled leads to cancelled"),
+    (Row("truncated", "await", "repeats_itself", "over_budget"), "only ran_out leads to over_budget"),
+    (Row("truncated", "await", "repeats_itself", "refused"), "text that was gathered becomes an error"),
+    (Row("answered", "await", "overran", "refused"), "text that was gathered becomes an error"),
+    (Row("sent", "retry", "has_text", "partial"), "sent always leads to await"),
+    (Row("sent", "ask", "overran", "await", "count_attempt"), "sent always leads to await"),
+]
+
+
+@pytest.mark.parametrize(("row", "says"), DISHONEST, ids=[f"{row.event} to {row.target}" for row, _ in DISHONEST])
+def test_a_row_to_an_end_that_would_not_be_honest_is_refused(row: Row, says: str) -> None:
+    assert says in faults_with(row)
+
+
+HONEST = [
+    Row("refused", "await", "has_text", "partial"),
+    Row("truncated", "await", "repeats_itself", "partial"),
+    Row("refused", "await", "wait_fits", "refused"),
+]
+
+
+@pytest.mark.parametrize("row", HONEST, ids=[f"{row.event} to {row.target}" for row in HONEST])
+def test_a_row_to_an_honest_end_is_taken(row: Row) -> None:
+    assert faults_with(row) == ""
+
+
+def test_an_outcome_that_no_call_knows_is_refused() -> None:
+    great = Row("answered", "await", "overran", "great")
+    with pytest.raises(TableError, match="no call ends as 'great'"):
+        Policy(table=evolve(CALL, outcomes=(*CALL.outcomes, "great"), rows=(great, *CALL.rows)))
 
 
 @pytest.mark.parametrize("target", ["retyr", "falback", "continuatoin", "exhausted_", "pratial"])

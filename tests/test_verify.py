@@ -113,6 +113,16 @@ def test_an_exhaustive_walk_takes_the_limits_of_the_policy() -> None:
     assert seen == [1000]
 
 
+def test_the_assistant_turns_of_the_request_are_stated() -> None:
+    chain = [PlainLink(prices=Prices(1.0, 2.0))]
+    known = verify(chain=chain, max_tokens=1000, input_tokens=500, assistant_turns=4)
+    assert known.to_json()["assistant_turns"] == 4
+    assert "request  max_tokens 1000, input_tokens 500, assistant_turns 4\n" in known.to_text()
+    unknown = verify(chain=chain, max_tokens=1000, input_tokens=500)
+    assert "assistant_turns" not in unknown.to_text().partition("Properties")[0]
+    assert "to each of 166 assistant turns" in " ".join(unknown.to_text().split())
+
+
 def test_an_unknown_figure_says_what_is_missing() -> None:
     text = verify().to_text()
     assert "output tokens: not known" in text
@@ -436,5 +446,5 @@ def test_a_generous_policy_is_certified() -> None:
     certificate = verify(
         policy, [PlainLink(str(number), prices=Prices(3.0, 15.0)) for number in range(6)], max_tokens=4096
     )
-    assert [each.value for each in certificate.worst[:3]] == [200, 26_580, 6_438_912]
+    assert [each.value for each in certificate.worst[:3]] == [200, 26_580, 6_440_512]
     assert all(each.is_exact for each in certificate.worst[:3])

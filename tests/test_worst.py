@@ -36,6 +36,7 @@ from fsm.checker.walk import Walk, walk
 from fsm.checker.worst import WorstCase, compressed, worst_cases
 from fsm.ladder import COUNTER, FACT, names_of
 from fsm.machine import fire, machine_of
+from fsm.metering import most_counted
 from fsm.plan import cap_of, longest_wait
 from fsm.testing import run
 from fsm.transcript import estimate_tokens
@@ -43,6 +44,7 @@ from fsm.transcript import estimate_tokens
 COUNTERS = names_of(Ladder, COUNTER)
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
 Weight = Callable[[Any], float]
+TURNS = 2
 HINTS = sum(map(estimate_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 5 * 8
 
 
@@ -116,7 +118,7 @@ def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tok
 
     def cap(continuations: int, enlargements: int) -> int:
         ladder: Any = SimpleNamespace(continuations=continuations, enlargements=enlargements)
-        return cap_of(policy, ladder, max_tokens) or 0
+        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
 
     def weight(ladder: Any) -> float:
         widest = [cap(count, given["enlargements"]) for count in range(ladder.continuations + 1)]
@@ -124,8 +126,10 @@ def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tok
         tokens = prompt + sum(widest[:-1]) + (ladder.fallbacks + ladder.compactions) * widest[-1]
         if ladder.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
             tokens += given["prefills"] * own
-        if ladder.rung != "ask":
-            tokens += HINTS
+        if ladder.rung == "ask":  # a turn of the caller's own at the end may have to be gone on from
+            tokens += estimate_tokens(Hints().continuation) + 8
+        else:  # what was repaired may be reasoning that is missing, in the caller's turns and in those of the rungs
+            tokens += HINTS + (24 * (TURNS + 3) if given["repairs"] else 0)
         price = prices[ladder.fallbacks]
         return (tokens * max(price.input, price.cache_creation or 0) + own * price.output) / 1_000_000
 
@@ -145,12 +149,12 @@ def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens:
     weights: dict[str, Weight] = {
         "attempts": lambda ladder: 1,
         "waiting seconds": wait(policy),
-        "output tokens": lambda ladder: cap_of(policy, ladder, max_tokens) or 0,
+        "output tokens": lambda ladder: most_counted(cap_of(policy, ladder, max_tokens) or 0),
         "money": cost(policy, given, prices, max_tokens, prompt),
     }
     table, walked = policy.table, walk(policy.table, given)
     assert walked.ok
-    found = worst_cases(policy, given, prices, max_tokens, prompt)
+    found = worst_cases(policy, given, prices, max_tokens, prompt, TURNS)
     assert [each.name for each in found] == list(weights)
     for each in found:
         weight = weights[each.name]
@@ -235,14 +239,14 @@ def test_a_cheaper_fallback_is_no_reason_to_spend_late() -> None:
     policy = Policy(budget=Budget(attempts=6), limits=Limits(**given))
     found = worst_cases(policy, given, prices, 1000, 1)[3]
     assert found.path in ("ask, compact x2, repair x2, fallback", "ask, repair x2, compact x2, fallback")
-    assert found.value == pytest.approx((5 * 1000 * 100.0 + 1000 * 1.0) / 1_000_000)
+    assert found.value == pytest.approx((5 * 1008 * 100.0 + 1008 * 1.0) / 1_000_000)
     assert found.is_exact
 
 
 DEFAULT = [
-    (0, {"attempts": (24, 46), "waiting seconds": (2235, 2370), "output tokens": (593_920, 1_036_288)}),
-    (1, {"attempts": (24, 62), "waiting seconds": (2640, 3142.5), "output tokens": (593_920, 1_470_464)}),
-    (2, {"attempts": (24, 78), "waiting seconds": (2640, 3915), "output tokens": (593_920, 1_904_640)}),
+    (0, {"attempts": (24, 46), "waiting seconds": (2235, 2370), "output tokens": (594_112, 1_036_656)}),
+    (1, {"attempts": (24, 62), "waiting seconds": (2640, 3142.5), "output tokens": (594_112, 1_470_960)}),
+    (2, {"attempts": (24, 78), "waiting seconds": (2640, 3915), "output tokens": (594_112, 1_905_264)}),
 ]
 
 
@@ -305,6 +309,67 @@ def test_without_a_cap_the_output_is_unbounded() -> None:
 def test_money_needs_to_know(prices: list[Prices | None], max_tokens: int | None, prompt: int | None, why: str) -> None:
     money = worst_cases(Policy(), limits_of(Policy(), 0), prices, max_tokens, prompt)[3]
     assert (money.value, money.note) == (None, why)
+
+
+def spent(given: Mapping[str, int], messages: list[dict[str, str]], prompt: int, *replies: Reply | Failure) -> float:
+    """Return what a call costs whose input is all that costs anything, if the service does not say how long it was."""
+    request = Request(messages, max_tokens=10, input_tokens=prompt)
+    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(1_000_000, 0))
+    return run(policy, replies, chain=[link], request=request).result.cost or 0.0
+
+
+MISSING = Failure("reasoning_missing", status=400)
+EMPTY = Reply(stop_reason="stop")
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 100])
+def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> None:
+    """A repair makes every later request longer by some tokens for each assistant turn, of which short ones abound."""
+    given, prompt = limits(repairs=1, reasks=3), 3 + 6 * pairs
+    user = {"role": "user", "content": "hi"}
+    messages = [*[user, {"role": "assistant", "content": "yo"}] * pairs, user]
+    cost = spent(given, messages, prompt, MISSING, EMPTY, EMPTY, EMPTY, EMPTY)
+    policy = Policy(limits=Limits(**given))
+    for turns in (pairs, None):
+        money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, turns)[3]
+        assert money.value is not None
+        assert cost <= money.value
+        assert not money.is_exact
+        assert "to each of" in money.note
+        assert ("give assistant_turns" in money.note) == (turns is None)
+    assert money.value > worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, pairs)[3].value
+    # Where nothing can be repaired there is nothing to add.
+    money = worst_cases(policy, limits(reasks=3), [Prices(1_000_000, 0)], 10, prompt)[3]
+    assert "assistant turns" not in money.note
+
+
+def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None:
+    given, request = limits(enlargements=3), Request("hi", max_tokens=100)
+    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(0, 1))
+    replies = [Reply(stop_reason="length", usage=Usage(1, cap + 8)) for cap in (100, 200, 300, 400)]
+    result = run(policy, replies, chain=[link], request=request).result
+    _, _, tokens, money = worst_cases(policy, given, [Prices(0, 1)], 100, 1)
+    assert (result.usage.output_tokens, tokens.value, tokens.is_exact) == (1032, 1032, True)
+    assert result.cost == pytest.approx(money.value)
+
+
+def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() -> None:
+    messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
+    cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
+    hint = estimate_tokens(policy.hints.continuation) + 8
+    for turns in (1, None):
+        money = worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, turns)[3]
+        assert (money.value, cost) == (9 + hint, 9 + hint)
+    assert worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, 0)[3].value == 9
+
+
+def test_a_way_back_to_the_first_rung_is_no_first_attempt() -> None:
+    """What the rungs have added by then goes out again, also where the request is asked as at first."""
+    table = CALL.with_rows(Row("failed_permanently", "await", "may_reask", "ask", "spend_reask"))
+    given = limits(nudges=1, reasks=1)
+    policy = Policy(table=table, limits=Limits(**given))
+    money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, 9, 0)[3]
+    assert money.value == 3 * (9 + HINTS)
 
 
 def test_a_rung_that_is_not_always_open_is_counted_where_a_call_can_take_it() -> None:
@@ -376,7 +441,7 @@ def test_huge_limits_give_a_bound_at_once() -> None:
     policy = Policy(limits=huge, budget=Budget(attempts=1000))
     found = worst_cases(policy, limits_of(policy, 5), [PRICES[0]] * 6, 4096, 1000)
     assert [each.is_exact for each in found[2:]] == [False, False]
-    assert found[2].value == 1000 * 32_768
+    assert found[2].value == 1000 * (32_768 + 8)
     assert "upper bound" in found[2].note
 
 

@@ -89,8 +89,8 @@ def overlaps(table: Table) -> tuple[tuple[Row, Row], ...]:
     return tuple(pair for rows in guarded for pair in combinations(rows, 2) if _hold_together(table, *pair))
 
 
-def finds(table: Table, row: Row, fact: str) -> bool:
-    """Tell whether the guard of a row holds only where a fact does.
+def finds(table: Table, row: Row, fact: str, *, held: bool = True) -> bool:
+    """Tell whether the guard of a row holds only where a fact does, or with `held` of False only where it does not.
 
     Raises:
         Refusal: the guard cannot be followed.
@@ -101,7 +101,7 @@ def finds(table: Table, row: Row, fact: str) -> bool:
         return value_of(probe, row.guard)
 
     runs = explore(lambda answers: SymbolicPath(answers, table.model, row.source), body)
-    return all(path.facts.get(fact, False) for path, held in runs if held)
+    return all(path.facts.get(fact, not held) is held for path, holds in runs if holds)
 
 
 def _hold_together(table: Table, first: Row, second: Row) -> bool:

@@ -27,6 +27,7 @@ class Certificate:
         chain: the backends, in the order in which they are asked.
         max_tokens: the caller's output cap in tokens that the worst cases are for.
         input_tokens: the prompt's tokens that the worst cases are for.
+        assistant_turns: the prompt's assistant turns that they are for; None if they are for any number.
         walked: the limits that the walk was made with.
         configurations: how many configurations it saw.
         properties: what must hold, with the verdicts.
@@ -41,6 +42,7 @@ class Certificate:
     chain: tuple[str, ...]
     max_tokens: int | None
     input_tokens: int | None
+    assistant_turns: int | None
     walked: Mapping[str, int] = field(hash=False)
     configurations: int
     properties: tuple[Property, ...]
@@ -63,6 +65,7 @@ class Certificate:
             "chain": list(self.chain),
             "max_tokens": self.max_tokens,
             "input_tokens": self.input_tokens,
+            "assistant_turns": self.assistant_turns,
             "walked": dict(self.walked),
             "configurations": self.configurations,
             "properties": [each.to_json() for each in self.properties],
@@ -155,7 +158,7 @@ def _settings(certificate: Certificate) -> Iterator[tuple[str, str]]:
     budget = {name: value for name, value in attrs.asdict(certificate.budget).items() if value is not None}
     yield "budget", _pairs(budget)
     yield "chain", ", ".join(certificate.chain)
-    asked = {"max_tokens": certificate.max_tokens, "input_tokens": certificate.input_tokens}
+    asked = {name: getattr(certificate, name) for name in ("max_tokens", "input_tokens", "assistant_turns")}
     yield (
         "request",
         _pairs({name: value for name, value in asked.items() if value is not None}) or "nothing is known of it",

@@ -18,6 +18,7 @@ from attrs import define, evolve, field, frozen
 from fsm.call import Call
 from fsm.checker.moves import Move
 from fsm.journal import Step
+from fsm.metering import most_counted
 from fsm.plan import keeps_asked_wait, longest_wait
 from fsm.policy import Policy
 from fsm.reply import Failure, Reason, Reply, StopReason, ToolCall, Usage
@@ -120,12 +121,13 @@ class _Play:
 
     def usage(self, send: Send) -> Usage:
         prompt, price = (self.request.input_tokens or 0) + send.added_tokens, self.prices[send.backend]
+        output = most_counted(send.max_tokens or 0)
         if price is None:
-            return Usage(prompt, send.max_tokens or 0)
+            return Usage(prompt, output)
         read, created = price.cache_read or 0.0, price.cache_creation or 0.0
         return Usage(
             prompt,
-            send.max_tokens or 0,
+            output,
             cache_read_tokens=prompt if read > max(price.input, created) else 0,
             cache_creation_tokens=prompt if created > price.input and created >= read else 0,
         )

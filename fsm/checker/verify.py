@@ -36,6 +36,7 @@ def verify(
     *,
     max_tokens: int | None = None,
     input_tokens: int | None = None,
+    assistant_turns: int | None = None,
     exhaustive: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
@@ -46,6 +47,8 @@ def verify(
         chain: the backends, or how many there are; unusable ones and duplicates are left out, as a call does.
         max_tokens: the output cap that the caller will give, in tokens; without it the output is unbounded.
         input_tokens: the tokens of the prompt, which the worst case in money needs.
+        assistant_turns: how many assistant turns the prompt has, to each of which a repair may add tokens; without it
+            there are taken to be as many as `input_tokens` can hold.
         exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest.
         progress: is given the number of configurations looked at, every thousand of them.
 
@@ -62,6 +65,7 @@ def verify(
         chain=tuple(name for name, _ in backends),
         max_tokens=max_tokens,
         input_tokens=input_tokens,
+        assistant_turns=assistant_turns,
         walked=walked,
         configurations=0,
         properties=(),
@@ -76,7 +80,7 @@ def verify(
     if not certificate.ok:
         return certificate
     prices = [each for _, each in backends]
-    return evolve(certificate, worst=worst_cases(policy, limits, prices, max_tokens, input_tokens))
+    return evolve(certificate, worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns))
 
 
 def worst_by_fallbacks(
@@ -86,14 +90,15 @@ def worst_by_fallbacks(
     prices: Prices | None = None,
     max_tokens: int | None = None,
     input_tokens: int | None = None,
+    assistant_turns: int | None = None,
 ) -> Mapping[int, tuple[WorstCase, ...]]:
     """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
-    return {
-        fallbacks: worst_cases(
-            policy, _limits(policy, fallbacks + 1), [prices] * (fallbacks + 1), max_tokens, input_tokens
-        )
-        for fallbacks in range(most + 1)
-    }
+
+    def worst(backends: int) -> tuple[WorstCase, ...]:
+        limits, of_each = _limits(policy, backends), [prices] * backends
+        return worst_cases(policy, limits, of_each, max_tokens, input_tokens, assistant_turns)
+
+    return {fallbacks: worst(fallbacks + 1) for fallbacks in range(most + 1)}
 
 
 def check_table(table: Table) -> None:

@@ -16,11 +16,18 @@ from fsm.checker.longest import Longest, TooLarge, Weight, longest
 from fsm.checker.maxplus import Number
 from fsm.checker.moves import Move, moves_of
 from fsm.ledger import TOKENS_PRICED, dearest_input
+from fsm.metering import COUNTED_BESIDE, most_counted
 from fsm.plan import MAY_ASK, cap_of, longest_wait
 from fsm.policy import Policy
 from fsm.request import Prices
 from fsm.table import Table
-from fsm.transcript import MESSAGE_TOKENS, Cue, Transcript, estimate_tokens
+from fsm.transcript import MESSAGE_TOKENS, STAND_IN_TOKENS, Cue, Transcript, estimate_tokens
+
+LEAST_TURN_TOKENS = 3
+"""Tokens that an assistant turn has at least: what marks it in the usual chat templates, and a word."""
+
+OWN_TURNS = 3
+"""Assistant turns that the rungs add at most: the text gathered, the placeholder before a nudge, the seed."""
 
 
 @frozen
@@ -86,6 +93,7 @@ def worst_cases(
     prices: Sequence[Prices | None],
     max_tokens: int | None,
     input_tokens: int | None,
+    assistant_turns: int | None = None,
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a policy.
 
@@ -94,11 +102,12 @@ def worst_cases(
         prices: of each backend, in the order in which they are asked.
         max_tokens: the output cap that the caller gives, in tokens.
         input_tokens: the tokens of the prompt.
+        assistant_turns: how many assistant turns the prompt has; None takes as many as `input_tokens` can hold.
 
     Raises:
         Refusal: the table's guards or effects cannot be followed.
     """
-    search = _Search(policy, limits, prices, max_tokens, input_tokens)
+    search = _Search(policy, limits, prices, max_tokens, input_tokens, assistant_turns)
     return (
         search.worst("attempts", lambda ladder: 1, 1, None, "every request that goes out"),
         _waits(search),
@@ -138,9 +147,11 @@ class _Search:
         prices: Sequence[Prices | None],
         max_tokens: int | None,
         input_tokens: int | None,
+        assistant_turns: int | None,
     ) -> None:
         self.policy, self.limits, self.table = policy, limits, policy.table
         self.prices, self.max_tokens, self.input_tokens = prices, max_tokens, input_tokens
+        self.assistant_turns = assistant_turns
         self.moves = _moves(policy.table, limits, _is_resent)
         self.most = 1 + sum(_uses(self.moves, limits, policy.table.ranks).values())
 
@@ -201,13 +212,16 @@ def _tokens(search: _Search) -> WorstCase:
         note = "without max_tokens nothing caps the first request but budget.output_tokens, where that is set"
         return search.unknown("output tokens", "output_tokens", note)
     policy = search.policy
-    ceiling = max(policy.largest_cap, max_tokens)
-    note = f"the cap of every request, with max_tokens of {max_tokens}"
+    ceiling = most_counted(max(policy.largest_cap, max_tokens))
+    note = (
+        f"the cap of every request, with max_tokens of {max_tokens}, and up to {COUNTED_BESIDE} tokens that a server "
+        "may count beside each"
+    )
     if policy.budget.output_tokens is None and policy.budget.money is None:
         note += "; a stream that passes its cap is cut only under a budget of output tokens or money"
 
     def cap(ladder: Any) -> int:
-        return cap_of(policy, ladder, max_tokens) or 0
+        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
 
     return search.worst("output tokens", cap, ceiling, "output_tokens", note)
 
@@ -222,10 +236,16 @@ def _money(search: _Search) -> WorstCase:
         return search.unknown("money", "money", f"needs {missing}")
     cost = _Cost(search, known, max_tokens, input_tokens)
     note = (
-        f"every cap used up; {input_tokens} input tokens at the dearest input price, growing by the text of each "
-        "continuation, compaction and fallback, by the seeds of reasoning, all as long as the caps allow, and by every "
-        "hint; a compaction is taken to shorten what it is given"
+        f"every cap used up, with what is counted beside it; {input_tokens} input tokens at the dearest input price, "
+        "growing by the text of each continuation, compaction and fallback, by the seeds of reasoning, all as long as "
+        "the caps allow, and by every hint; a compaction is taken to shorten what it is given"
     )
+    if cost.stand_ins:
+        given = "" if search.assistant_turns is not None else ", as many as the input can hold: give assistant_turns"
+        note += (
+            f"; a repair may add {STAND_IN_TOKENS} tokens to each of {cost.turns} assistant turns{given}, "
+            f"and of {OWN_TURNS} that the rungs add"
+        )
     return search.worst("money", cost, cost.ceiling(), "money", note)
 
 
@@ -244,15 +264,22 @@ class _Cost:
 
     def __init__(self, search: _Search, prices: Sequence[Prices], max_tokens: int, input_tokens: int) -> None:
         self.policy, self.limits, self.prices = search.policy, search.limits, prices
-        self.start = search.table.start
         self.max_tokens, self.input_tokens = max_tokens, input_tokens
         self.inputs = [dearest_input(each) for each in prices]
-        self.seeded = {rung for rung in search.table.rungs if rung != search.table.start and self.keeps_seed(rung)}
+        targets = {move.row.target for move in search.moves}
+        self.start = search.table.start if search.table.start not in targets else None
+        self.seeded = {rung for rung in targets if self.keeps_seed(rung)}
         counts = range(self.limits["continuations"] + 1)
         # A part is as long, at most, as the widest cap that a request could have after so many continuations.
         self.widest = [self.cap(SimpleNamespace(**{**self.limits, "continuations": count})) for count in counts]
         self.parts = [0, *accumulate(self.widest)]
         self.hints = _hint_tokens(search.policy)
+        given = search.assistant_turns
+        self.turns = input_tokens // LEAST_TURN_TOKENS if given is None else given
+        # A conversation that ends with an assistant turn is continued by a hint at once, where it cannot be prefilled.
+        self.opening = estimate_tokens(search.policy.hints.continuation) + MESSAGE_TOKENS if self.turns else 0
+        # After a repair, each assistant turn may carry a stand-in for reasoning that is not there.
+        self.stand_ins = STAND_IN_TOKENS * (self.turns + OWN_TURNS) if "repair" in targets else 0
 
     def keeps_seed(self, rung: str) -> bool:
         """Tell whether the reasoning seeded by an earlier attempt is still sent in a rung."""
@@ -261,7 +288,8 @@ class _Cost:
         return bool(transcript.seed)
 
     def cap(self, ladder: Any) -> int:
-        return cap_of(self.policy, ladder, self.max_tokens) or 0
+        """Return what a reply within its cap may be counted as."""
+        return most_counted(cap_of(self.policy, ladder, self.max_tokens) or 0)
 
     def __call__(self, ladder: Any) -> float:
         backend = min(ladder.fallbacks, len(self.prices) - 1)
@@ -270,15 +298,14 @@ class _Cost:
             tokens += self.limits["prefills"] * self.cap(ladder)
         # Text is also gathered where a context overflows or a stream breaks, and another backend goes on from it.
         tokens += (ladder.fallbacks + ladder.compactions) * self.widest[ladder.continuations]
-        if ladder.rung != self.start:
-            tokens += self.hints
+        tokens += self.opening if ladder.rung == self.start else self.hints + self.stand_ins
         cost: Number = (tokens * self.inputs[backend] + self.cap(ladder) * self.prices[backend].output) / TOKENS_PRICED
         return cost
 
     def ceiling(self) -> float:
         """Return more than any attempt costs."""
         parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions", "prefills"))
-        tokens = self.input_tokens + parts * self.widest[-1] + self.hints
+        tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
         dearest = max(each.output for each in self.prices)
         return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from fsm.journal import Step
 from fsm.ledger import price_of
+from fsm.metering import most_counted
 from fsm.plan import keeps_asked_wait
 from fsm.reply import NO_USAGE, Usage
 from fsm.request import Prices
@@ -53,7 +54,7 @@ def check_reserve(seen: Seen) -> None:
     for step in seen.path if money is not None else ():
         prices = _prices(seen, step)
         if money is not None and prices is not None and step.event == "sent":
-            reserved = price_of(Usage(step.input_tokens or 0, step.cap or 0), prices)
+            reserved = price_of(Usage(step.input_tokens or 0, most_counted(step.cap or 0)), prices)
             if cost + reserved > money * (1 + TOLERANCE):
                 raise Dishonest(BUDGET, f"a request may cost {reserved:g}, and {money - cost:g} were left", step)
         cost += price_of(step.usage, prices) if prices is not None else 0.0
@@ -108,7 +109,7 @@ def spending(seen: Seen) -> dict[str, float]:
         if step.event == "sent":
             cap = step.cap or 0
             continue
-        tokens = min(step.usage.output_tokens, cap)
+        tokens = min(step.usage.output_tokens, most_counted(cap))
         within += tokens
         prices = _prices(seen, step)
         cost += tokens * prices.output / 1_000_000 if prices is not None else 0.0

@@ -172,26 +172,26 @@ def test_no_request_goes_out_without_a_cap_or_with_more_than_what_is_left(run: A
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
     assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
-    assert caps(ended) == [1000, 700, 400]
+    assert caps(ended) == [992, 692, 392]
 
 
 def test_spent_output_tokens_end_the_call_with_what_was_gathered(run: Any) -> None:
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three, ", 400)]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)))
     assert (ended.outcome, ended.text) == ("over_budget", "Part one, part two, part three, ")
-    assert caps(ended) == [1000, 700, 400]
+    assert caps(ended) == [992, 692, 392]
     assert "output tokens" in str(ended.error)
 
 
 def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens(run: Any) -> None:
     nothing = ScriptedReply(reasoning="hm", usage={"prompt_tokens": 10, "completion_tokens": 100})
     ended = run([nothing], [nothing], policy=Policy(budget=Budget(output_tokens=1000)))
-    assert caps(ended) == [1000, 900, 800, 700, 600, 500, 400, 300, 200, 100]
+    assert caps(ended) == [992, 892, 792, 692, 592, 492, 392, 292, 192, 92]
     assert ended.outcome == "over_budget"
     assert ended.result.usage.output_tokens == 1000
 
 
-@pytest.mark.parametrize(("asked", "sent"), [(400, [400, 700]), (5000, [1000, 700])])
+@pytest.mark.parametrize(("asked", "sent"), [(400, [400, 692]), (5000, [992, 692])])
 def test_the_callers_cap_holds_within_what_is_left(run: Any, asked: int, sent: list[int]) -> None:
     replies = [part("Part one, ", 300), part("part two.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)), max_tokens=asked)
@@ -205,7 +205,7 @@ def test_a_cap_among_the_parameters_holds_within_what_is_left(run: Any, where: s
     options = given if where == "call" else {"backends": [given]}
     replies = [part("Part one, ", 300), part("part two.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(output_tokens=1000)), **options)
-    assert caps(ended) == [1000, 700]
+    assert caps(ended) == [992, 692]
 
 
 def test_a_cap_among_the_parameters_is_not_raised_by_the_budget(run: Any) -> None:
@@ -239,7 +239,7 @@ def test_the_tokens_of_a_cut_stream_are_paid_for(run: Any, cut: Any) -> None:
     text = " ".join(f"heron {number:03}" for number in range(40))  # about 100 tokens
     reply = cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text)
     ended = run([reply, part("end", 3, "stop")], policy=Policy(budget=Budget(output_tokens=1000)))
-    assert caps(ended)[0] == 1000
+    assert caps(ended)[0] == 992
     assert 850 <= caps(ended)[1] <= 925
 
 
@@ -251,7 +251,7 @@ def test_money_buys_only_so_many_tokens(run: Any) -> None:
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(money=1.0)), backends=[prices])
     assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
-    assert caps(ended) == [1000, 700, 400]
+    assert caps(ended) == [992, 692, 392]
     assert ended.result.cost == pytest.approx(0.9)
 
 
