@@ -92,6 +92,15 @@ def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
     assert not proxy.requests
 
 
+def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
+    links = [fsm.PlainLink("one.example"), fsm.PlainLink("two.example")]
+    call = fsm.Call(fsm.Request("hi", headers={"x-api-key": KEY}), chain=links)
+    first, second = call.begin(), call.receive(fsm.Failure("auth", status=401))
+    assert first is not None
+    assert second is not None
+    assert (first.headers, second.headers) == ({"x-api-key": KEY}, {})
+
+
 @pytest.mark.parametrize("mode", ["call", "acall"])
 def test_a_redirect_takes_no_key_to_another_host(serve: Any, mode: str) -> None:
     other = serve(ANSWER)
