@@ -14,7 +14,7 @@ import httpx
 import httpx2
 import pytest
 from raw_server import CERTIFICATE, STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
-from ways import ALL, ONCE, OWN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
+from ways import ALL, ONCE, OWN, PASSED_IN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
 
 import fsm
 from adapters import Client
@@ -258,6 +258,55 @@ def test_redirects_are_not_followed(way: str) -> None:
     assert asked.outcome == "failed"
     assert other.requests == []
     assert len(server.requests) == asked.result.attempts == 1
+
+
+class Wrapper:
+    """Be a client around another one, with nothing of it but what is needed."""
+
+    def __init__(self, http: Any) -> None:
+        self.http = http
+
+    def build_request(self, *args: Any, **options: Any) -> Any:
+        return self.http.build_request(*args, **options)
+
+    def send(self, request: Any, **options: Any) -> Any:
+        return self.http.send(request, **options)
+
+
+class AsyncWrapper(Wrapper):
+    async def send(self, request: Any, **options: Any) -> Any:
+        return await self.http.send(request, **options)
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
+
+class Narrow(Wrapper):
+    """Take no word on redirects."""
+
+    def send(self, request: Any, *, stream: bool = False) -> Any:  # type: ignore[override]
+        return self.http.send(request, stream=stream)
+
+
+@pytest.mark.parametrize("way", PASSED_IN)
+def test_a_client_around_another_one_is_told_to_follow_no_redirects(way: str) -> None:
+    def elsewhere(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(b"HTTP/1.1 307 Temporary Redirect\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % there)
+
+    with RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as other:
+        there = (other.base_url + "/chat/completions").encode()
+        with RawServer(elsewhere) as server:
+            http = (AsyncWrapper if is_async(way) else Wrapper)(http_of(way, follow_redirects=True))
+            asked = ask(way, client_for(way, backend(server.base_url), http), streams=False)
+    assert (asked.outcome, other.requests) == ("failed", [])
+
+
+def test_a_client_that_takes_no_word_on_redirects_is_given_none() -> None:
+    with RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as server:
+        http = Narrow(httpx.Client())
+        asked = ask("httpx.Client", client_for("httpx.Client", backend(server.base_url), http), streams=False)
+    assert asked.outcome == "done"
 
 
 # forks
