@@ -141,9 +141,13 @@ def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any)
     timeout = limits.timeout_extension()
     extensions = {"timeout": timeout, "trace": trace}
     headers = dict(request.headers)
-    built = http.build_request(
-        request.method, request.url, content=request.body, headers=headers, extensions=extensions
-    )
+    try:
+        built = http.build_request(
+            request.method, request.url, content=request.body, headers=headers, extensions=extensions
+        )
+    except ValueError as error:  # such as a cookie that some server gave it, and that no header can hold
+        # Not the error itself, which holds the value.
+        raise httpx.LocalProtocolError(f"the client cannot build the request ({type(error).__name__})") from None
     return built, timeout
 
 

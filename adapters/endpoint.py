@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
@@ -93,7 +94,25 @@ def _is_sendable(url: str) -> bool:
         return False
 
 
+def is_this_machine(host: str) -> bool:
+    """Tell whether a host is the machine that asks, in any of the spellings that lead there."""
+    name = host.lower().removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        try:
+            address = ip_address(socket.inet_aton(name))  # 127.1, 2130706433 and 0x7f000001 are addresses to it
+        except (OSError, ValueError):
+            return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified
+
+
 def _is_local(host: str) -> bool:
+    if is_this_machine(host):
+        return True
     try:
         return not ip_address(host).is_global
     except ValueError:
