@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from attrs import frozen
 
 from fsm.errors import ConfigurationError
+from fsm.request import FRAMING
 from fsm.secret import Secret, SecretMap
 
 KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key")
@@ -73,6 +74,8 @@ def read_url(url: str, path: str) -> Endpoint:
     host = parts.hostname
     if parts.scheme not in DEFAULT_PORTS or not host or not is_header_text(url) or " " in url:
         return Endpoint("base_url must begin with http:// or https://, then a host, and have no blanks")
+    if port == 0:
+        return Endpoint("base_url has the port 0, on which nothing can listen")
     if not _is_sendable(url):
         return Endpoint("base_url has a host, or a length, that no request can have")
     place = f"[{host}]" if ":" in host else host
@@ -184,6 +187,10 @@ def check_headers(headers: object, where: str) -> None:
             raise ConfigurationError(f"{where} has a name that no header can have")
         if not isinstance(value, str) or not is_header_text(value):
             raise ConfigurationError(f"{where}[{name!r}] must be a string of printable ASCII")
+        if value != value.strip():
+            raise ConfigurationError(f"{where}[{name!r}] has blanks around it, which no header can have")
+        if name.lower() in FRAMING:
+            raise ConfigurationError(f"{where} must not hold {name!r}, which the transport sets")
 
 
 def merged(*layers: Mapping[str, str]) -> SecretMap:
