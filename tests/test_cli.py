@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -559,6 +560,21 @@ def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve
         assert read_until(ours, b".") in (b"Gr??e ?.", b"Gr??e ?.\r\n")
         process.communicate(timeout=10)
     os.close(ours)
+
+
+def test_the_installed_command_says_whose_folder_stands_in_its_way(tmp_path: Path) -> None:
+    """What the script of an installation does is imported; the folder stands before ours, as a PYTHONPATH puts it."""
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "adapters" / "__init__.py").touch()
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    module, _, name = scripts["rungwise"].partition(":")
+    code = f"import sys; from {module} import {name}; sys.argv[1:] = ['--version']; sys.exit({name}())"
+    for path, exit_code, begin in ((str(ROOT), 0, ""), (f"{tmp_path}{os.pathsep}{ROOT}", 1, "rungwise: Rungwise needs")):
+        run = [sys.executable, "-P", "-c", code]
+        done = subprocess.run(run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stderr[: len(begin)]) == (exit_code, begin)
+        assert "Traceback" not in done.stderr
+        assert done.stdout.startswith("rungwise") is (exit_code == 0)
 
 
 # the journal, and what Ctrl-C finds
