@@ -569,7 +569,10 @@ def test_the_installed_command_says_whose_folder_stands_in_its_way(tmp_path: Pat
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     module, _, name = scripts["rungwise"].partition(":")
     code = f"import sys; from {module} import {name}; sys.argv[1:] = ['--version']; sys.exit({name}())"
-    for path, exit_code, begin in ((str(ROOT), 0, ""), (f"{tmp_path}{os.pathsep}{ROOT}", 1, "rungwise: Rungwise needs")):
+    for path, exit_code, begin in (
+        (str(ROOT), 0, ""),
+        (f"{tmp_path}{os.pathsep}{ROOT}", 1, "rungwise: Rungwise needs"),
+    ):
         run = [sys.executable, "-P", "-c", code]
         done = subprocess.run(run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stderr[: len(begin)]) == (exit_code, begin)
