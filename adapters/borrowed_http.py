@@ -8,6 +8,7 @@ of sockets, and of the moment before a request goes out, through its documented 
 from __future__ import annotations
 
 import contextvars
+import inspect
 import queue
 import socket
 import threading
@@ -122,21 +123,31 @@ class _Progress:
         return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
 
 
-def _no_redirects(http: object) -> dict[str, bool]:
+def _no_redirects(http: Any) -> dict[str, bool]:
     """Return how a request is sent: never on to where a redirect leads, which might be another host.
 
-    httpx takes `authorization` off a request that it sends on, but no other header that holds a key.
+    httpx takes `authorization` off a request that it sends on, but no other header that holds a key. A client around
+    another one does not show what that does by itself, so all are told that take the word.
     """
-    return {"follow_redirects": False} if getattr(http, "follow_redirects", False) else {}
+    try:
+        taken = inspect.signature(http.send).parameters.values()
+    except (TypeError, ValueError):  # what is not written in Python may not tell
+        return {"follow_redirects": False}
+    named = any(each.name == "follow_redirects" or each.kind is each.VAR_KEYWORD for each in taken)
+    return {"follow_redirects": False} if named else {}
 
 
 def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> tuple[Any, dict[str, float | None]]:
     timeout = limits.timeout_extension()
     extensions = {"timeout": timeout, "trace": trace}
     headers = dict(request.headers)
-    built = http.build_request(
-        request.method, request.url, content=request.body, headers=headers, extensions=extensions
-    )
+    try:
+        built = http.build_request(
+            request.method, request.url, content=request.body, headers=headers, extensions=extensions
+        )
+    except ValueError as error:  # such as a cookie that some server gave it, and that no header can hold
+        # Not the error itself, which holds the value.
+        raise httpx.LocalProtocolError(f"the client cannot build the request ({type(error).__name__})") from None
     return built, timeout
 
 
@@ -230,6 +241,7 @@ class BorrowedHttp:
 
     def __init__(self, http: HttpClient) -> None:
         self.http = http
+        self._options = _no_redirects(http)
 
     @contextmanager
     def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
@@ -244,7 +256,7 @@ class BorrowedHttp:
             built, timeout = _request(self.http, request, limits, progress.note)
 
             def send() -> Any:
-                worker.response = self.http.send(built, stream=True, **_no_redirects(self.http))
+                worker.response = self.http.send(built, stream=True, **self._options)
                 progress.found(worker.response.extensions.get("network_stream"))
                 return worker.response
 
@@ -301,6 +313,7 @@ class BorrowedAsyncHttp:
 
     def __init__(self, http: AsyncHttpClient) -> None:
         self.http = http
+        self._options = _no_redirects(http)
 
     @asynccontextmanager
     async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
@@ -313,7 +326,7 @@ class BorrowedAsyncHttp:
         built, timeout = _request(self.http, request, limits, progress.anote)
 
         async def send() -> Any:
-            return await self.http.send(built, stream=True, **_no_redirects(self.http))
+            return await self.http.send(built, stream=True, **self._options)
 
         try:
             response = await within(limits.left, send, cancellation=limits.cancellation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from attrs import frozen
 from adapters.cli_output import NoAnswer, answer_to_stdout, bad_input, is_terminal, note, require_stdout
 from adapters.cli_prices import TOKENS, check_prices, prices_option
 from adapters.cli_run import JOURNAL_LOST, JournalFile, Run
-from adapters.endpoint import read_url
+from adapters.endpoint import OPENAI_KEY, read_url, shown_url
 from fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from fsm.request import Prices
 
 OPENAI: Final = "https://api.openai.com/v1"
+VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+"""How variables of the environment are called; what is called otherwise may be a key in the place of a name."""
 
 
 @frozen
@@ -53,7 +56,7 @@ def _targets(context: click.Context, parameter: click.Parameter, values: tuple[s
         parts = value.split("#")
         if len(parts) not in (2, 3) or not parts[0].strip() or not parts[1].strip():
             shape = "URL#MODEL or URL#MODEL#KEYENV, as in http://localhost:8000/v1#llama"
-            raise click.BadParameter(f"{value!r} is not of the form {shape}")
+            raise click.BadParameter(f"what begins with {shown_url(parts[0])} is not of the form {shape}")
         targets.append(Target(_check_url(parts[0]), *parts[1:]))
     return tuple(targets)
 
@@ -215,29 +218,39 @@ def _piped(*, asked: bool) -> str:
 
 
 def _chain(options: Options) -> list[OpenAIChat]:
-    primary = Target(options.base_url, options.model, options.api_key_env)
+    name, advice = options.api_key_env, "export it, or name another with --api-key-env"
+    if name and name != OPENAI_KEY:  # the default: servers on this machine are asked without
+        _check_set(name, advice, option="--api-key-env")
+    primary = Target(options.base_url, options.model, name)
     origin = read_url(options.base_url, "").origin
     chain = [_backend(primary, options.prices, of_key="--api-key-env", of_rest="--model")]
     if chain[0].problem is not None:
-        if not options.api_key_env or os.environ.get(options.api_key_env):
-            bad_input(f"{options.base_url}: {chain[0].problem}")
-        if not options.api_key_env.isidentifier():
-            bad_input("--api-key-env takes the name of an environment variable, not a key")
-        bad_input(f"{options.api_key_env} is not set in the environment: export it, or name another with --api-key-env")
+        if name:
+            _check_set(name, advice, option="--api-key-env")
+        bad_input(f"{options.base_url}: {chain[0].problem}")
     for target in options.fallbacks:
         if target.key_env is None and read_url(target.url, "").origin == origin:
-            target = attrs.evolve(target, key_env=options.api_key_env)
-        elif target.key_env and not os.environ.get(target.key_env):
-            bad_input(f"{target.key_env}, the key of {target.url}, is not set in the environment: export it")
+            target = attrs.evolve(target, key_env=name)
+        elif target.key_env:
+            _check_set(target.key_env, f"export it, it is the key of {target.url}", option="--fallback")
         chain.append(_backend(target, options.prices, of_key="--fallback", of_rest="--fallback"))
     return chain
+
+
+def _check_set(name: str, advice: str, *, option: str) -> None:
+    """Refuse a variable that is not set; what may be a key in the place of its name is not shown."""
+    if not os.environ.get(name):
+        if VARIABLE.fullmatch(name):
+            bad_input(f"{name} is not set in the environment: {advice}")
+        bad_input(f"{option} takes the name of an environment variable, not a key; what it was given names none")
 
 
 def _backend(target: Target, prices: Prices | None, *, of_key: str, of_rest: str) -> OpenAIChat:
     """Make a backend; what is wrong with it is named by the option that said so."""
     from adapters.openai_chat import OpenAIChat
 
-    key = os.environ.get(target.key_env) if target.key_env else None
+    # Not None, with which a backend looks for a key by itself.
+    key = os.environ.get(target.key_env, "") if target.key_env else ""
     try:
         return OpenAIChat(
             target.model,

@@ -107,9 +107,10 @@ class Client:
         self._running_in: dict[object, Running] = {}
         self._lock = threading.Lock()
         _clients.add(self)
-        self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": jitter}
+        self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": _checked_draws(jitter)}
         self._compactor = compactor
-        self._clock, self._sleep, self._async_sleep = clock, sleep, async_sleep
+        self._clock, self._async_sleep = clock, _checked_waits(async_sleep)
+        self._sleep = None if sleep is None else _checked_sleep(sleep)
         for backend in self.chain:
             # A text and a class have some of what a backend has.
             is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
@@ -294,8 +295,46 @@ def _check(**functions: object) -> None:
     for name, given in functions.items():
         if not callable(given) and not (given is None and name in _MAY_BE_NONE):
             raise ConfigurationError(f"{name} must be a function, not {type(given).__name__}")
+        if name not in _MAY_BE_ASYNC and inspect.iscoroutinefunction(given):
+            raise ConfigurationError(f"{name} must be a function, not a coroutine function, which nobody would await")
 
 
+# What these functions return shows only when they are called.
+
+
+def _checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
+    def draw() -> float:
+        drawn = jitter()
+        if not isinstance(drawn, (int, float)) or isinstance(drawn, bool) or not 0 <= drawn <= 1:
+            raise ConfigurationError(f"jitter must return a number from 0 to 1, not {short(drawn)}")
+        return drawn
+
+    return draw
+
+
+def _checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
+    def wait(seconds: float) -> None:
+        slept = sleep(seconds)
+        if inspect.isawaitable(slept):
+            if inspect.iscoroutine(slept):
+                slept.close()
+            raise ConfigurationError("sleep must wait by itself; it returned what is to be awaited: see async_sleep")
+
+    return wait
+
+
+def _checked_waits(async_sleep: Callable[[float], Awaitable[object]]) -> Callable[[float], Awaitable[object]]:
+    def wait(seconds: float) -> Awaitable[object]:
+        waiting = async_sleep(seconds)
+        if not inspect.isawaitable(waiting):
+            kind = type(waiting).__name__
+            raise ConfigurationError(f"async_sleep must return what can be awaited, not {kind}: see sleep")
+        return waiting
+
+    return wait
+
+
+_MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})
 _MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
@@ -12,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from attrs import frozen
 
 from fsm.errors import ConfigurationError
+from fsm.request import FRAMING
 from fsm.secret import Secret, SecretMap
 
 KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key")
@@ -72,6 +74,8 @@ def read_url(url: str, path: str) -> Endpoint:
     host = parts.hostname
     if parts.scheme not in DEFAULT_PORTS or not host or not is_header_text(url) or " " in url:
         return Endpoint("base_url must begin with http:// or https://, then a host, and have no blanks")
+    if port == 0:
+        return Endpoint("base_url has the port 0, on which nothing can listen")
     if not _is_sendable(url):
         return Endpoint("base_url has a host, or a length, that no request can have")
     place = f"[{host}]" if ":" in host else host
@@ -93,7 +97,25 @@ def _is_sendable(url: str) -> bool:
         return False
 
 
+def is_this_machine(host: str) -> bool:
+    """Tell whether a host is the machine that asks, in any of the spellings that lead there."""
+    name = host.lower().removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        try:
+            address = ip_address(socket.inet_aton(name))  # 127.1, 2130706433 and 0x7f000001 are addresses to it
+        except (OSError, ValueError):
+            return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified
+
+
 def _is_local(host: str) -> bool:
+    if is_this_machine(host):
+        return True
     try:
         return not ip_address(host).is_global
     except ValueError:
@@ -165,6 +187,10 @@ def check_headers(headers: object, where: str) -> None:
             raise ConfigurationError(f"{where} has a name that no header can have")
         if not isinstance(value, str) or not is_header_text(value):
             raise ConfigurationError(f"{where}[{name!r}] must be a string of printable ASCII")
+        if value != value.strip():
+            raise ConfigurationError(f"{where}[{name!r}] has blanks around it, which no header can have")
+        if name.lower() in FRAMING:
+            raise ConfigurationError(f"{where} must not hold {name!r}, which the transport sets")
 
 
 def merged(*layers: Mapping[str, str]) -> SecretMap:

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, lru_cache
-from ipaddress import ip_address
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
@@ -24,6 +24,7 @@ from adapters.backend import HttpRequest
 from adapters.borrowed_http import BorrowedAsyncHttp, BorrowedHttp
 from adapters.cancellation import Cancellation
 from adapters.connection import Connection, Origin
+from adapters.endpoint import is_this_machine
 from adapters.environment import environment_named
 from adapters.limits import AttemptLimits
 from adapters.pool import Pool, Waiter
@@ -34,18 +35,18 @@ HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"
 """What every request says beside the headers of its backend."""
 
 _PORTS = {"http": 80, "https": 443}
-_UNBOUND = httpx.Limits(max_connections=None, max_keepalive_connections=100)  # our own places bound it
+# Our own places bound it; httpx does not see that a connection holds a reply nobody asked for, or belongs to a parent.
+_UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
 _OF_HTTPX = {"user-agent": HEADERS["user-agent"]}
 
 _url = lru_cache(maxsize=64)(httpx.URL)
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+def _for_proxies() -> dict[str, Any]:
+    """Return how httpx is asked: no reply leaves anything behind that the next request would meet."""
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # takes none: the callers may be many people
+    return {"timeout": None, "limits": _UNKEPT, "headers": _OF_HTTPX, "cookies": cookies}
 
 
 class _Http:
@@ -74,7 +75,7 @@ class _Http:
         if not self._proxies:
             return False
         url = _url(request.url)
-        if url.host == "localhost" or _is_loopback(url.host):
+        if is_this_machine(url.host):
             return False  # a proxy would be given the keys of what is on this machine
         return bool(self._proxies.get(url.scheme) or self._proxies.get("all")) and not proxy_bypass(url.host)
 
@@ -139,7 +140,7 @@ class OwnHttp(_Http):
     @cached_property
     def _proxied(self) -> BorrowedHttp:
         with environment_named():
-            return BorrowedHttp(httpx.Client(timeout=None, limits=_UNBOUND, headers=_OF_HTTPX))
+            return BorrowedHttp(httpx.Client(**_for_proxies()))
 
     def close(self) -> None:
         """Close the idle connections; the others are closed when their calls end."""
@@ -174,7 +175,7 @@ class OwnAsyncHttp(_Http):
     @cached_property
     def _proxied(self) -> BorrowedAsyncHttp:
         with environment_named():
-            return BorrowedAsyncHttp(httpx.AsyncClient(timeout=None, limits=_UNBOUND, headers=_OF_HTTPX))
+            return BorrowedAsyncHttp(httpx.AsyncClient(**_for_proxies()))
 
     async def aclose(self) -> None:
         """Close the idle connections; the others are closed when their calls end."""

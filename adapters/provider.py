@@ -31,6 +31,8 @@ CREATED = 1_750_000_000  # fixed, so that `cut_after` cuts at the same place in 
 DEFAULT_MODEL = "embedded"
 CHARACTERS_PER_TOKEN = 4
 POLL_SECONDS = 0.02
+LARGEST_BODY = 10**9
+"""Bytes of a request that are read: the memory for all of them is taken at once."""
 
 ERRORS: Mapping[int, tuple[str, str | None, str]] = {
     400: ("invalid_request_error", None, "The request is not valid."),
@@ -320,7 +322,10 @@ class EmbeddedProvider:
         if isinstance(self._script, Script):
             return number, self._script.reply(number - 1)
         try:
-            return number, self._script(request)
+            reply = self._script(request)
+            if not isinstance(reply, ScriptedReply):
+                raise TypeError(f"it must return a ScriptedReply, not {type(reply).__name__}")
+            return number, reply
         except Exception as error:
             message = f"The script raised {type(error).__name__}: {error}"
             return number, ScriptedReply(status=500, error={"message": message, "type": "script_error"})
@@ -402,9 +407,8 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.read_body()
         if not self.path.partition("?")[0].endswith("/chat/completions"):
             return self.not_found()
-        if content is None:
-            self.close_connection = True
-            return self.play(_problem(411, "Send the body with a Content-Length."), {})
+        if isinstance(content, ScriptedReply):
+            return self.play(content, {})
         try:
             body = orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -424,12 +428,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_PATCH = do_DELETE = do_OPTIONS = do_PUT  # noqa: N815  (the names that http.server looks up)
 
-    def read_body(self) -> bytes | None:
-        """Return the body of the request, None if its length is not given in a form that this server knows."""
+    def read_body(self) -> bytes | ScriptedReply:
+        """Return the body of the request, or what is answered where it is not read."""
         length = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers or not length.isdecimal():
             self.close_connection = True
-            return None
+            return _problem(411, "Send the body with a Content-Length.")
+        if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
+            self.close_connection = True
+            return _problem(413, f"The body has more than {LARGEST_BODY} bytes.")
         return self.rfile.read(int(length))
 
     def play(self, reply: ScriptedReply, request: Mapping[str, Any], number: int = 0) -> None:

@@ -63,7 +63,8 @@ def _must(right: str, holds: Callable[[Any], bool]) -> Validator:
 def _refuse_unknown(where: str, given: Iterable[object], known: Collection[str]) -> None:
     for key in given:
         if key not in known:
-            name = str(key) if BARE_KEY.fullmatch(str(key)) and len(str(key)) <= LONGEST else short(key)
+            is_plain = isinstance(key, str) and len(key) <= LONGEST and BARE_KEY.fullmatch(key)
+            name = str(key) if is_plain else short(key)
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"it must be one of {', '.join(known)}"
             raise ConfigurationError(f"{where}{name} is unknown; {hint}")

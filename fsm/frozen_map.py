@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any, NoReturn
 
 from fsm.errors import ConfigurationError
@@ -50,7 +51,9 @@ _UNCHANGING = frozenset({str, int, float, bool, type(None)})
 
 
 def frozen_copy(value: Any, where: str) -> Any:
-    """Copy every mapping, list and tuple within `value`; texts, however long, are shared and not copied.
+    """Copy every mapping, list, tuple and dataclass within `value`; texts, however long, are shared and not copied.
+
+    A tuple of any kind becomes a plain one, and a dataclass the mapping that JSON makes of it.
 
     Arguments:
         value: what a caller gave.
@@ -89,7 +92,12 @@ def _frozen(value: Any, depth: int) -> Any:
         return copy
     if isinstance(value, list):
         return FrozenList([_frozen(item, depth) for item in value])
-    return tuple([_frozen(item, depth) for item in value]) if kind is tuple else value
+    if isinstance(value, tuple):
+        return tuple([_frozen(item, depth) for item in value])
+    if hasattr(kind, "__dataclass_fields__"):
+        names = [field.name for field in fields(value) if not field.name.startswith("_") and hasattr(value, field.name)]
+        return FrozenMap({name: _frozen(getattr(value, name), depth) for name in names})
+    return value
 
 
 def thawed(value: Any) -> Any:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal, NoReturn, get_args
 
 from attrs import field, fields, frozen
 
+from fsm.errors import ConfigurationError
+from fsm.journal_forms import LARGEST, short
 from fsm.label import label
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
@@ -36,6 +38,16 @@ Reason = Literal[
     "unknown",
 ]
 """Why a request failed: the failure taxonomy."""
+
+_REASONS: Final = get_args(Reason)
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LARGEST
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @frozen
@@ -98,6 +110,9 @@ class Failure:
         is_stale: whether the request went out on a connection that had served another one, and that broke before a byte
             of an answer came: the server had closed it, so the request is sent again at once.
         exception: what was raised, if anything was.
+
+    Raises:
+        ConfigurationError: the reason is none of them, or a number is none.
     """
 
     reason: Reason
@@ -110,6 +125,20 @@ class Failure:
     available_tokens: int | None = None
     is_stale: bool = False
     exception: BaseException | None = field(default=None, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        status, wait, available = self.status, self.asked_wait, self.available_tokens
+        if self.reason not in _REASONS:
+            self._refuse("reason", f"one of {', '.join(_REASONS)}")
+        if status is not None and not _is_whole(status):
+            self._refuse("status", "a whole number, or None")
+        if wait is not None and not _is_seconds(wait):
+            self._refuse("asked_wait", "a number of seconds, 0 or more, or None")
+        if available is not None and not _is_whole(available):
+            self._refuse("available_tokens", "a whole number of tokens, or None")
+
+    def _refuse(self, name: str, form: str) -> NoReturn:
+        raise ConfigurationError(f"Failure.{name} must be {form}, not {short(getattr(self, name))}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the exception behind: those of HTTP clients cannot be rebuilt elsewhere."""
@@ -135,6 +164,9 @@ class Reply:
         refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, where a cause is known.
         raw: the provider's decoded body; for diagnosis only, nothing decides by it.
+
+    Raises:
+        ConfigurationError: a text, the tool calls or the usage are of another type.
     """
 
     text: str = field(default="", repr=False)
@@ -150,6 +182,22 @@ class Reply:
     refusal: str | None = field(default=None, repr=False)
     failure: Failure | None = None
     raw: Any = field(default=None, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        # One comparison for nearly all of them: replies are built on the hot path.
+        if (type(self.text), type(self.reasoning), type(self.usage), type(self.tool_calls)) != _USUAL:
+            self._check()
+        for call in self.tool_calls:
+            if not isinstance(call, ToolCall):
+                raise ConfigurationError(f"Reply.tool_calls must hold ToolCalls, not {type(call).__name__}")
+
+    def _check(self) -> None:
+        if isinstance(self.tool_calls, list):
+            object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        for name, kind in zip(("text", "reasoning", "usage", "tool_calls"), _USUAL, strict=True):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ConfigurationError(f"Reply.{name} must be of type {kind.__name__}, not {type(value).__name__}")
 
     @property
     def final_text_block(self) -> str:
@@ -181,3 +229,6 @@ class Reply:
             "cache_read_input_tokens": usage.cache_read_tokens,
             "cache_creation_input_tokens": usage.cache_creation_tokens,
         }
+
+
+_USUAL: Final = (str, str, Usage, tuple)

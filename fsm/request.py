@@ -268,8 +268,8 @@ def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
     """
     if not request.headers or link is first:
         return request.headers
-    origin = getattr(link, "origin", None)  # a backend of the user's own may not say
-    return request.headers if origin is not None and origin == getattr(first, "origin", None) else NO_HEADERS
+    origin = getattr(link, "origin", None)  # a backend of the user's own may not say; a plain link says ""
+    return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
 
 
 def _own_headers(send: Send) -> Mapping[str, str]:

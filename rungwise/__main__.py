@@ -1,12 +1,18 @@
-"""Run the command line: `python -m rungwise`."""
+"""Run the command line: `python -m rungwise`, and the command `rungwise`."""
 
 import sys
 
 from rungwise import ShadowedPackage, ours
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Run a command and exit with its code."""
     try:
-        main = ours("adapters.cli").main
+        command = ours("adapters.cli").main
     except ShadowedPackage as error:
         sys.exit(f"rungwise: {error}")
-    main(prog_name="rungwise")
+    command(prog_name="rungwise")
+
+
+if __name__ == "__main__":
+    main()

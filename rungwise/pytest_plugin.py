@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -71,6 +72,9 @@ def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
 
 def _script(replies: tuple[Any, ...], **options: Any) -> Any:
     script, errors = ours("adapters.script"), ours("fsm.errors")
+    unknown = sorted(options.keys() - {"after"})
+    if unknown:
+        raise errors.ConfigurationError(f"provider has no option {unknown[0]!r}; there is: after")
     if len(replies) == 1 and (isinstance(replies[0], script.Script) or callable(replies[0])) and not options:
         return replies[0]
     if len(replies) == 1 and isinstance(replies[0], script.Script | list | tuple):
@@ -86,10 +90,19 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
     The options are those of `adapters.Client`; a provider may also be a backend of any kind.
     """
     new_client, backend = ours("adapters.client").Client, ours("adapters.openai_chat").OpenAIChat
+    error = ours("fsm.errors").ConfigurationError
+    known = sorted(signature(new_client).parameters.keys() - {"chain"})
 
     with ExitStack() as stack:
 
         def build(*providers: Any, **options: Any) -> Client:
+            unknown = sorted(options.keys() - set(known))
+            if unknown:
+                raise error(f"client has no option {unknown[0]!r}; there are: {', '.join(known)}")
+            for each in providers:
+                if not hasattr(each, "encode") and not hasattr(each, "base_url"):
+                    given = type(each).__name__
+                    raise error(f"client takes its providers one by one, as in client(*providers), not {given}")
             chain = [
                 backend(f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY)
                 if not hasattr(each, "encode")

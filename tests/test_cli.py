@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,12 @@ from adapters.cli_ask import ask as ask_command
 from adapters.provider import EmbeddedProvider, ReceivedRequest
 from adapters.scenes import SCENES
 from adapters.script import Script, ScriptedReply
+from fsm.call import Call
 from fsm.checker.verify import verify
 from fsm.journal import Journal
 from fsm.policy import DEFAULT_POLICY, Limits, Policy
 from fsm.reply import ToolCall
-from fsm.request import PlainLink, Prices
+from fsm.request import PlainLink, Prices, Request
 
 ROOT = Path(adapters.__file__).parent.parent
 KEY = "sk-this-must-be-shown-nowhere"
@@ -244,6 +246,46 @@ def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch
     context = ask_command.make_context("ask", ["Hi", "--model", *command])
     chain = _chain(Options(**context.params))
     assert [backend.api_key == KEY for backend in chain] == [True, False]
+
+
+def chain_of(*command: str) -> list[Any]:
+    return list(_chain(Options(**ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params)))
+
+
+def test_a_fallback_without_a_name_for_its_key_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    url = "https://api.openai.com/v1"
+    (_, bare, named, keyless) = chain_of(
+        *("--base-url", "http://localhost:1/v1", "--fallback", f"{url}#a"),
+        *("--fallback", f"{url}#b#OPENAI_API_KEY", "--fallback", f"{url}#c#"),
+    )
+    assert "api_key is missing" in bare.problem
+    assert (named.problem, named.api_key) == (None, KEY)
+    assert "authorization" not in keyless.encode(Call(Request("?"), chain=[keyless]).begin(), stream=False).headers
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://localhost:1/v1", "https://h.example.com/v1"])
+def test_a_key_that_was_named_is_never_replaced_by_another(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    result = CliRunner().invoke(main, ["ask", "Hi", "--model", "m", "--base-url", url, "--api-key-env", "WORK_KEY"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "WORK_KEY is not set" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["--api-key-env", "gsk_REALKEY"], ["--api-key-env", "sk-gsk_REALKEY"]),
+        *(["--fallback", "http://localhost#m#gsk_REALKEY"], ["--fallback", "http://localhost##gsk_REALKEY"]),
+        ["--fallback", "http://localhost#m##gsk_REALKEY"],
+    ],
+)
+def test_a_key_in_the_place_of_a_name_is_not_shown(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, ["ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", *arguments])
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert arguments[0] in result.stderr
+    assert "REALKEY" not in result.output
 
 
 def test_a_fallback_that_cannot_be_used_is_named_and_passed_over(serve: Serve, ask: Ask) -> None:
@@ -518,6 +560,24 @@ def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve
         assert read_until(ours, b".") in (b"Gr??e ?.", b"Gr??e ?.\r\n")
         process.communicate(timeout=10)
     os.close(ours)
+
+
+def test_the_installed_command_says_whose_folder_stands_in_its_way(tmp_path: Path) -> None:
+    """What the script of an installation does is imported; the folder stands before ours, as a PYTHONPATH puts it."""
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "adapters" / "__init__.py").touch()
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    module, _, name = scripts["rungwise"].partition(":")
+    code = f"import sys; from {module} import {name}; sys.argv[1:] = ['--version']; sys.exit({name}())"
+    for path, exit_code, begin in (
+        (str(ROOT), 0, ""),
+        (f"{tmp_path}{os.pathsep}{ROOT}", 1, "rungwise: Rungwise needs"),
+    ):
+        run = [sys.executable, "-P", "-c", code]
+        done = subprocess.run(run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stderr[: len(begin)]) == (exit_code, begin)
+        assert "Traceback" not in done.stderr
+        assert done.stdout.startswith("rungwise") is (exit_code == 0)
 
 
 # the journal, and what Ctrl-C finds

@@ -138,7 +138,11 @@ def test_a_key_in_a_header_is_a_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x/v1", "api.openai.com/v1", "http://", "http://[::1", "http://x:port/v1", "https://x /v1", "//x"]
+    "url",
+    [
+        *("ftp://x/v1", "api.openai.com/v1", "http://", "http://[::1", "http://x:port/v1", "https://x /v1", "//x"),
+        "http://x:0",
+    ],
 )
 def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
     problem = OpenAIChat("m", api_key=KEY, base_url=url).problem
@@ -163,6 +167,11 @@ def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
         ({"headers": {"x": f"{KEY}\r\ny: z"}}, "headers"),
         ({"headers": {f"{KEY}\n": "x"}}, "headers"),
         ({"headers": [KEY]}, "headers"),
+        *(
+            ({"headers": {name: KEY}}, "headers")
+            for name in ("Content-Length", "transfer-encoding", "host", "connection")
+        ),
+        *(({"headers": {"x": value}}, "headers") for value in (f" {KEY}", f"{KEY} ", " ")),
         ({"parameters": {"stream": True}}, "parameters"),
         ({"parameters": {3: True}}, "parameters"),
         ({"parameters": [KEY]}, "parameters"),
@@ -454,8 +463,9 @@ def test_mappings_of_any_kind_are_sent() -> None:
 
 
 def test_a_header_of_the_caller_that_cannot_be_sent_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"Request.headers\['x'\]"):
-        body_of(headers={"x": "a\nb"})
+    for value in ("a\nb", " a", "a "):
+        with pytest.raises(ConfigurationError, match=r"Request.headers\['x'\]"):
+            body_of(headers={"x": value})
 
 
 # ---- whole replies ---------------------------------------------------------------------------------------------------

@@ -324,6 +324,16 @@ def test_a_request_without_length_is_refused(client: httpx.Client) -> None:
     assert response.status_code == 411
 
 
+@pytest.mark.parametrize("length", ["1000000001", "9" * 13, "9" * 30, "9" * 5000])
+def test_a_request_of_a_length_beyond_any_is_refused(length: str) -> None:
+    with serve(ScriptedReply(text="a")) as provider:
+        host, port = provider.base_url.removeprefix("http://").removesuffix("/v1").split(":")
+        with socket.create_connection((host, int(port)), timeout=1) as connection:
+            connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {length}\r\n\r\n".encode())
+            received = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert received.startswith(b"HTTP/1.1 413 ")
+
+
 def test_an_old_client_gets_a_stream_with_a_length() -> None:
     with serve(ScriptedReply(text="a")) as provider:
         host, port = provider.base_url.removeprefix("http://").removesuffix("/v1").split(":")
@@ -338,6 +348,8 @@ def test_a_function_as_script(client: httpx.Client) -> None:
     def echo(request: ReceivedRequest) -> ScriptedReply:
         if "bad" in request.body:
             raise LookupError("no reply")
+        if "none" in request.body:
+            return None  # type: ignore[return-value]
         return ScriptedReply(text=request.body["messages"][0]["content"])
 
     with EmbeddedProvider(echo) as provider:
@@ -345,6 +357,9 @@ def test_a_function_as_script(client: httpx.Client) -> None:
         response = post(client, provider, {"bad": 1})
         assert response.status_code == 500
         assert response.json()["error"]["message"] == "The script raised LookupError: no reply"
+        response = post(client, provider, {"none": 1})
+        assert response.status_code == 500
+        assert "it must return a ScriptedReply, not NoneType" in response.json()["error"]["message"]
         assert client.get(f"{provider.base_url}/models").json()["data"][0]["id"] == "embedded"
 
 

@@ -99,9 +99,10 @@ def test_the_command_runs_from_anywhere(python: Path, project: Path, tmp_path_fa
     assert run(python.parent / "rungwise", "verify", at=project).returncode == 0
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     assert run(python, "-m", "rungwise", "--help", at=elsewhere).stdout.startswith("Usage: rungwise ")
-    done = run(python, "-m", "rungwise", "--help", at=project)
-    assert done.returncode == 1
-    assert done.stderr.startswith("rungwise: Rungwise needs its own package")
+    for command in ([python, "-m", "rungwise"], ["env", f"PYTHONPATH={project}", python.parent / "rungwise"]):
+        done = run(*command, "--help", at=project)
+        assert done.returncode == 1
+        assert done.stderr.startswith("rungwise: Rungwise needs its own package")
 
 
 def test_the_wheel_holds_packages_and_nothing_else(wheel: Path) -> None:

@@ -55,6 +55,8 @@ def verify(
     Raises:
         ConfigurationError: no backend is usable, or a counter of the table's model has no limit.
     """
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}: Policy.load reads a file")
     backends = _backends(chain)
     table, limits = policy.table, _limits(policy, len(backends))
     walked = limits if exhaustive else {name: min(limit, 1) for name, limit in limits.items()}
@@ -204,6 +206,8 @@ def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
     if not isinstance(chain, (list, tuple)):
         raise ConfigurationError(f"the chain must be backends, or how many there are, not {type(chain).__name__}")
     for link in chain:
+        if not hasattr(link, "identities"):
+            raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
         if link.problem is None and not (taken and link.identities & taken[-1].identities):
             taken.append(link)
     if not taken:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fsm.call import Call, StreamEvent
+from fsm.chain import Chain
 from fsm.errors import ConfigurationError, IllegalEvent
 from fsm.events import Reasoning, Text
 from fsm.frozen_map import thawed
+from fsm.journal_forms import short
 from fsm.policy import DEFAULT_POLICY, Policy
 from fsm.replay import replay
 from fsm.reply import Reply
@@ -237,5 +239,13 @@ def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) 
         policy: how the calls recover.
         chain: their backends, or how many there are.
         most: how many calls there are at once.
+
+    Raises:
+        ConfigurationError: the policy is none, no backend can be used, or there is no call.
     """
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+    Chain.of(links(chain), needs_prices=policy.budget.money is not None)
+    if not isinstance(most, int) or most < 1:
+        raise ConfigurationError(f"most must be a whole number of calls, 1 or more, not {short(most)}")
     return type("CallMachine", (CallMachine,), {"policy": policy, "chain": chain, "most": most})

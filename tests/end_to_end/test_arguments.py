@@ -14,6 +14,7 @@ import pytest
 import fsm
 from adapters import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
 from adapters.environment import CERTIFICATES, PROXIES
+from fsm import testing
 from fsm.policy import LARGEST_JITTER, LONGEST_SECONDS, SWITCH_AFTER
 
 MODES = ("call", "stream", "acall", "astream")
@@ -179,6 +180,29 @@ def test_a_cancellation_that_is_none_is_refused() -> None:
         lambda: EmbeddedProvider([ANSWER]),  # type: ignore[arg-type]
         lambda: EmbeddedProvider(Script([ANSWER]), port=70_000),
         lambda: EmbeddedProvider(Script([ANSWER]), host=5),  # type: ignore[arg-type]
+        lambda: ScriptedReply(error={10**5000: "x"}),  # type: ignore[dict-item]
+        lambda: ScriptedReply(tool_calls=[{10**5000: "x"}]),  # type: ignore[dict-item]
+        lambda: fsm.verify("policy.toml"),  # type: ignore[arg-type]
+        lambda: fsm.verify(None),  # type: ignore[arg-type]
+        lambda: fsm.verify(5),  # type: ignore[arg-type]
+        lambda: fsm.verify(fsm.Policy(), chain=[1]),  # type: ignore[list-item]
+        lambda: testing.calls_of("x"),  # type: ignore[arg-type]
+        lambda: testing.calls_of(fsm.Policy(), chain=0),
+        lambda: testing.calls_of(fsm.Policy(), chain=[1]),  # type: ignore[list-item]
+        lambda: testing.calls_of(fsm.Policy(), most=0),
+        lambda: fsm.Reply(text=None),  # type: ignore[arg-type]
+        lambda: fsm.Reply(reasoning=None),  # type: ignore[arg-type]
+        lambda: fsm.Reply(tool_calls=None),  # type: ignore[arg-type]
+        lambda: fsm.Reply(tool_calls=("a",)),  # type: ignore[arg-type]
+        lambda: fsm.Reply(usage={}),  # type: ignore[arg-type]
+        lambda: fsm.Failure("nonsense"),  # type: ignore[arg-type]
+        lambda: fsm.Failure(["rate_limit"]),  # type: ignore[arg-type]
+        lambda: fsm.Failure("rate_limit", status="429"),  # type: ignore[arg-type]
+        lambda: fsm.Failure("rate_limit", asked_wait="5"),  # type: ignore[arg-type]
+        lambda: fsm.Failure("rate_limit", asked_wait=-5),
+        lambda: fsm.Failure("rate_limit", asked_wait=float("nan")),
+        lambda: fsm.Failure("rate_limit", asked_wait=float("inf")),
+        lambda: fsm.Failure("output_cap", available_tokens="x"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_not_of_its_form_is_refused(build: Callable[[], object]) -> None:
@@ -186,10 +210,67 @@ def test_what_is_not_of_its_form_is_refused(build: Callable[[], object]) -> None
         build()
 
 
+def test_tool_calls_may_come_as_a_list() -> None:
+    call = fsm.ToolCall("1", "look", "{}")
+    assert fsm.Reply(tool_calls=[call]) == fsm.Reply(tool_calls=(call,))  # type: ignore[arg-type]
+
+
+async def awaited(*given: Any) -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize("name", ["observer", "clock", "sleep", "jitter"])
+def test_a_coroutine_function_in_the_place_of_a_function_is_refused(name: str) -> None:
+    with pytest.raises(fsm.ConfigurationError, match=f"{name} must be a function, not a coroutine function"):
+        Client(LOCAL, **{name: awaited})
+
+
+@pytest.mark.parametrize("mode", ["call", "astream"])
+@pytest.mark.parametrize("draw", [None, "x", -5, 1.5, float("nan"), True])
+def test_a_draw_that_is_none_is_named(mode: str, draw: Any) -> None:
+    with EmbeddedProvider(Script([ScriptedReply(status=503)])) as provider:
+        backend = OpenAIChat("model", base_url=provider.base_url)
+        with (
+            Client(backend, jitter=lambda: draw) as client,
+            pytest.raises(fsm.ConfigurationError, match="jitter must return a number from 0 to 1"),
+        ):
+            ask(client, mode)
+
+
+@pytest.mark.parametrize(("mode", "name"), [("call", "sleep"), ("acall", "async_sleep"), ("astream", "async_sleep")])
+def test_a_sleep_of_the_other_kind_is_named(mode: str, name: str) -> None:
+    sleep = (lambda seconds: awaited()) if name == "sleep" else (lambda seconds: None)
+    with EmbeddedProvider(Script([ScriptedReply(status=503)])) as provider:
+        backend = OpenAIChat("model", base_url=provider.base_url)
+        with (
+            Client(backend, **{name: sleep}) as client,  # type: ignore[arg-type]
+            pytest.raises(fsm.ConfigurationError, match=f"^{name} must "),
+        ):
+            ask(client, mode)
+
+
 @pytest.mark.parametrize("given", [([ANSWER],), ((),), (5,), ("x",), (ANSWER, "x"), (Script([ANSWER]), ANSWER)])
 def test_a_provider_of_nonsense_is_refused(rungwise_provider: Any, given: tuple[Any, ...]) -> None:
     with pytest.raises(fsm.ConfigurationError, match=r"one by one|must be a ScriptedReply"):
         rungwise_provider(*given)
+
+
+@pytest.mark.parametrize("options", [{"port": 5}, {"afer": "error"}, {"after": 5}])
+def test_an_option_of_a_provider_that_is_none_is_refused(rungwise_provider: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(fsm.ConfigurationError, match="after"):
+        rungwise_provider(**options)
+
+
+@pytest.mark.parametrize("given", [[ANSWER], [LOCAL], None, 5, "x", object])
+def test_a_client_of_nonsense_is_refused(rungwise_client: Any, given: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match=r"one by one|the chain must hold"):
+        rungwise_client(given)
+
+
+@pytest.mark.parametrize("options", [{"polcy": 5}, {"chain": LOCAL}])
+def test_an_option_of_the_fixtures_client_that_is_none_is_refused(rungwise_client: Any, options: Any) -> None:
+    with pytest.raises(fsm.ConfigurationError, match="policy"):
+        rungwise_client(LOCAL, **options)
 
 
 def test_a_script_says_itself_what_comes_after_it(rungwise_provider: Any) -> None:

@@ -14,7 +14,7 @@ import httpx
 import httpx2
 import pytest
 from raw_server import CERTIFICATE, STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
-from ways import ALL, ONCE, OWN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
+from ways import ALL, ONCE, OWN, PASSED_IN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
 
 import fsm
 from adapters import Client
@@ -258,6 +258,55 @@ def test_redirects_are_not_followed(way: str) -> None:
     assert asked.outcome == "failed"
     assert other.requests == []
     assert len(server.requests) == asked.result.attempts == 1
+
+
+class Wrapper:
+    """Be a client around another one, with nothing of it but what is needed."""
+
+    def __init__(self, http: Any) -> None:
+        self.http = http
+
+    def build_request(self, *args: Any, **options: Any) -> Any:
+        return self.http.build_request(*args, **options)
+
+    def send(self, request: Any, **options: Any) -> Any:
+        return self.http.send(request, **options)
+
+
+class AsyncWrapper(Wrapper):
+    async def send(self, request: Any, **options: Any) -> Any:
+        return await self.http.send(request, **options)
+
+    async def aclose(self) -> None:
+        await self.http.aclose()
+
+
+class Narrow(Wrapper):
+    """Take no word on redirects."""
+
+    def send(self, request: Any, *, stream: bool = False) -> Any:  # type: ignore[override]
+        return self.http.send(request, stream=stream)
+
+
+@pytest.mark.parametrize("way", PASSED_IN)
+def test_a_client_around_another_one_is_told_to_follow_no_redirects(way: str) -> None:
+    def elsewhere(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(b"HTTP/1.1 307 Temporary Redirect\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % there)
+
+    with RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as other:
+        there = (other.base_url + "/chat/completions").encode()
+        with RawServer(elsewhere) as server:
+            http = (AsyncWrapper if is_async(way) else Wrapper)(http_of(way, follow_redirects=True))
+            asked = ask(way, client_for(way, backend(server.base_url), http), streams=False)
+    assert (asked.outcome, other.requests) == ("failed", [])
+
+
+def test_a_client_that_takes_no_word_on_redirects_is_given_none() -> None:
+    with RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as server:
+        http = Narrow(httpx.Client())
+        asked = ask("httpx.Client", client_for("httpx.Client", backend(server.base_url), http), streams=False)
+    assert asked.outcome == "done"
 
 
 # forks
@@ -536,14 +585,22 @@ def test_a_flood_leaves_other_tasks_their_turns() -> None:
         assert asyncio.run(main(server)) > 5  # one or two where it keeps the event loop to itself
 
 
+# proxies of the environment
+
+
+def through(monkeypatch: pytest.MonkeyPatch, proxy: RawServer) -> None:
+    """Let the environment name a proxy."""
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "elsewhere.test,127.0.0.1")
+
+
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("host", ["models.test", "elsewhere.test"])
 def test_the_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch, way: str, host: str) -> None:
     with RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as proxy:
-        for name in ("http_proxy", "HTTP_PROXY"):
-            monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
-        for name in ("no_proxy", "NO_PROXY"):
-            monkeypatch.setenv(name, "elsewhere.test,127.0.0.1")
+        through(monkeypatch, proxy)
         client = client_for(way, backend(f"http://{host}/v1"))
         asked = ask(way, client, "through the proxy", streams=False)
         if not is_async(way):
@@ -553,3 +610,59 @@ def test_the_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch
         assert proxy.requests[0].startswith(b"POST http://models.test/v1/chat/completions HTTP/1.1\r\n")
     else:
         assert (asked.outcome, proxy.requests) == ("failed", [])
+
+
+@BOTH
+def test_a_reply_that_nobody_asked_for_answers_no_later_call_through_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    extra = answer("I answer nobody.")
+    with RawServer(lambda peer: [peer.send(echo(request) + extra) for request in peer.requests()]) as proxy:
+        through(monkeypatch, proxy)
+        asked = several(way, client_for(way, backend("http://models.test/v1")), 3)
+    assert [each.text for each in asked] == ["question 0", "question 1", "question 2"]
+    assert proxy.connections == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_shares_no_connection_to_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as proxy:
+        through(monkeypatch, proxy)
+        client = client_for("own sync", backend("http://models.test/v1"))
+        assert ask("own sync", client, "parent", streams=False).text == "parent"
+
+        def child(answers: Any) -> None:
+            answers.put(ask("own sync", client, "child", streams=False).text)
+
+        context = multiprocessing.get_context("fork")
+        answers = context.SimpleQueue()
+        process = context.Process(target=child, args=(answers,))
+        process.start()
+        told = answers.get()
+        process.join(10)
+        assert (told, ask("own sync", client, "again", streams=False).text) == ("child", "again")
+    assert proxy.connections == 3
+
+
+@BOTH
+@pytest.mark.parametrize("cookie", ["sid=one; Path=/", "sid=é; Path=/"])
+def test_a_cookie_that_comes_through_a_proxy_is_given_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, way: str, cookie: str
+) -> None:
+    extra = f"set-cookie: {cookie}\r\n".encode()
+    with RawServer(lambda peer: [peer.send(answer("Yes.", extra)) for _ in peer.requests()]) as proxy:
+        through(monkeypatch, proxy)
+        asked = several(way, client_for(way, backend("http://models.test/v1")), 2)
+    assert [each.outcome for each in asked] == ["done", "done"]
+    assert [request for request in proxy.requests if b"\r\ncookie:" in request.lower()] == []
+
+
+@pytest.mark.parametrize("way", PASSED_IN)
+def test_a_cookie_that_a_client_cannot_send_back_fails_the_call(way: str) -> None:
+    extra = "set-cookie: sid=é; Path=/\r\n".encode()
+    with RawServer(lambda peer: [peer.send(answer("Yes.", extra)) for _ in peer.requests()]) as server:
+        asked = several(way, client_for(way, backend(server.base_url)), 2)
+    assert [each.outcome for each in asked] == ["done", "failed"]
+    (failure,) = asked[1].failures
+    assert (type(failure.exception), failure.reason) == (httpx.LocalProtocolError, "connection")
+    assert len(server.requests) == 1

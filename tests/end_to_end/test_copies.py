@@ -8,8 +8,9 @@ import gc
 import pickle
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import anyio
 import pytest
@@ -99,6 +100,44 @@ def test_nothing_that_a_caller_changes_during_a_call_is_sent(mode: str) -> None:
     assert second.body["metadata"] == {"tags": ["a", "b"]}
     assert second.body["user"] == {"tags": ["own"]}
     assert (second.headers["x-trace"], second.headers["x-own"]) == ("1", "1")
+
+
+@dataclass
+class Part:
+    type: str
+    text: Any
+    kind: ClassVar[str] = "part"
+    _own: str = "mine"
+    later: str = field(init=False)
+
+
+@dataclass(slots=True)
+class Slotted:
+    type: str
+    text: Any
+
+
+class Pair(NamedTuple):
+    part: Any
+
+
+@pytest.mark.parametrize("kind", [Part, Slotted])
+@pytest.mark.parametrize("wrap", [list, tuple, Pair._make])
+def test_a_dataclass_and_a_named_tuple_are_copied_as_json_has_them(kind: Any, wrap: Callable[[Any], Any]) -> None:
+    text = {"words": ["What is it?"]}
+    part = kind("text", text)
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        part.type = "spoilt"
+        spoil(text)
+        return ScriptedReply(text="A heron.") if len(provider.requests) > 1 else ScriptedReply(status=503)
+
+    with EmbeddedProvider(answer) as provider:
+        client = Client(OpenAIChat("model", base_url=provider.base_url), sleep=lambda seconds: None)
+        assert ask(client, "call", [{"role": "user", "content": wrap([part])}]).text == "A heron."
+        sent = [request.body["messages"] for request in provider.requests]
+    content = [{"type": "text", "text": {"words": ["What is it?"]}}]
+    assert sent == [[{"role": "user", "content": content}]] * 2
 
 
 def test_a_task_asks_what_was_given_when_it_was_made() -> None:

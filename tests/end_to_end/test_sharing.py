@@ -13,7 +13,9 @@ import pytest
 
 import fsm
 from adapters import Client, OpenAIChat, ScriptedReply
+from adapters.backend import HttpRequest
 from adapters.endpoint import key_of_environment
+from adapters.own_http import OwnHttp
 from fsm.request import headers_for
 from fsm.secret import Secret, SecretMap, fingerprint
 
@@ -90,6 +92,39 @@ def test_a_proxy_of_the_environment_is_not_given_what_stays_on_this_machine(
             assert client.call("Where?").text == "In the reeds."
             assert asyncio.run(client.acall("Where?")).text == "In the reeds."
     assert not proxy.requests
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]", "localhost.", "foo.localhost", "LOCALHOST", "127.0.0.2"),
+        *("127.1", "2130706433", "0x7f000001", "0"),
+    ],
+)
+def test_this_machine_is_known_by_all_of_its_names(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.example")
+    monkeypatch.setenv("no_proxy", "")
+    backend = OpenAIChat("m", base_url=f"http://{host}:8000/v1")
+    assert backend.problem is None  # no key is asked for either
+    send = fsm.Call(fsm.Request("hi"), chain=[backend]).begin()
+    assert send is not None
+    assert not OwnHttp(1)._is_proxied(backend.encode(send, stream=False))
+
+
+@pytest.mark.parametrize("host", ["128.0.0.1", "[::2]", "[::ffff:10.0.0.1]", "localhost.example", "notlocalhost", "1"])
+def test_what_is_elsewhere_is_asked_through_the_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.example")
+    monkeypatch.setenv("no_proxy", "")
+    assert OwnHttp(1)._is_proxied(HttpRequest(f"http://{host}:8000/v1", {}, b""))
+
+
+def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
+    links = [fsm.PlainLink("one.example"), fsm.PlainLink("two.example")]
+    call = fsm.Call(fsm.Request("hi", headers={"x-api-key": KEY}), chain=links)
+    first, second = call.begin(), call.receive(fsm.Failure("auth", status=401))
+    assert first is not None
+    assert second is not None
+    assert (first.headers, second.headers) == ({"x-api-key": KEY}, {})
 
 
 @pytest.mark.parametrize("mode", ["call", "acall"])
