@@ -62,12 +62,20 @@ def at(document: Any, path: tuple[Any, ...]) -> Any:
     return document
 
 
+def text_of(value: Any) -> str:
+    """Write a value as text, also a number of more digits than Python writes."""
+    try:
+        return str(value)
+    except ValueError:
+        return "9" * 5000
+
+
 RETYPED: tuple[Callable[[Any], Any], ...] = (
-    str,
+    text_of,
     lambda value: [value],
     lambda value: {"value": value},
     lambda value: list(value) if isinstance(value, (str, dict)) else None,
-    lambda value: float(value) if isinstance(value, int) else 7,
+    lambda value: float(value) if isinstance(value, int) and abs(value) < 1 << 1000 else 7,
     lambda value: -value if isinstance(value, (int, float)) else not value,
     lambda value: value + value if isinstance(value, (str, list)) else {},
 )
