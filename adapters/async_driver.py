@@ -9,6 +9,7 @@ from typing import Protocol
 
 import anyio
 import httpx
+from anyio.lowlevel import checkpoint
 from attrs import field, frozen
 
 from adapters.backend import Backend, HttpRequest
@@ -119,9 +120,12 @@ class AsyncDriver:
             chunks, is_decoded = response.apieces()
             exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
             async for data in chunks:
-                for delta in exchange.feed(data):
-                    for event in call.hear(delta):
-                        yield event
+                for number, deltas in enumerate(exchange.feed(data)):
+                    if number:
+                        await self._let_others_run()
+                    for delta in deltas:
+                        for event in call.hear(delta):
+                            yield event
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
@@ -135,6 +139,11 @@ class AsyncDriver:
             if response is not None:
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
+
+    async def _let_others_run(self) -> None:
+        await checkpoint()
+        if self.cancellation.is_cancelled:
+            raise CallEnded
 
     async def _make_ready(self, call: Call, send: Send) -> None:
         """Wait and compact as the rung asks."""

@@ -119,9 +119,10 @@ class SyncDriver:
             chunks, is_decoded = response.pieces()
             exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
             for data in chunks:
-                for delta in exchange.feed(data):
-                    yield from call.hear(delta)
-                self._check()
+                for deltas in exchange.feed(data):
+                    for delta in deltas:
+                        yield from call.hear(delta)
+                    self._check()
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
