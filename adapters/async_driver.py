@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from adapters.backend import Backend, HttpRequest
 from adapters.cancellation import Cancellation
-from adapters.exchange import LARGEST_REPLY, Exchange, is_stale, partial
+from adapters.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
 from adapters.limits import AttemptLimits, seconds_for_place
 from adapters.sync_driver import Compactor
 from adapters.waiting import CallEnded, within
@@ -100,7 +100,7 @@ class AsyncDriver:
                     else:
                         exchange.fail(httpx.PoolTimeout("no connection was free in time"))
                 reply = exchange.reply()
-                send, is_fresh = call.receive(reply, self.clock()), is_stale(reply)
+                send, is_fresh = call.receive(reply, self.clock()), needs_fresh(reply, is_fresh)
                 exchange = None
                 for event in call.drain():
                     yield event

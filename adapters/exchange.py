@@ -241,6 +241,12 @@ def partial(exchange: Exchange | None) -> Reply | None:
     return reply if isinstance(reply, Reply) else None
 
 
-def is_stale(reply: Reply | Failure) -> bool:
-    """Tell whether a request was lost with a connection that had been used before."""
-    return isinstance(reply, Failure) and reply.is_stale
+def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
+    """Tell whether the next attempt needs a new connection: one that had been used before was lost, and none has held.
+
+    Arguments:
+        has_needed: whether this attempt needed one already.
+    """
+    if not isinstance(reply, Failure):
+        return False
+    return reply.is_stale or (has_needed and reply.reason == "connection")

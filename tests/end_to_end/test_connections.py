@@ -14,7 +14,7 @@ import httpx
 import httpx2
 import pytest
 from raw_server import CERTIFICATE, STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
-from ways import ALL, ONCE, OWN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
+from ways import ALL, ONCE, OWN, PASSED_IN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
 
 import fsm
 from adapters import Client
@@ -59,6 +59,25 @@ def several(way: str, client: Client, count: int, between: Callable[[], Any] = l
     return asyncio.run(main())
 
 
+def with_idle_connections(way: str, client: Client, count: int) -> Any:
+    """Ask several times at once, so that as many connections are idle, and then once more."""
+
+    async def main() -> Any:
+        await asyncio.gather(*(aask(client, f"question {number}", streams=False) for number in range(count)))
+        last = await aask(client, "again", streams=False)
+        await aclose(client)
+        return last
+
+    if is_async(way):
+        return asyncio.run(main())
+    threads = [threading.Thread(target=ask, args=(way, client)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ask(way, client, "again", streams=False)
+
+
 def echo(request: dict[str, Any]) -> bytes:
     """Answer with the question."""
     return answer(request["messages"][-1]["content"])
@@ -83,7 +102,7 @@ def test_a_connection_serves_one_call_after_another(way: str, tls: bool) -> None
     assert (server.connections, len(server.requests)) == (1, 5)
 
 
-@BOTH
+@pytest.mark.parametrize("way", ALL)
 @SCHEMES
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, how: str) -> None:
@@ -104,7 +123,7 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
     assert sum(step.event == "failed_transiently" for step in steps) == 2
 
 
-@BOTH
+@pytest.mark.parametrize("way", ALL)
 @SCHEMES
 def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None:
     def play(peer: Peer) -> None:
@@ -119,28 +138,67 @@ def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", True)]
 
 
-@BOTH
+@pytest.mark.parametrize("way", ALL)
 def test_a_first_request_that_dies_is_not_stale(way: str) -> None:
     with RawServer(lambda peer: peer.request()) as server:
         asked = several(way, quick(way, server, policy=fsm.Policy(limits=ONCE)), 1)
     assert [(failure.reason, failure.is_stale) for failure in asked[0].failures] == [("connection", False)]
 
 
-@BOTH
-def test_a_reused_connection_that_dies_in_the_middle_of_a_head_is_not_stale(way: str) -> None:
+BROKEN = {
+    "half a head": b"HTTP/1.1 200 OK\r\nconte",
+    "half a status line": b"H",
+    "an information": b"HTTP/1.1 102 Processing\r\n\r\n",
+    "an information and half a head": b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200",
+    "no HTTP": b"I am no server\r\n\r\n",
+    "another version": b"HTTP/9.9 xx\r\n\r\n",
+    "no header": b"HTTP/1.1 200 OK\r\nfoo bar\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+    "a long head": b"HTTP/1.1 200 OK\r\nx: " + b"x" * 200_000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("way", ALL)
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_reused_connection_on_which_something_has_come_is_not_stale(way: str, kind: str) -> None:
     def play(peer: Peer) -> None:
         for number, request in enumerate(peer.requests()):
             if number:
-                peer.send(b"HTTP/1.1 200 OK\r\nconte")
+                peer.send(BROKEN[kind])
                 return
             peer.send(echo(request))
 
     with RawServer(play) as server:
         asked = several(way, quick(way, server, policy=fsm.Policy(limits=ONCE)), 2)
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", False)]
+    assert (server.connections, len(server.requests)) == (1, 2)
 
 
-@BOTH
+@pytest.mark.parametrize("way", PASSED_IN)
+def test_a_client_that_was_passed_in_is_asked_at_once_again_only_the_first_time(way: str) -> None:
+    everybody = threading.Barrier(3, timeout=10)
+    waits: list[float] = []
+
+    def play(peer: Peer) -> None:
+        for number, request in enumerate(peer.requests()):
+            if number:
+                return
+            if peer.number <= 3:
+                everybody.wait()  # so that three connections are idle afterwards
+            peer.send(echo(request))
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    with RawServer(play) as server:
+        policy = fsm.Policy(limits=fsm.Limits(retries=3))
+        client = quick(way, server, policy=policy, sleep=waits.append, async_sleep=wait)
+        last = with_idle_connections(way, client, 3)
+    assert (last.text, last.result.attempts) == ("again", 4)
+    assert len(waits) == 2  # before the third attempt and the fourth
+
+
+@pytest.mark.parametrize("way", ALL)
 def test_a_silent_reused_connection_is_not_stale(way: str) -> None:
     def play(peer: Peer) -> None:
         for number, request in enumerate(peer.requests()):
@@ -167,23 +225,7 @@ def test_no_attempt_is_stale_twice_in_a_row(way: str) -> None:
             peer.send(echo(request))
 
     with RawServer(play) as server:
-        client = quick(way, server)
-
-        async def main() -> Any:
-            await asyncio.gather(*(aask(client, f"question {number}", streams=False) for number in range(3)))
-            last = await aask(client, "again", streams=False)
-            await aclose(client)
-            return last
-
-        if is_async(way):
-            last = asyncio.run(main())
-        else:
-            threads = [threading.Thread(target=ask, args=(way, client)) for _ in range(3)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            last = ask(way, client, "again", streams=False)
+        last = with_idle_connections(way, quick(way, server), 3)
     assert (last.text, last.result.attempts) == ("again", 2)
     assert server.connections == 4
 
