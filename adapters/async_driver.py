@@ -8,16 +8,15 @@ from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Protocol
 
 import anyio
-import httpx
 from anyio.lowlevel import checkpoint
 from attrs import field, frozen
 
 from adapters.backend import Backend, HttpRequest
 from adapters.cancellation import Cancellation
 from adapters.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
-from adapters.limits import AttemptLimits, seconds_for_place
+from adapters.limits import AttemptLimits
 from adapters.sync_driver import Compactor
-from adapters.waiting import CallEnded, within
+from adapters.waiting import CallEnded, seconds_until, when_late, within
 from fsm.call import Call, StreamEvent
 from fsm.frozen_map import thawed
 from fsm.pacing import waits_are_off
@@ -84,21 +83,22 @@ class AsyncDriver:
         try:
             send = call.begin(self.clock())
             while send is not None:
-                await self._make_ready(call, send)
-                seconds = seconds_for_place(send, self.timeouts, self.clock())
-                async with self.http.place(seconds, self.cancellation) as is_free:
-                    if not call.sending(self.clock()):
+                if not await self._make_ready(call, send):
+                    call.sending(when_late(send.deadline, self.clock()))
+                    break
+                # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
+                seconds = seconds_until(send.deadline, self.clock())
+                async with self.http.place(seconds, self.cancellation) as has_place:
+                    now = self.clock()
+                    if not call.sending(now if has_place else when_late(send.deadline, now)):
                         break
                     for event in call.drain():
                         yield event
                     limits = self._limits(send, call.is_streaming, is_fresh)
                     exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
-                    if is_free:
-                        async with aclosing(self._exchange(exchange, send, call)) as events:
-                            async for event in events:
-                                yield event
-                    else:
-                        exchange.fail(httpx.PoolTimeout("no connection was free in time"))
+                    async with aclosing(self._exchange(exchange, send, call)) as events:
+                        async for event in events:
+                            yield event
                 reply = exchange.reply()
                 send, is_fresh = call.receive(reply, self.clock()), needs_fresh(reply, is_fresh)
                 exchange = None
@@ -145,15 +145,37 @@ class AsyncDriver:
         if self.cancellation.is_cancelled:
             raise CallEnded
 
-    async def _make_ready(self, call: Call, send: Send) -> None:
-        """Wait and compact as the rung asks."""
+    async def _make_ready(self, call: Call, send: Send) -> bool:
+        """Wait and compact as the rung asks, and tell whether that was done in time."""
         if send.wait > 0 and not waits_are_off():
             await within(None, self.sleep, send.wait, cancellation=self.cancellation)
-        if send.needs_compaction and self.compactor is not None:
-            compacted = self.compactor(thawed(send.messages))  # its own copy, to change as it likes
-            call.compacted(await compacted if isinstance(compacted, Awaitable) else compacted)
+        if send.needs_compaction and self.compactor is not None and not await self._compact(self.compactor, call, send):
+            return False
         if self.cancellation.is_cancelled:
             raise CallEnded
+        return True
+
+    async def _compact(self, compactor: Compactor | AsyncCompactor, call: Call, send: Send) -> bool:
+        """Have the messages shortened, and tell whether that was done in time; a coroutine is ended when it is up."""
+        own_timeout: TimeoutError | None = None
+
+        async def shorten() -> Sequence[Message]:
+            nonlocal own_timeout
+            try:
+                compacted = compactor(thawed(send.messages))  # its own copy, to change as it likes
+                return await compacted if isinstance(compacted, Awaitable) else compacted
+            except TimeoutError as error:
+                own_timeout = error
+                raise
+
+        try:
+            seconds = seconds_until(send.deadline, self.clock())
+            call.compacted(await within(seconds, shorten, cancellation=self.cancellation))
+        except TimeoutError:
+            if own_timeout is not None:
+                raise
+            return False
+        return True
 
     def _limits(self, send: Send, stream: bool, is_fresh: bool) -> AttemptLimits:
         return AttemptLimits.of(

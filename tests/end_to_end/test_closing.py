@@ -170,6 +170,58 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
     assert len(server.requests) == 1
 
 
+def too_long(peer: Peer) -> None:
+    """Refuse every request as too long."""
+    body = b'{"error": {"code": "context_length_exceeded", "message": "too long"}}'
+    for _ in peer.requests():
+        peer.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+
+
+@pytest.mark.parametrize("how", ["closed", "out of time"])
+def test_a_compactor_that_is_awaited_ends_with_its_call(how: str) -> None:
+    ended: list[str] = []
+
+    async def compactor(messages: Any) -> Any:
+        try:
+            await asyncio.sleep(20)
+        finally:
+            ended.append(how)
+
+    async def main(server: RawServer) -> None:
+        policy = fsm.Policy(budget=fsm.Budget(seconds=None if how == "closed" else 0.3))
+        client = client_for("own async", backend(server.base_url), policy=policy, compactor=compactor)
+        task = asyncio.create_task(aask(client))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        at = time.monotonic()
+        if how == "closed":
+            await client.aclose()
+        asked = await task
+        assert time.monotonic() - at < SOON
+        assert asked.outcome == ("cancelled" if how == "closed" else "over_budget")
+        assert asked.result.attempts == len(server.requests) == 1
+        assert ended == [how]
+
+    with RawServer(too_long) as server:
+        asyncio.run(main(server))
+
+
+def test_a_timeout_of_the_compactors_own_is_raised() -> None:
+    async def compactor(messages: Any) -> Any:
+        raise TimeoutError("the summary took too long")
+
+    async def main(server: RawServer) -> None:
+        client = client_for("own async", backend(server.base_url), policy=fsm.Policy(), compactor=compactor)
+        with pytest.raises(TimeoutError, match="the summary"):
+            await client.acall("Where?")
+        await client.aclose()
+
+    with RawServer(too_long) as server:
+        asyncio.run(main(server))
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("way", ALL)
 def test_a_closed_client_takes_further_calls(way: str) -> None:
     with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:

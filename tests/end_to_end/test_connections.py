@@ -416,6 +416,46 @@ def test_waiting_for_a_connection_counts_against_the_time_of_the_call_and_is_no_
 
 
 @pytest.mark.parametrize("way", OWN)
+def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged_to_no_backend(way: str) -> None:
+    policy = fsm.Policy(timeouts=fsm.Timeouts(total=0.2))
+    let_go = threading.Event()
+
+    def play(peer: Peer) -> None:
+        for request in peer.requests():
+            if not request.get("stream"):
+                peer.send(echo(request))
+                continue
+            peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Yes")))
+            let_go.wait(5)
+            return
+
+    with RawServer(play) as server:
+        chain = [backend(server.base_url), backend(server.base_url, name="second")]
+        client = client_for(way, chain, policy=policy, max_connections=1)
+
+        async def main() -> Any:
+            async with client.astream("Where?") as stream:
+                await anext(stream)
+                waiting = asyncio.create_task(aask(client, "Here.", streams=False))
+                await asyncio.sleep(0.6)
+            asked = await waiting
+            await aclose(client)
+            return asked
+
+        if is_async(way):
+            asked = asyncio.run(main())
+        else:
+            stream = client.stream("Where?")
+            next(stream)
+            threading.Timer(0.6, stream.close).start()
+            asked = ask(way, client, "Here.", streams=False)
+        let_go.set()
+    assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == ("done", "Here.", 1, [])
+    assert asked.result.backend == "primary"
+    assert [body["model"] for body in server.bodies if not body["stream"]] == ["m"]
+
+
+@pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
     policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(connect=0.1))
 
