@@ -528,6 +528,59 @@ def test_connections_to_several_hosts_share_the_places(way: str) -> None:
     assert one.connections == other.connections == 3  # each had to make room for the other
 
 
+# a request that is not read to its end
+
+LARGE = "heron " * 1_500_000  # more than any socket buffers
+REFUSED = b"HTTP/1.1 413 Too Large\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+INFORMATION = b"HTTP/1.1 102 Processing\r\n\r\n"
+
+
+@BOTH
+@SCHEMES
+@pytest.mark.parametrize("before", [b"", INFORMATION, INFORMATION + REFUSED[:20]], ids=["", "102", "half a head"])
+def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, before: bytes) -> None:
+    def play(peer: Peer) -> None:
+        if peer.number > 1:
+            peer.send(echo(peer.request() or {}))
+            return
+        if before:
+            peer.send(before)
+            time.sleep(0.1)
+        peer.send(REFUSED[len(before) - len(INFORMATION) if len(before) > len(INFORMATION) else 0 :])
+        peer.hang()
+
+    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=8))
+    with RawServer(play, tls=tls) as server:
+        client = quick(way, server, policy=policy)
+
+        async def main() -> tuple[Any, Any]:
+            asked = await aask(client, LARGE, streams=False), await aask(client, "again", streams=False)
+            await aclose(client)
+            return asked
+
+        if is_async(way):
+            refused, again = asyncio.run(main())
+        else:
+            refused, again = ask(way, client, LARGE, streams=False), ask(way, client, "again", streams=False)
+    assert [failure.status for failure in refused.failures] == [413]
+    assert refused.seconds < 4
+    assert again.text == "again"
+    assert server.connections == 2
+
+
+@BOTH
+@SCHEMES
+def test_information_ends_no_request(way: str, tls: bool) -> None:
+    def play(peer: Peer) -> None:
+        peer.send(INFORMATION)
+        time.sleep(0.2)
+        peer.send(answer(f"{len((peer.request() or {})['messages'][-1]['content'])} letters"))
+
+    with RawServer(play, tls=tls) as server:
+        asked = ask(way, quick(way, server), LARGE, streams=False)
+    assert (asked.text, asked.result.attempts) == (f"{len(LARGE)} letters", 1)
+
+
 # what is left behind
 
 
