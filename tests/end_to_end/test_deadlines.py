@@ -332,6 +332,39 @@ def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
     assert asked.seconds < CEILING
 
 
+def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    released = threading.Event()
+
+    def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        asked.append(host)
+        released.wait(10)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    def play(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(answer(f"port {peer.server.port}"))
+
+    with RawServer(play) as one, RawServer(play) as other:
+        ended: list[Any] = []
+        threads = []
+        for server in (one, other):
+            client = client_for("own sync", backend(f"http://slow.test:{server.port}/v1"))
+            threads.append(
+                threading.Thread(target=lambda made=client: ended.append(ask("own sync", made, streams=False)))
+            )
+            threads[-1].start()
+            until(lambda: asked)
+        time.sleep(0.1)
+        released.set()
+        for thread in threads:
+            thread.join(5)
+        assert {each.text for each in ended} == {f"port {one.port}", f"port {other.port}"}
+    assert asked == ["slow.test"]
+
+
 @pytest.mark.parametrize("way", SYNC)
 def test_nothing_is_sent_once_the_call_has_ended(names: Any, way: str) -> None:
     released = threading.Event()
