@@ -8,15 +8,15 @@ from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Protocol
 
 import anyio
-import httpx
+from anyio.lowlevel import checkpoint
 from attrs import field, frozen
 
 from adapters.backend import Backend, HttpRequest
 from adapters.cancellation import Cancellation
-from adapters.exchange import LARGEST_REPLY, Exchange, is_stale, partial
-from adapters.limits import AttemptLimits, seconds_for_place
+from adapters.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
+from adapters.limits import AttemptLimits
 from adapters.sync_driver import Compactor
-from adapters.waiting import CallEnded, within
+from adapters.waiting import CallEnded, seconds_until, when_late, within
 from fsm.call import Call, StreamEvent
 from fsm.frozen_map import thawed
 from fsm.pacing import waits_are_off
@@ -83,23 +83,24 @@ class AsyncDriver:
         try:
             send = call.begin(self.clock())
             while send is not None:
-                await self._make_ready(call, send)
-                seconds = seconds_for_place(send, self.timeouts, self.clock())
-                async with self.http.place(seconds, self.cancellation) as is_free:
-                    if not call.sending(self.clock()):
+                if not await self._make_ready(call, send):
+                    call.sending(when_late(send.deadline, self.clock()))
+                    break
+                # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
+                seconds = seconds_until(send.deadline, self.clock())
+                async with self.http.place(seconds, self.cancellation) as has_place:
+                    now = self.clock()
+                    if not call.sending(now if has_place else when_late(send.deadline, now)):
                         break
                     for event in call.drain():
                         yield event
                     limits = self._limits(send, call.is_streaming, is_fresh)
                     exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
-                    if is_free:
-                        async with aclosing(self._exchange(exchange, send, call)) as events:
-                            async for event in events:
-                                yield event
-                    else:
-                        exchange.fail(httpx.PoolTimeout("no connection was free in time"))
+                    async with aclosing(self._exchange(exchange, send, call)) as events:
+                        async for event in events:
+                            yield event
                 reply = exchange.reply()
-                send, is_fresh = call.receive(reply, self.clock()), is_stale(reply)
+                send, is_fresh = call.receive(reply, self.clock()), needs_fresh(reply, is_fresh)
                 exchange = None
                 for event in call.drain():
                     yield event
@@ -119,9 +120,12 @@ class AsyncDriver:
             chunks, is_decoded = response.apieces()
             exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
             async for data in chunks:
-                for delta in exchange.feed(data):
-                    for event in call.hear(delta):
-                        yield event
+                for number, deltas in enumerate(exchange.feed(data)):
+                    if number:
+                        await self._let_others_run()
+                    for delta in deltas:
+                        for event in call.hear(delta):
+                            yield event
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:
@@ -136,15 +140,42 @@ class AsyncDriver:
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
 
-    async def _make_ready(self, call: Call, send: Send) -> None:
-        """Wait and compact as the rung asks."""
-        if send.wait > 0 and not waits_are_off():
-            await within(None, self.sleep, send.wait, cancellation=self.cancellation)
-        if send.needs_compaction and self.compactor is not None:
-            compacted = self.compactor(thawed(send.messages))  # its own copy, to change as it likes
-            call.compacted(await compacted if isinstance(compacted, Awaitable) else compacted)
+    async def _let_others_run(self) -> None:
+        await checkpoint()
         if self.cancellation.is_cancelled:
             raise CallEnded
+
+    async def _make_ready(self, call: Call, send: Send) -> bool:
+        """Wait and compact as the rung asks, and tell whether that was done in time."""
+        if send.wait > 0 and not waits_are_off():
+            await within(None, self.sleep, send.wait, cancellation=self.cancellation)
+        if send.needs_compaction and self.compactor is not None and not await self._compact(self.compactor, call, send):
+            return False
+        if self.cancellation.is_cancelled:
+            raise CallEnded
+        return True
+
+    async def _compact(self, compactor: Compactor | AsyncCompactor, call: Call, send: Send) -> bool:
+        """Have the messages shortened, and tell whether that was done in time; a coroutine is ended when it is up."""
+        own_timeout: TimeoutError | None = None
+
+        async def shorten() -> Sequence[Message]:
+            nonlocal own_timeout
+            try:
+                compacted = compactor(thawed(send.messages))  # its own copy, to change as it likes
+                return await compacted if isinstance(compacted, Awaitable) else compacted
+            except TimeoutError as error:
+                own_timeout = error
+                raise
+
+        try:
+            seconds = seconds_until(send.deadline, self.clock())
+            call.compacted(await within(seconds, shorten, cancellation=self.cancellation))
+        except TimeoutError:
+            if own_timeout is not None:
+                raise
+            return False
+        return True
 
     def _limits(self, send: Send, stream: bool, is_fresh: bool) -> AttemptLimits:
         return AttemptLimits.of(

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Protocol
 
 import anyio
+import h11
 import httpx
 
 from adapters.backend import HttpRequest
@@ -62,6 +63,10 @@ class AsyncHttpClient(Protocol):
         ...
 
 
+_UNANSWERED = "Server disconnected without sending a response."
+"""What httpcore says of a connection that ended before a whole head of a response; it says all else of a broken one."""
+
+
 class Abandoned(Exception):
     """Stop a client before it sends what nobody waits for any more."""
 
@@ -72,7 +77,7 @@ class _Progress:
     def __init__(self, limits: AttemptLimits) -> None:
         self.is_connecting = False
         self.is_abandoned = False
-        self._has_connected = self._has_sent = False
+        self._has_connected = self._has_sent = self._has_heard = False
         self._limits = limits
         self._socket: Any = None
 
@@ -86,6 +91,8 @@ class _Progress:
                 raise Abandoned
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
             self.found(info.get("return_value"))
+        elif name.endswith("receive_response_headers.failed"):
+            self._has_heard = _has_heard(info.get("exception"))
 
     async def anote(self, name: str, info: Mapping[str, Any]) -> None:
         """Take an event of httpcore, and look the host up before it does.
@@ -112,15 +119,39 @@ class _Progress:
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
 
     def as_stale(self, error: BaseException) -> BaseException:
-        """Return the error as that of a stale connection, if the server had closed one that the client reused."""
-        broke = type(error).__name__ in ("ReadError", "WriteError", "RemoteProtocolError")
-        if not broke or self._has_connected or not self._has_sent or self.is_abandoned:
+        """Return the error as that of a stale connection, if the server had closed one that the client reused.
+
+        Nobody can tell a client to use no such connection again, so of several in a row only the first counts as stale:
+        the next attempts have their ordinary waits.
+        """
+        kind = type(error).__name__
+        broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
+        was_idle = self._has_sent and not (self._has_connected or self._has_heard)
+        if not broke or not was_idle or self.is_abandoned or self._limits.is_fresh:
             return error
         return StaleConnection(str(error))
 
     def timeout(self) -> httpx.TimeoutException:
         """Return what says that the time was up, and whether the request may have been sent by then."""
         return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
+
+
+def _has_heard(error: object) -> bool:
+    """Tell whether anything of an answer had come when httpcore gave up reading its head.
+
+    It says so nowhere, but its frames do: they hold h11's connection with the bytes that are no head yet, and the event
+    before, which was some information. Where another client has other frames, nothing is known to have come.
+    """
+    trace = error.__traceback__ if isinstance(error, BaseException) else None
+    while trace is not None:
+        names = trace.tb_frame.f_locals
+        h11_state = getattr(names.get("self"), "_h11_state", None)
+        if trace.tb_frame.f_code.co_name == "_receive_response_headers" and "event" in names:
+            return True
+        if isinstance(h11_state, h11.Connection) and h11_state.trailing_data[0]:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 from attrs import define, field
 
+from adapters.chat_beside import SPARE, Beside
 from adapters.chat_reply import (
     ABOUT,
     classified,
@@ -120,6 +121,7 @@ class ChatDecoder:
     _refusal: GatheredText = field(factory=GatheredText, init=False)
     _halves: dict[Kind, HalfHolder] = field(factory=dict, init=False)
     _calls: ToolCalls = field(factory=ToolCalls, init=False)
+    _beside: Beside = field(factory=Beside, init=False)
     _started: bool = field(default=False, init=False)
     _about: dict[str, object] = field(factory=dict, init=False)
     _usage: dict[str, Any] | None = field(default=None, init=False)
@@ -200,6 +202,16 @@ class ChatDecoder:
         return self._calls.letters + self._refusal.tell()
 
     @property
+    def beside(self) -> int:
+        """Return the letters that were written beside the deltas, such as those of other choices and whole messages.
+
+        Some of it may say what deltas have shown as well.
+        """
+        # Nobody knows yet what a body in JSON says; any other is no reply.
+        is_stray = self._plain and not self._plain[:100].lstrip().startswith((b"{", b"["))
+        return self._beside.letters + (max(0, len(self._plain) - SPARE) if is_stray else 0)
+
+    @property
     def size(self) -> int:
         """Return how many bytes, about, are held of what has come."""
         buffers = len(self._rest) + len(self._pending) + len(self._plain)
@@ -275,6 +287,8 @@ class ChatDecoder:
 
     def _take_stray(self, line: bytes) -> None:
         """Take a line that belongs to no event: a line of another kind of body, or an error that a server let slip."""
+        if self._is_stream:
+            self._beside.stray(line)
         data = line.removeprefix(b"error:")  # llama.cpp's, often as the first line
         if not self._is_stream and data == line:
             bare = line if self._plain else line.lstrip(BOM + b" \t")
@@ -314,6 +328,8 @@ class ChatDecoder:
                 self._take(chunk, data)
         elif self._event == b"error" and data.strip() not in (b"", b"null"):
             self._fail(data)
+        else:
+            self._beside.stray(data)
         self._event = b""
 
     def _end_stream(self) -> None:
@@ -329,6 +345,7 @@ class ChatDecoder:
                 self._fail(data)
             return
         choice = first_choice(chunk)
+        self._count_beside(chunk, choice)
         if self._event == b"error":
             self._fail(data)
         elif not choice or "error" in chunk or "error" in choice:
@@ -348,6 +365,14 @@ class ChatDecoder:
             self._take_choice(choice)
             if refusal := refused_beside(choice):
                 self._refusal.write(refusal)
+
+    def _count_beside(self, chunk: Mapping[str, Any], choice: Mapping[str, Any]) -> None:
+        """Count what this chunk brings that no delta will show, before it takes the place of anything."""
+        self._beside.take(chunk.get("choices"), choice)
+        message = choice.get("message")
+        if isinstance(message, dict):
+            self._flush()
+            self._beside.replace(message, self._text, self._reasoning, self._refusal)
 
     def _take_choice(self, choice: Mapping[str, Any]) -> None:
         delta = choice.get("delta")

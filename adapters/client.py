@@ -147,10 +147,10 @@ class Client:
         """
         self._check_sync(cancellation)
         call = self._new(messages, options, is_streaming=True)
+        own = Cancellation()
+        stream = Stream(call, self._stream(call, own, cancellation), own)
         with self._lock:
-            running = self._running
-            stream = Stream(call, self._stream(call, running, cancellation))
-            running.streams.add(stream)
+            self._running.streams.add(stream)
         return stream
 
     @without_locals
@@ -163,15 +163,15 @@ class Client:
 
     @without_locals
     async def _acall(self, call: Call) -> Result:
-        return (await self._async_driver(self._running_here()).run(call)).raise_for_outcome()
+        return (await self._async_driver(self._running_here().cancellation).run(call)).raise_for_outcome()
 
     @without_locals
     def astream(self, messages: Messages, **options: Any) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
-        running = self._running_here()
-        stream = AsyncStream(call, self._async_driver(running).stream(call))
-        running.async_streams.add(stream)
+        own = Cancellation()
+        stream = AsyncStream(call, self._async_driver(own).stream(call), own)
+        self._running_here().async_streams.add(stream)
         return stream
 
     def _new(self, messages: Messages, options: Mapping[str, Any], *, is_streaming: bool) -> Call:
@@ -197,8 +197,8 @@ class Client:
             **self._options,
         )
 
-    def _stream(self, call: Call, running: Running, cancellation: Cancellation | None) -> Iterator[StreamEvent]:
-        with either(running.cancellation, cancellation) as ending:
+    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Iterator[StreamEvent]:
+        with either(own, cancellation) as ending:
             yield from self._driver(ending).stream(call)
 
     def _driver(self, ending: Cancellation) -> SyncDriver:
@@ -211,7 +211,7 @@ class Client:
         clocks = (self.policy.timeouts, self._clock, self._sleep)
         return SyncDriver(http, self.chain, *clocks, compactor, ending, self._largest_reply)
 
-    def _async_driver(self, running: Running) -> AsyncDriver:
+    def _async_driver(self, ending: Cancellation) -> AsyncDriver:
         http: AsyncHttp | None = self._async_http
         if http is None:
             with self._lock:
@@ -219,7 +219,7 @@ class Client:
                 if loop not in self._own_async_http:
                     self._own_async_http[loop] = OwnAsyncHttp(self._max_connections)
                 http = self._own_async_http[loop]
-        clocks, ending = (self.policy.timeouts, self._clock, self._async_sleep), running.cancellation
+        clocks = (self.policy.timeouts, self._clock, self._async_sleep)
         return AsyncDriver(http, self.chain, *clocks, self._compactor, ending, self._largest_reply)
 
     def _running_here(self) -> Running:
@@ -254,7 +254,7 @@ class Client:
             self._forget_closed_loops()
             running, self._running = self._running, Running()
             own, self._own_http = self._own_http, None
-        running.cancellation.cancel()
+        running.cancel()
         for stream in list(running.streams):
             stream.end()
         if own is not None:
@@ -267,7 +267,7 @@ class Client:
             running = self._running_in.pop(loop, None)
             own = self._own_async_http.pop(loop, None)
         if running is not None:
-            running.cancellation.cancel()
+            running.cancel()
             for stream in list(running.async_streams):
                 await stream.end()
         if own is not None:

@@ -43,6 +43,8 @@ class Connection:
     idle_since: float = field(default=0.0, init=False)
     _protocol: h11.Connection = field(init=False)
     _has_read: bool = field(default=False, init=False)
+    _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
+    _is_cut_short: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
@@ -91,16 +93,34 @@ class Connection:
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error)) from error
         try:
-            yield from write(self.sock, data, limits)
+            yield from write(self.sock, data, limits, self._hear)
         except httpx.WriteError as error:
             return error
         return None
+
+    def _hear(self, data: bytes) -> bool:
+        """Take what comes while the request is still being sent, and tell whether it is the answer to it.
+
+        A server that refuses a request for its size may read no more of it.
+        """
+        if not data:
+            return False
+        self._has_read = True
+        self._protocol.receive_data(data)
+        event = self._next_event()
+        while isinstance(event, h11.InformationalResponse) and event.status_code != 101:
+            event = self._next_event()
+        if event is h11.NEED_DATA:
+            return False
+        self._early, self._is_cut_short = event, True
+        return True
 
     def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
         # What only informs is no beginning of the response, so the limit is one for all of the head.
         until = limits.moment(limits.first_byte)
         while True:
-            event = self._next_event()
+            early, self._early = self._early, None
+            event = early or self._next_event()
             if isinstance(event, h11.Response):
                 return event
             if event is h11.NEED_DATA:
@@ -135,11 +155,12 @@ class Connection:
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.
 
-        It cannot where bytes have come that nobody asked for: they would answer the next request.
+        It cannot where bytes have come that nobody asked for: they would answer the next request. Nor can it where the
+        request was not sent whole.
         """
         protocol = self._protocol
         is_done = protocol.our_state is h11.DONE and protocol.their_state is h11.DONE
-        if not is_done or protocol.trailing_data != (b"", False):
+        if not is_done or self._is_cut_short or protocol.trailing_data != (b"", False):
             return False
         protocol.start_next_cycle()
         self.idle_since = time.monotonic()

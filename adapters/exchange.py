@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
@@ -32,6 +32,9 @@ As objects they are held to some 16 times as much, while they are read (`jsontex
 
 OVERHEAD: Final = 16
 """How many times the largest reply a stream may bring: with each piece of text come some hundred bytes around it."""
+
+LEAST_TAKEN: Final = 128
+"""Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
 
 _DENSEST: Final = 32  # what a decoder holds is never more than so many times what it was fed
 
@@ -89,12 +92,16 @@ class Exchange:
     _failure: Failure | None = field(default=None, init=False)
     _cap: int | None = field(default=None, init=False)
     _meter: Meter = field(factory=Meter, init=False)
+    _least: int = field(default=0, init=False)
+    _is_unseen: bool = field(default=False, init=False)
     _overran: bool = field(default=False, init=False)
+    _room: int = field(default=PIECE, init=False)
     _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
 
     def encode(self, send: Send) -> HttpRequest:
         """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
+        self._set_room()
         request = self.backend.encode(send, stream=self.is_streaming)
         return HttpRequest(request.url, asking(request.headers), request.body, request.method)
 
@@ -115,20 +122,33 @@ class Exchange:
         else:
             self.decoder = WholeBody(self.backend, status, headers)
 
-    def feed(self, data: bytes) -> list[Text | Reasoning]:
-        """Take bytes of the body as they came and return the deltas that they bring."""
-        if type(self._encoding) is Plain and len(data) <= PIECE and self._cap is None:
-            return self._take(data)
-        deltas: list[Text | Reasoning] = []
+    def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
+        """Take bytes of the body as they came and return the deltas that they bring.
+
+        They come in lists, each for so little work that a driver can look at its caller behind it: a few bytes may
+        unpack to many.
+        """
+        if type(self._encoding) is Plain and len(data) <= self._room:
+            return (self._take(data),)
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> Iterator[list[Text | Reasoning]]:
         try:
             for piece in self._encoding.pieces(data) if self._encoding else ():
-                # With a cap to hold, line by line, so that no more is taken of what passes it.
-                for part in piece.splitlines(keepends=True) if self._cap is not None else (piece,):
-                    deltas += self._take(part)
-                    if not self.goes_on:
-                        return deltas
+                yield self._take_by_room(piece)
+                if not self.goes_on:
+                    return
         except Unreadable:
             self._failure = UNREADABLE
+
+    def _take_by_room(self, piece: bytes) -> list[Text | Reasoning]:
+        """Take a piece in parts that cannot pass the cap by far, so that no more is taken of what does."""
+        deltas: list[Text | Reasoning] = []
+        start = 0
+        while start < len(piece) and not (self._overran or self._failure or self.is_finished):
+            end = start + self._room
+            deltas += self._take(piece[start:end])
+            start = end
         return deltas
 
     def _take(self, piece: bytes) -> list[Text | Reasoning]:
@@ -141,11 +161,23 @@ class Exchange:
             if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
                 self._failure = TOO_LARGE
         if self._cap is not None:
-            for delta in deltas:
-                self._meter.feed(delta.text)
-            least = self._meter.least + getattr(decoder, "unshown", 0) // BYTES_A_TOKEN
-            self._overran = is_beyond(least, self._cap)
+            self._measure(deltas)
         return deltas
+
+    def _measure(self, deltas: list[Text | Reasoning]) -> None:
+        """Count what has come against the cap: what is shown and what is not, or what was written beside all that."""
+        for delta in deltas:
+            self._meter.feed(delta.text)
+        said = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
+        beside = getattr(self.decoder, "beside", 0) // BYTES_A_TOKEN
+        self._least, self._is_unseen = max(said, beside), beside > said
+        self._overran = is_beyond(self._least, self._cap)
+        self._set_room()
+
+    def _set_room(self) -> None:
+        """Work out how many bytes may be taken in one go: a token has at least one, and one before it."""
+        if self._cap is not None:
+            self._room = min(PIECE, max(LEAST_TAKEN, 2 * (self._cap - self._least)))
 
     def fail(self, error: Exception) -> None:
         """Take what was raised while reading or writing; a bug is raised again."""
@@ -179,6 +211,10 @@ class Exchange:
         if isinstance(reply, Failure):
             _learn(self.backend, reply)
             return reply
+        if self._overran and self._is_unseen:
+            # The reply does not show why, so the count stands in for what the provider has not reported.
+            tokens = max(reply.usage.output_tokens, self._least)
+            reply = evolve(reply, usage=evolve(reply.usage, output_tokens=tokens, estimated=False))
         if self._overran and reply.interrupted and reply.failure is None:
             # It was cut here, where the provider should have: at the cap.
             return evolve(reply, interrupted=False, halted=True, stop_reason="length")
@@ -207,6 +243,12 @@ def partial(exchange: Exchange | None) -> Reply | None:
     return reply if isinstance(reply, Reply) else None
 
 
-def is_stale(reply: Reply | Failure) -> bool:
-    """Tell whether a request was lost with a connection that had been used before."""
-    return isinstance(reply, Failure) and reply.is_stale
+def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
+    """Tell whether the next attempt needs a new connection: one that had been used before was lost, and none has held.
+
+    Arguments:
+        has_needed: whether this attempt needed one already.
+    """
+    if not isinstance(reply, Failure):
+        return False
+    return reply.is_stale or (has_needed and reply.reason == "connection")

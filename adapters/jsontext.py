@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 import orjson
@@ -23,6 +25,8 @@ _WEIGHTS: Final[tuple[tuple[bytes, int], ...]] = ((b"{", 240), (b"[", 90), (b","
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
 _WHOLE_STRINGS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _WINDOW: Final = 2**16
+
+_MUCH: Final = 2**10
 
 _LONGEST_INTEGER: Final = 4_000  # digits; Python itself refuses 4 301, and no float is as large
 _HALVES: Final = re.compile("[\ud800-\udfff]")
@@ -125,6 +129,9 @@ class ObjectScanner:
 
     _NEXT: Final = re.compile(r'[^"{}\[\]]*+(["{}\[\]]?)')
     _REST: Final = re.compile(r'(?:[^"\\]++|\\.)*+(["\\]?)', re.DOTALL)
+    _WHOLE: Final = re.compile(r'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+    _NO_BRACKETS: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^"{}\[\]]++', re.DOTALL)
+    _STEPS: Final = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")
 
     def __init__(self) -> None:
         self._depth = 0
@@ -141,8 +148,26 @@ class ObjectScanner:
         place = 0
         if self._inside == '"\\' and piece:
             place, self._inside = 1, '"'
-        while place < len(piece):
-            place = self._string(piece, place) if self._inside else self._plain(piece, place)
+        closely = 0  # how far the brackets are looked at one by one
+        while place < len(piece) and not self._broken:
+            if self._inside:
+                place = self._string(piece, place)
+            elif self._depth < 1 or place < closely or len(piece) - place < _MUCH:
+                place = self._plain(piece, place)
+            elif end := self._within(piece, place):
+                place = end
+            else:
+                closely = place + _WINDOW
+
+    def _within(self, piece: str, place: int) -> int:
+        """Go over much at once where that does not end the object; return how far, 0 where it cannot be done."""
+        found = self._WHOLE.match(piece, place, place + _WINDOW)
+        assert found is not None
+        depths = array("b", self._NO_BRACKETS.sub("", found[0]).encode().translate(self._STEPS))
+        if not found[0] or min(accumulate(depths, initial=self._depth)) < 1:
+            return 0
+        self._depth += sum(depths)
+        return found.end()
 
     def _string(self, piece: str, place: int) -> int:
         found = self._REST.match(piece, place)

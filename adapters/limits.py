@@ -93,12 +93,3 @@ class AttemptLimits:
     def mark(self, reply: Reply) -> Reply:
         """Mark a reply that the budget of the whole call has cut."""
         return evolve(reply, halted=True) if reply.interrupted and self.by_call and self.is_over else reply
-
-
-def seconds_for_place(send: Send, timeouts: Timeouts, now: float) -> float | None:
-    """Return the seconds that a call may wait for a connection; None for no limit.
-
-    No limit on connecting bounds this: it is other calls that are waited for, not the backend.
-    """
-    left = None if send.deadline is None else max(send.deadline - now, 0.0)
-    return timeouts.total if left is None else left if timeouts.total is None else min(left, timeouts.total)

@@ -38,12 +38,12 @@ class _Lookup(threading.Thread):
         except Exception as error:
             self.error = error
         with _lock:
-            _lookups.pop((self.host, self.port), None)
+            _lookups.pop(self.host, None)
         self.is_done.set()
 
 
 _lock = threading.Lock()
-_lookups: dict[tuple[str, int], _Lookup] = {}
+_lookups: dict[str, _Lookup] = {}
 
 
 def _forget() -> None:
@@ -79,19 +79,21 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
         raise httpx.ConnectTimeout("the name of the host was not found in time")
     if lookup.error is not None or not lookup.found:
         raise httpx.ConnectError("the name of the host cannot be found") from lookup.error
-    return lookup.found
+    if port == lookup.port:
+        return lookup.found
+    return [(family, (address[0], port, *address[2:])) for family, address in lookup.found]  # asked for another port
 
 
 def _begin(host: str, port: int) -> _Lookup:
     with _lock:
-        lookup = _lookups.get((host, port))
+        lookup = _lookups.get(host)
         if lookup is None:
             lookup = _Lookup(host, port)
             try:
                 lookup.start()
             except RuntimeError as error:
                 raise httpx.ConnectError("no thread could be started to look up the host") from error
-            _lookups[host, port] = lookup
+            _lookups[host] = lookup
         return lookup
 
 

@@ -11,7 +11,7 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import httpx
@@ -112,8 +112,13 @@ def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
         yield Wait(sock, want, until)
 
 
-def write(sock: socket.socket, data: bytes, limits: AttemptLimits) -> Operation[None]:
-    """Write all of the data.
+def write(
+    sock: socket.socket, data: bytes, limits: AttemptLimits, hear: Callable[[bytes], bool] = lambda data: False
+) -> Operation[None]:
+    """Write all of the data, unless an answer makes the rest of no use.
+
+    Arguments:
+        hear: is given what comes while no more is taken, and tells whether to stop.
 
     Raises:
         httpx.WriteTimeout: nothing was taken for the limit between bytes, or the time of the attempt is up.
@@ -134,9 +139,19 @@ def write(sock: socket.socket, data: bytes, limits: AttemptLimits) -> Operation[
             want = "read"
         except OSError as error:
             raise httpx.WriteError(str(error)) from error
-        if time.monotonic() >= until:
+        now = time.monotonic()
+        if now >= until:
             raise httpx.WriteTimeout("the request was not taken in time")
-        yield Wait(sock, want, until)
+        if hear(_come(sock)):
+            return
+        yield Wait(sock, want, min(until, now + SLICE))
+
+
+def _come(sock: socket.socket) -> bytes:
+    """Return what has come by now. Nothing may be an end as well, which does not mean that nobody reads."""
+    with suppress(OSError):  # the next write is told what is wrong
+        return sock.recv(PIECE)
+    return b""
 
 
 def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[bytes]:

@@ -18,9 +18,10 @@ from fsm.tracebacks import without_locals
 class Stream(Iterator[StreamEvent | Result]):
     """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
 
-    def __init__(self, call: Call, events: Iterator[StreamEvent]) -> None:
+    def __init__(self, call: Call, events: Iterator[StreamEvent], cancellation: Cancellation) -> None:
         self._call = call
         self._events = events
+        self.cancellation = cancellation
         self._ended = False
         self._is_read = Lock()
 
@@ -48,17 +49,24 @@ class Stream(Iterator[StreamEvent | Result]):
 
     @without_locals
     def close(self) -> None:
-        """End the call; what was delivered stays in the result."""
-        self._stop()
-        self._ended = True
+        """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
+        if self._end():
+            self._ended = True
 
     def end(self) -> None:
         """End the call because its client is closed; whoever reads the stream is told."""
-        if self._is_read.acquire(blocking=False):  # else its reader sees the cancellation
-            try:
-                self._stop()
-            finally:
-                self._is_read.release()
+        self._end()
+
+    def _end(self) -> bool:
+        """End the call, or have it ended by the thread that is waiting for an event; tell whether it has ended."""
+        self.cancellation.cancel()  # which whoever is reading sees
+        if not self._is_read.acquire(blocking=False):
+            return False
+        try:
+            self._stop()
+        finally:
+            self._is_read.release()
+        return True
 
     def _stop(self) -> None:
         if not self._call.is_over:
@@ -78,9 +86,10 @@ class Stream(Iterator[StreamEvent | Result]):
 class AsyncStream(AsyncIterator[StreamEvent | Result]):
     """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
 
-    def __init__(self, call: Call, events: AsyncIterator[StreamEvent]) -> None:
+    def __init__(self, call: Call, events: AsyncIterator[StreamEvent], cancellation: Cancellation) -> None:
         self._call = call
         self._events = events
+        self.cancellation = cancellation
         self._ended = False
 
     @property
@@ -106,14 +115,21 @@ class AsyncStream(AsyncIterator[StreamEvent | Result]):
 
     @without_locals
     async def aclose(self) -> None:
-        """End the call; what was delivered stays in the result."""
-        await self._stop()
-        self._ended = True
+        """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
+        if await self._end():
+            self._ended = True
 
     async def end(self) -> None:
         """End the call because its client is closed; whoever reads the stream is told."""
-        if not self._events.ag_running:  # type: ignore[attr-defined] # else its reader sees the cancellation
-            await self._stop()
+        await self._end()
+
+    async def _end(self) -> bool:
+        """End the call, or have it ended by the task that is waiting for an event; tell whether it has ended."""
+        if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
+            self.cancellation.cancel()
+            return False
+        await self._stop()
+        return True
 
     async def _stop(self) -> None:
         if not self._call.is_over:
@@ -140,3 +156,11 @@ class Running:
     cancellation: Cancellation = field(factory=Cancellation, init=False)
     streams: WeakSet[Stream] = field(factory=WeakSet, init=False)
     async_streams: WeakSet[AsyncStream] = field(factory=WeakSet, init=False)
+
+    def cancel(self) -> None:
+        """End what waits for something, the streams that are being read among it."""
+        self.cancellation.cancel()
+        cancellations = [stream.cancellation for stream in self.streams]
+        cancellations += [stream.cancellation for stream in self.async_streams]
+        for cancellation in cancellations:
+            cancellation.cancel()

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
-import httpx
 from attrs import field, frozen
 
 from adapters.backend import Backend, HttpRequest
 from adapters.cancellation import Cancellation
-from adapters.exchange import LARGEST_REPLY, Exchange, is_stale, partial
-from adapters.limits import AttemptLimits, seconds_for_place
-from adapters.waiting import CallEnded
+from adapters.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
+from adapters.limits import AttemptLimits
+from adapters.waiting import CallEnded, seconds_until, when_late
 from fsm.call import Call, StreamEvent
 from fsm.frozen_map import thawed
 from fsm.pacing import waits_are_off
@@ -89,19 +88,18 @@ class SyncDriver:
             send = call.begin(self.clock())
             while send is not None:
                 self._make_ready(call, send)
-                seconds = seconds_for_place(send, self.timeouts, self.clock())
-                with self.http.place(seconds, self.cancellation) as is_free:
-                    if not call.sending(self.clock()):
+                # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
+                seconds = seconds_until(send.deadline, self.clock())
+                with self.http.place(seconds, self.cancellation) as has_place:
+                    now = self.clock()
+                    if not call.sending(now if has_place else when_late(send.deadline, now)):
                         break
                     yield from call.drain()
                     limits = self._limits(send, call.is_streaming, is_fresh)
                     exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
-                    if is_free:
-                        yield from self._exchange(exchange, send, call)
-                    else:
-                        exchange.fail(httpx.PoolTimeout("no connection was free in time"))
+                    yield from self._exchange(exchange, send, call)
                 reply = exchange.reply()
-                send, is_fresh = call.receive(reply, self.clock()), is_stale(reply)
+                send, is_fresh = call.receive(reply, self.clock()), needs_fresh(reply, is_fresh)
                 exchange = None
                 yield from call.drain()
         except CallEnded:
@@ -119,9 +117,10 @@ class SyncDriver:
             chunks, is_decoded = response.pieces()
             exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
             for data in chunks:
-                for delta in exchange.feed(data):
-                    yield from call.hear(delta)
-                self._check()
+                for deltas in exchange.feed(data):
+                    for delta in deltas:
+                        yield from call.hear(delta)
+                    self._check()
                 if not exchange.goes_on:
                     break
             if exchange.is_finished:

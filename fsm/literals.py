@@ -19,6 +19,9 @@ _QUOTES: Final = {
 _SIGNS = re.compile(r"\\[\"'\\]|\n|`+|['\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f]")
 """A sign that is escaped, the end of a line, a run of backticks, or a quotation mark."""
 
+MOST_SIGNS: Final = 500_000
+"""Signs and fences of a text that are looked at, far more than stand before any tag; behind them all is literal."""
+
 _TOO_FAR = "    "  # an indentation behind which no fence opens
 _INDENTED = re.compile(r" {4}| {0,3}\t")
 _UNSEEN = "\xa0"  # blanks that are no indentation, before which no fence opens either
@@ -37,7 +40,7 @@ class Literals:
       where no word ends, and only on its line; a straight double quote behind a digit is an inch.
     """
 
-    __slots__ = ("_apostrophe", "_fence", "_in_span", "_line", "_quote", "before", "last")
+    __slots__ = ("_apostrophe", "_fence", "_in_span", "_left", "_line", "_quote", "before", "last")
 
     def __init__(self) -> None:
         self._fence = ""  # what opened the fenced block
@@ -45,6 +48,7 @@ class Literals:
         self._in_span = False
         self._quote = ""  # what may close the quotation
         self._apostrophe = False
+        self._left = MOST_SIGNS
         self.before = ""
         """The last letter that was read."""
         self.last = ""
@@ -53,7 +57,7 @@ class Literals:
     @property
     def is_inside(self) -> bool:
         """Tell whether the text so far ends in a literal."""
-        return bool(self._fence or self._in_span or self._quote or self._apostrophe)
+        return bool(self._fence or self._in_span or self._quote or self._apostrophe or self._left < 0)
 
     @property
     def is_line_blank(self) -> bool:
@@ -94,6 +98,9 @@ class Literals:
         """Follow the fences and return where the last one ends, 0 where there is none."""
         end = 0
         for found in _FENCE.finditer(whole):
+            self._left -= 1
+            if self._left < 0:
+                break
             indented, signs, ended = found.groups()
             if not self._fence and indented is None:
                 self._fence = signs
@@ -106,6 +113,9 @@ class Literals:
         if start > len(self._line):
             self._in_span = self._apostrophe = False
         for found in _SIGNS.finditer(whole, start):
+            self._left -= 1
+            if self._left < 0:
+                break
             sign, at = found[0], found.start()
             if sign == "\n":
                 self._in_span = self._apostrophe = False

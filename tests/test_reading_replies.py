@@ -127,6 +127,28 @@ def test_a_whole_object_is_known_by_its_brackets_wherever_it_was_cut(some: list[
     assert scanner.is_whole or not is_object
 
 
+LONG = {
+    "begun": "{" * 200_000,
+    "flat": '{"a": [' + "{}, " * 50_000 + "1]}",
+    "strings": '{"a": [' + '"}", ' * 50_000 + "1]}",
+    "a string": '{"a": "' + "}" * 200_000 + '"}',
+    "deep": '{"a":' * 30_000 + "[]" + "}" * 30_000,
+    "ended too soon": "{" * 20_000 + "}" * 180_000,
+    "more behind it": '{"a": [' + "{}, " * 50_000 + "1]}x",
+    "blanks behind it": '{"a": [' + "{}, " * 50_000 + "1]}" + " " * 100_000,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_object_is_known_as_a_short_one_is_and_soon(kind: str) -> None:
+    text = LONG[kind]
+    at_once, by_letters = ObjectScanner(), ObjectScanner()
+    assert seconds(lambda: at_once.feed(text)) < 0.5
+    for letter in text:
+        by_letters.feed(letter)
+    assert at_once.is_whole is by_letters.is_whole is (kind not in ("begun", "ended too soon", "more behind it"))
+
+
 OBJECTS = st.dictionaries(st.text(max_size=5), st.recursive(st.text(max_size=5), st.lists, max_leaves=5), max_size=4)
 
 

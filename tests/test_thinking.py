@@ -489,6 +489,14 @@ def test_every_letter_is_read_once_however_many_tags_there_are(text: str, monkey
 Literals_read = Literals.read
 
 
+@pytest.mark.parametrize("sign", ["'a'", '"', "`c` ", '\\"', "```\n"])
+def test_behind_more_signs_than_any_text_has_no_tag_is_meant(sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fsm.literals.MOST_SIGNS", 40)
+    few, many = sign * 8 + "\n", sign * 80 + "\n"
+    assert split_thinking(f"{few}</think>a") == run(list(f"{few}</think>a")) == ("a", few)
+    assert split_thinking(f"{many}</think>a") == run(list(f"{many}</think>a")) == (f"{many}</think>a", "")
+
+
 @pytest.mark.parametrize(
     ("text", "visible"),
     [

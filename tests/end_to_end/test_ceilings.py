@@ -201,6 +201,86 @@ def test_tool_arguments_without_end_are_cut_as_well(run: Any) -> None:
     assert ended.result.tool_calls == ()
 
 
+def stream_of(*choices: Any, end: str = "data: [DONE]\n\n") -> ScriptedReply:
+    """Stream chunks with these choices."""
+    ended = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in (*choices, ended)]
+    return ScriptedReply(body="".join(events) + end, headers={"content-type": "text/event-stream"})
+
+
+HUNDRED = "word " * 100
+UNSEEN = {
+    "messages": lambda number: {"index": 0, "message": {"content": f"{number} {HUNDRED}"}},
+    "calls in messages": lambda number: {
+        "message": {"tool_calls": [{"function": {"name": "f", "arguments": f"{number} {HUNDRED}"}}]}
+    },
+    "another choice": lambda number: {"index": 1, "delta": {"content": HUNDRED}},
+    "text": lambda number: {"index": 0, "text": HUNDRED},
+    "thinking": lambda number: {
+        "delta": {"thinking_blocks": [{"type": "thinking", "thinking": f"{number} {HUNDRED}"}]}
+    },
+    "sound": lambda number: {"delta": {"audio": {"transcript": HUNDRED}}},
+    "encrypted": lambda number: {
+        "delta": {"reasoning_details": [{"type": "reasoning.encrypted", "data": "QUJD" * 80}]}
+    },
+}
+
+
+@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("kind", UNSEEN)
+def test_what_no_delta_shows_is_within_the_cap_as_well(run: Any, kind: str) -> None:
+    flood = stream_of(*map(UNSEEN[kind], range(1000)))
+    ended = run([flood], policy=Policy(budget=Budget(output_tokens=200)))
+    assert ended.outcome == ("partial" if kind == "messages" else "over_budget")
+    assert ended.result.overran
+    assert len(ended.requests) == 1
+    assert 200 < ended.result.usage.output_tokens < 500
+
+
+@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("line", ["word word word\n", 'data: "word word word"\n\n'])
+def test_stray_lines_without_end_are_paid_for(run: Any, line: str) -> None:
+    flood = ScriptedReply(body=line * 30_000, headers={"content-type": "text/event-stream"})
+    ended = run([flood], policy=Policy(budget=Budget(output_tokens=200)))
+    assert ended.outcome == "over_budget"
+    assert len(ended.requests) == 1
+    assert 200 <= ended.result.usage.output_tokens < 500
+
+
+WORDS = [f"extraordinarily{number} " for number in range(60)]
+HONEST = {
+    "a message at the end": [{"delta": {"content": word}} for word in WORDS]
+    + [{"delta": {}, "message": {"content": "".join(WORDS)}}],
+    "messages that grow": [{"message": {"content": "".join(WORDS[: number + 1])}} for number in range(60)],
+    "the same in several fields": [
+        {
+            "delta": {
+                "reasoning": word,
+                "reasoning_content": word,
+                "reasoning_details": [{"type": "reasoning.text", "text": word, "format": "some-format-v1"}],
+                "thinking_blocks": [{"type": "thinking", "thinking": word}],
+            }
+        }
+        for word in WORDS
+    ]
+    + [{"delta": {"content": "".join(WORDS), "thinking_blocks": [{"type": "thinking", "signature": "QUJD" * 2000}]}}],
+    "sources and probabilities": [
+        {
+            "delta": {"content": word, "annotations": [{"url_citation": {"title": "Herons", "content": HUNDRED}}]},
+            "logprobs": {"content": [{"token": word, "top_logprobs": [{"token": word}] * 20}]},
+        }
+        for word in WORDS
+    ],
+}
+
+
+@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("kind", HONEST)
+def test_what_is_said_twice_or_not_written_is_not_counted_against_the_cap(run: Any, kind: str) -> None:
+    ended = run([stream_of(*HONEST[kind])], policy=Policy(budget=Budget(output_tokens=245)))
+    assert (ended.outcome, ended.text, ended.result.overran) == ("done", "".join(WORDS), False)
+
+
 def test_a_stale_connection_and_an_error_status_are_free() -> None:
     call = fsm.Call(fsm.Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=1000)))
     call.begin()

@@ -170,6 +170,126 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("way", SYNC)
+def test_a_stream_that_is_closed_while_another_thread_reads_it_ends_there(way: str) -> None:
+    with RawServer(stuck_in_a_stream) as server:
+        client = client_for(way, backend(server.base_url))
+        stream = client.stream("Where?")
+        texts: list[str] = []
+        raised: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                texts.extend(step.text for step in stream if isinstance(step, fsm.Text))
+            except BaseException as error:
+                raised.append(error)
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        until(lambda: texts)
+        time.sleep(0.1)  # so that it waits for more
+        at = time.monotonic()
+        stream.close()
+        reader.join(5)
+        assert time.monotonic() - at < SOON
+        assert [type(error) for error in raised] == [fsm.Cancelled]
+        assert (stream.result.outcome, stream.result.text) == ("cancelled", "In the ")
+        stream.close()
+        assert next(stream, None) is None
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("way", ASYNC)
+def test_a_stream_that_is_closed_while_another_task_reads_it_ends_there(way: str) -> None:
+    async def main(server: RawServer) -> None:
+        client = client_for(way, backend(server.base_url))
+        stream = client.astream("Where?")
+        began = asyncio.Event()
+
+        async def read() -> None:
+            async for step in stream:
+                if isinstance(step, fsm.Text):
+                    began.set()
+
+        reader = asyncio.create_task(read())
+        await began.wait()
+        await asyncio.sleep(0.1)
+        at = time.monotonic()
+        await stream.aclose()
+        with pytest.raises(fsm.Cancelled) as raised:
+            await reader
+        assert time.monotonic() - at < SOON
+        assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
+        await stream.aclose()
+        await aclose(client)
+
+    with RawServer(stuck_in_a_stream) as server:
+        asyncio.run(main(server))
+        assert len(server.requests) == 1
+
+
+def test_an_observer_may_close_the_stream_that_it_watches() -> None:
+    with RawServer(stuck_in_a_stream) as server:
+        client = client_for("own sync", backend(server.base_url), observer=lambda step: stream.close())
+        stream = client.stream("Where?")
+        with pytest.raises(fsm.Cancelled):
+            list(stream)
+        assert stream.result.outcome == "cancelled"
+        assert server.requests == []
+
+
+def too_long(peer: Peer) -> None:
+    """Refuse every request as too long."""
+    body = b'{"error": {"code": "context_length_exceeded", "message": "too long"}}'
+    for _ in peer.requests():
+        peer.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+
+
+@pytest.mark.parametrize("how", ["closed", "out of time"])
+def test_a_compactor_that_is_awaited_ends_with_its_call(how: str) -> None:
+    ended: list[str] = []
+
+    async def compactor(messages: Any) -> Any:
+        try:
+            await asyncio.sleep(20)
+        finally:
+            ended.append(how)
+
+    async def main(server: RawServer) -> None:
+        policy = fsm.Policy(budget=fsm.Budget(seconds=None if how == "closed" else 0.3))
+        client = client_for("own async", backend(server.base_url), policy=policy, compactor=compactor)
+        task = asyncio.create_task(aask(client))
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        at = time.monotonic()
+        if how == "closed":
+            await client.aclose()
+        asked = await task
+        assert time.monotonic() - at < SOON
+        assert asked.outcome == ("cancelled" if how == "closed" else "over_budget")
+        assert asked.result.attempts == len(server.requests) == 1
+        assert ended == [how]
+
+    with RawServer(too_long) as server:
+        asyncio.run(main(server))
+
+
+def test_a_timeout_of_the_compactors_own_is_raised() -> None:
+    async def compactor(messages: Any) -> Any:
+        raise TimeoutError("the summary took too long")
+
+    async def main(server: RawServer) -> None:
+        client = client_for("own async", backend(server.base_url), policy=fsm.Policy(), compactor=compactor)
+        with pytest.raises(TimeoutError, match="the summary"):
+            await client.acall("Where?")
+        await client.aclose()
+
+    with RawServer(too_long) as server:
+        asyncio.run(main(server))
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("way", ALL)
 def test_a_closed_client_takes_further_calls(way: str) -> None:
     with RawServer(lambda peer: [peer.send(answer("Yes.")) for _ in peer.requests()]) as server:

@@ -59,6 +59,25 @@ def several(way: str, client: Client, count: int, between: Callable[[], Any] = l
     return asyncio.run(main())
 
 
+def with_idle_connections(way: str, client: Client, count: int) -> Any:
+    """Ask several times at once, so that as many connections are idle, and then once more."""
+
+    async def main() -> Any:
+        await asyncio.gather(*(aask(client, f"question {number}", streams=False) for number in range(count)))
+        last = await aask(client, "again", streams=False)
+        await aclose(client)
+        return last
+
+    if is_async(way):
+        return asyncio.run(main())
+    threads = [threading.Thread(target=ask, args=(way, client)) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ask(way, client, "again", streams=False)
+
+
 def echo(request: dict[str, Any]) -> bytes:
     """Answer with the question."""
     return answer(request["messages"][-1]["content"])
@@ -83,7 +102,7 @@ def test_a_connection_serves_one_call_after_another(way: str, tls: bool) -> None
     assert (server.connections, len(server.requests)) == (1, 5)
 
 
-@BOTH
+@pytest.mark.parametrize("way", ALL)
 @SCHEMES
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, how: str) -> None:
@@ -104,7 +123,7 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
     assert sum(step.event == "failed_transiently" for step in steps) == 2
 
 
-@BOTH
+@pytest.mark.parametrize("way", ALL)
 @SCHEMES
 def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None:
     def play(peer: Peer) -> None:
@@ -119,28 +138,67 @@ def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", True)]
 
 
-@BOTH
+@pytest.mark.parametrize("way", ALL)
 def test_a_first_request_that_dies_is_not_stale(way: str) -> None:
     with RawServer(lambda peer: peer.request()) as server:
         asked = several(way, quick(way, server, policy=fsm.Policy(limits=ONCE)), 1)
     assert [(failure.reason, failure.is_stale) for failure in asked[0].failures] == [("connection", False)]
 
 
-@BOTH
-def test_a_reused_connection_that_dies_in_the_middle_of_a_head_is_not_stale(way: str) -> None:
+BROKEN = {
+    "half a head": b"HTTP/1.1 200 OK\r\nconte",
+    "half a status line": b"H",
+    "an information": b"HTTP/1.1 102 Processing\r\n\r\n",
+    "an information and half a head": b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200",
+    "no HTTP": b"I am no server\r\n\r\n",
+    "another version": b"HTTP/9.9 xx\r\n\r\n",
+    "no header": b"HTTP/1.1 200 OK\r\nfoo bar\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+    "a long head": b"HTTP/1.1 200 OK\r\nx: " + b"x" * 200_000 + b"\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("way", ALL)
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_reused_connection_on_which_something_has_come_is_not_stale(way: str, kind: str) -> None:
     def play(peer: Peer) -> None:
         for number, request in enumerate(peer.requests()):
             if number:
-                peer.send(b"HTTP/1.1 200 OK\r\nconte")
+                peer.send(BROKEN[kind])
                 return
             peer.send(echo(request))
 
     with RawServer(play) as server:
         asked = several(way, quick(way, server, policy=fsm.Policy(limits=ONCE)), 2)
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", False)]
+    assert (server.connections, len(server.requests)) == (1, 2)
 
 
-@BOTH
+@pytest.mark.parametrize("way", PASSED_IN)
+def test_a_client_that_was_passed_in_is_asked_at_once_again_only_the_first_time(way: str) -> None:
+    everybody = threading.Barrier(3, timeout=10)
+    waits: list[float] = []
+
+    def play(peer: Peer) -> None:
+        for number, request in enumerate(peer.requests()):
+            if number:
+                return
+            if peer.number <= 3:
+                everybody.wait()  # so that three connections are idle afterwards
+            peer.send(echo(request))
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    with RawServer(play) as server:
+        policy = fsm.Policy(limits=fsm.Limits(retries=3))
+        client = quick(way, server, policy=policy, sleep=waits.append, async_sleep=wait)
+        last = with_idle_connections(way, client, 3)
+    assert (last.text, last.result.attempts) == ("again", 4)
+    assert len(waits) == 2  # before the third attempt and the fourth
+
+
+@pytest.mark.parametrize("way", ALL)
 def test_a_silent_reused_connection_is_not_stale(way: str) -> None:
     def play(peer: Peer) -> None:
         for number, request in enumerate(peer.requests()):
@@ -167,23 +225,7 @@ def test_no_attempt_is_stale_twice_in_a_row(way: str) -> None:
             peer.send(echo(request))
 
     with RawServer(play) as server:
-        client = quick(way, server)
-
-        async def main() -> Any:
-            await asyncio.gather(*(aask(client, f"question {number}", streams=False) for number in range(3)))
-            last = await aask(client, "again", streams=False)
-            await aclose(client)
-            return last
-
-        if is_async(way):
-            last = asyncio.run(main())
-        else:
-            threads = [threading.Thread(target=ask, args=(way, client)) for _ in range(3)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            last = ask(way, client, "again", streams=False)
+        last = with_idle_connections(way, quick(way, server), 3)
     assert (last.text, last.result.attempts) == ("again", 2)
     assert server.connections == 4
 
@@ -423,6 +465,46 @@ def test_waiting_for_a_connection_counts_against_the_time_of_the_call_and_is_no_
 
 
 @pytest.mark.parametrize("way", OWN)
+def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged_to_no_backend(way: str) -> None:
+    policy = fsm.Policy(timeouts=fsm.Timeouts(total=0.2))
+    let_go = threading.Event()
+
+    def play(peer: Peer) -> None:
+        for request in peer.requests():
+            if not request.get("stream"):
+                peer.send(echo(request))
+                continue
+            peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Yes")))
+            let_go.wait(5)
+            return
+
+    with RawServer(play) as server:
+        chain = [backend(server.base_url), backend(server.base_url, name="second")]
+        client = client_for(way, chain, policy=policy, max_connections=1)
+
+        async def main() -> Any:
+            async with client.astream("Where?") as stream:
+                await anext(stream)
+                waiting = asyncio.create_task(aask(client, "Here.", streams=False))
+                await asyncio.sleep(0.6)
+            asked = await waiting
+            await aclose(client)
+            return asked
+
+        if is_async(way):
+            asked = asyncio.run(main())
+        else:
+            stream = client.stream("Where?")
+            next(stream)
+            threading.Timer(0.6, stream.close).start()
+            asked = ask(way, client, "Here.", streams=False)
+        let_go.set()
+    assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == ("done", "Here.", 1, [])
+    assert asked.result.backend == "primary"
+    assert [body["model"] for body in server.bodies if not body["stream"]] == ["m"]
+
+
+@pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
     policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(connect=0.1))
 
@@ -493,6 +575,59 @@ def test_connections_to_several_hosts_share_the_places(way: str) -> None:
                 texts.append(ask(way, client, f"q {index}", streams=False).text)
     assert texts == [f"q {index}" for index in range(6)]
     assert one.connections == other.connections == 3  # each had to make room for the other
+
+
+# a request that is not read to its end
+
+LARGE = "heron " * 1_500_000  # more than any socket buffers
+REFUSED = b"HTTP/1.1 413 Too Large\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+INFORMATION = b"HTTP/1.1 102 Processing\r\n\r\n"
+
+
+@BOTH
+@SCHEMES
+@pytest.mark.parametrize("before", [b"", INFORMATION, INFORMATION + REFUSED[:20]], ids=["", "102", "half a head"])
+def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, before: bytes) -> None:
+    def play(peer: Peer) -> None:
+        if peer.number > 1:
+            peer.send(echo(peer.request() or {}))
+            return
+        if before:
+            peer.send(before)
+            time.sleep(0.1)
+        peer.send(REFUSED[len(before) - len(INFORMATION) if len(before) > len(INFORMATION) else 0 :])
+        peer.hang()
+
+    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=8))
+    with RawServer(play, tls=tls) as server:
+        client = quick(way, server, policy=policy)
+
+        async def main() -> tuple[Any, Any]:
+            asked = await aask(client, LARGE, streams=False), await aask(client, "again", streams=False)
+            await aclose(client)
+            return asked
+
+        if is_async(way):
+            refused, again = asyncio.run(main())
+        else:
+            refused, again = ask(way, client, LARGE, streams=False), ask(way, client, "again", streams=False)
+    assert [failure.status for failure in refused.failures] == [413]
+    assert refused.seconds < 4
+    assert again.text == "again"
+    assert server.connections == 2
+
+
+@BOTH
+@SCHEMES
+def test_information_ends_no_request(way: str, tls: bool) -> None:
+    def play(peer: Peer) -> None:
+        peer.send(INFORMATION)
+        time.sleep(0.2)
+        peer.send(answer(f"{len((peer.request() or {})['messages'][-1]['content'])} letters"))
+
+    with RawServer(play, tls=tls) as server:
+        asked = ask(way, quick(way, server), LARGE, streams=False)
+    assert (asked.text, asked.result.attempts) == (f"{len(LARGE)} letters", 1)
 
 
 # what is left behind

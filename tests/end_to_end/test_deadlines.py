@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import gzip
 import socket
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
 from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
-from ways import ALL, ONCE, OWN, SYNC, ask, backend, client_for, close_all, until
+from ways import ALL, ONCE, OWN, SYNC, aask, aclose, ask, backend, client_for, close_all, until
 
 import fsm
 from adapters import Cancellation
@@ -216,6 +219,76 @@ def test_what_drips_behind_the_end_of_a_stream_is_not_waited_for(way: str) -> No
     assert asked.seconds < CEILING
 
 
+@cache
+def very_much() -> bytes:
+    """Pack 14 million lines into a few bytes."""
+    packed = gzip.compress(event("In the reeds") + b"\n" * 14_000_000)
+    assert len(packed) < 20_000
+    return packed
+
+
+def unpacking(peer: Peer) -> None:
+    """Send a few bytes that unpack to very much."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"content-encoding: gzip\r\n\r\n" + chunk(very_much()))
+    peer.hang()
+
+
+@pytest.mark.parametrize("way", ALL)
+@pytest.mark.parametrize("tokens", [None, 1000])
+def test_a_body_that_unpacks_to_very_much_does_not_keep_a_call(way: str, tokens: int | None) -> None:
+    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=BUDGET, output_tokens=tokens))
+    very_much()
+    with RawServer(unpacking) as server:
+        asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
+    assert (asked.outcome, asked.text) == ("partial", "In the reeds")
+    assert asked.seconds < CEILING
+    assert [("max_tokens" in body) for body in server.bodies] == [tokens is not None]
+
+
+@pytest.mark.parametrize("way", SYNC)
+def test_a_cancellation_ends_a_call_that_unpacks_very_much(way: str) -> None:
+    token, ended = Cancellation(), []
+    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(output_tokens=1000))
+    very_much()
+    with RawServer(unpacking) as server:
+        client = client_for(way, backend(server.base_url), policy=policy)
+        thread = threading.Thread(
+            target=lambda: ended.append((ask(way, client, cancellation=token), time.monotonic())), daemon=True
+        )
+        thread.start()
+        until(lambda: server.requests)
+        time.sleep(0.1)  # so that it unpacks
+        at = time.monotonic()
+        token.cancel()
+        thread.join(30)
+    asked, moment = ended[0]
+    assert moment - at < SOON
+    assert (asked.outcome, asked.text) == ("cancelled", "In the reeds")
+
+
+@pytest.mark.parametrize("way", ["own async", "httpx.AsyncClient"])
+def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> None:
+    longest = 0.0
+
+    async def main(server: RawServer) -> None:
+        nonlocal longest
+        policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(output_tokens=1000))
+        client = client_for(way, backend(server.base_url), policy=policy)
+        task = asyncio.create_task(aask(client))
+        while not task.done():
+            now = time.monotonic()
+            await asyncio.sleep(0)
+            longest = max(longest, time.monotonic() - now)
+        assert (await task).text == "In the reeds"
+        await aclose(client)
+
+    very_much()
+    with RawServer(unpacking) as server:
+        asyncio.run(main(server))
+    assert longest < 0.5  # ten seconds where all of it is unpacked in one go
+
+
 @pytest.mark.parametrize("way", ALL)
 def test_the_total_of_an_attempt_ends_it_in_the_middle_of_a_drip(way: str) -> None:
     policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(total=BUDGET))
@@ -262,6 +335,39 @@ def test_a_dead_address_does_not_hide_a_live_one(names: Any, way: str) -> None:
             asked = ask(way, client_for(way, backend("http://both.test:1/v1")), streams=False)
     assert (asked.outcome, asked.text) == ("done", "Yes.")
     assert asked.seconds < CEILING
+
+
+def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    released = threading.Event()
+
+    def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        asked.append(host)
+        released.wait(10)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    def play(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(answer(f"port {peer.server.port}"))
+
+    with RawServer(play) as one, RawServer(play) as other:
+        ended: list[Any] = []
+        threads = []
+        for server in (one, other):
+            client = client_for("own sync", backend(f"http://slow.test:{server.port}/v1"))
+            threads.append(
+                threading.Thread(target=lambda made=client: ended.append(ask("own sync", made, streams=False)))
+            )
+            threads[-1].start()
+            until(lambda: asked)
+        time.sleep(0.1)
+        released.set()
+        for thread in threads:
+            thread.join(5)
+        assert {each.text for each in ended} == {f"port {one.port}", f"port {other.port}"}
+    assert asked == ["slow.test"]
 
 
 @pytest.mark.parametrize("way", SYNC)
