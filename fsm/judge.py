@@ -15,14 +15,7 @@ Tools = tuple[Mapping[str, Any], ...]
 
 
 def judge(
-    reply: Reply,
-    visible: str,
-    reasoning: str,
-    cap: int | None,
-    tools: Tools = (),
-    *,
-    expects_json: bool = False,
-    whole: str | None = None,
+    reply: Reply, visible: str, reasoning: str, cap: int | None, tools: Tools = (), *, expects_json: bool = False
 ) -> str:
     """Return the event that a reply is.
 
@@ -33,7 +26,6 @@ def judge(
         cap: the output cap in tokens that was sent, or None.
         tools: the tool definitions of the request, for calls that come without arguments.
         expects_json: whether the request asked for JSON, so that anything else is no answer.
-        whole: the text that the reply completes, where it goes on from other text.
     """
     if not is_blank(reply.refusal or ""):
         return "refused"  # whatever else broke or came: the model has said no
@@ -56,7 +48,7 @@ def judge(
     if reply.stop_reason == "paused":
         return "paused"
     if not is_blank(visible):
-        return "answered" if not expects_json or is_json(visible if whole is None else whole) else "malformed"
+        return "answered" if not expects_json or is_json(visible) else "malformed"
     return "came_empty" if is_blank(reasoning) else "only_reasoned"
 
 

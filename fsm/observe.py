@@ -49,7 +49,7 @@ class Attempt:
 
     def keeps(self, event: str) -> bool:
         """Tell whether the text of a reply becomes a part of the answer."""
-        if self.expects_json and event in ("interrupted", "overflowed"):
+        if self.expects_json and event not in _PLAIN:
             return False
         return event in KEEPS_TEXT and not (self.asks_for_little and event == "interrupted")
 
@@ -92,11 +92,11 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     reasoning = reply.reasoning + inline if inline else reply.reasoning
     echoes, asks_json = attempt.echoes and composed.prefill, attempt.expects_json
     new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
-    whole = gathered + new if asks_json else None
-    event = judge(reply, visible, reasoning, attempt.cap, request.tools, expects_json=asks_json, whole=whole)
+    event = judge(reply, visible, reasoning, attempt.cap, request.tools, expects_json=asks_json)
     if event == "came_empty" and reply.stop_reason in ("stop", None) and _goes_on(composed, gathered, transcript):
-        # The text was whole, and there was nothing left to say.
-        event = "answered" if not asks_json or is_json(gathered) else "malformed"
+        event = "answered"  # the text was whole, and there was nothing left to say
+    if event == "answered" and asks_json and gathered and not is_json(gathered + new):
+        event = "malformed"  # another backend of the chain was asked for prose
     too_little = event in ("truncated", "interrupted") and is_too_little(gathered + new)
     if too_little and event == "truncated" and not attempt.asks_for_little:
         event = "reasoning_truncated"  # the cap went elsewhere

@@ -166,6 +166,7 @@ class Expectation:
     output_tokens: int | None = None
     max_tokens: int | None = None
     json: bool = False
+    fallback_expects_json: bool = False
     skip_identical_empties: bool = False
     policy: fsm.Policy = field(init=False)
 
@@ -180,7 +181,14 @@ class Expectation:
     @property
     def chain(self) -> list[fsm.PlainLink]:
         problem = "no key" if self.second_is_unusable else None
-        return [fsm.PlainLink(f"backend {n}", problem=problem if n == 1 else None) for n in range(self.backends)]
+        return [
+            fsm.PlainLink(
+                f"backend {n}",
+                problem=problem if n == 1 else None,
+                expects_json=bool(n) and self.fallback_expects_json,
+            )
+            for n in range(self.backends)
+        ]
 
     @property
     def turn(self) -> fsm.TurnContext:

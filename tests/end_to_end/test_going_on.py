@@ -131,17 +131,18 @@ def test_what_does_not_parse_is_never_done(run: Any, text: str) -> None:
 PAUSED = ScriptedReply(text=OBJECT[:30], finish="pause_turn")
 
 
-def test_json_that_goes_on_after_a_pause_is_judged_as_a_whole(run: Any) -> None:
-    ended = run([PAUSED, ScriptedReply(text=OBJECT[30:])], parameters=JSON)
+def test_json_that_pauses_is_asked_for_again_as_a_whole(run: Any) -> None:
+    ended = run([PAUSED, ScriptedReply(text=OBJECT)], parameters=JSON)
     assert (ended.outcome, ended.text) == ("done", OBJECT)
-    assert ended.bodies[1]["messages"][-1]["content"] == OBJECT[:30]
+    assert ended.path == ["continuation", "done"]
+    assert ended.added == [[], []]
 
 
-@pytest.mark.parametrize("text", ['{"city": "Paris"}', "", "And so on."])
-def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str) -> None:
-    ended = run([PAUSED, ScriptedReply(text=text)], parameters=JSON, policy=Policy(limits=Limits(retries=1)))
-    assert (ended.outcome, ended.text) == ("partial", OBJECT[:30])
-    assert ended.path == ["continuation", "retry", "partial"]
+@pytest.mark.parametrize(("text", "outcome"), [(OBJECT[30:], "failed"), ("", "exhausted"), ("And so on.", "failed")])
+def test_json_of_which_the_end_never_came_is_not_done(run: Any, text: str, outcome: str) -> None:
+    policy = Policy(limits=Limits(retries=0, reasks=0))
+    ended = run([PAUSED, ScriptedReply(text=text)], parameters=JSON, policy=policy)
+    assert (ended.outcome, ended.text, ended.path) == (outcome, "", ["continuation", outcome])
 
 
 def test_the_schema_of_a_newer_server_asks_for_json_as_well(run: Any) -> None:
