@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+SLICE = 0.05
+"""Seconds between two looks around while a thread is blocked; half of what a caller is promised."""
 
 
 class Cancellation:
@@ -37,8 +41,15 @@ class Cancellation:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait, and tell whether the wait was cut short."""
-        return self._event.wait(seconds)
+        """Wait, and tell whether the wait was cut short.
+
+        It is waited in slices: a signal that comes in the instant before a thread falls asleep does not wake it.
+        """
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._event.wait(min(left, SLICE)):
+                return True
+        return self.is_cancelled
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Have something called by `cancel`, at once if that was already called; return what takes it back."""

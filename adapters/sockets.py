@@ -16,9 +16,10 @@ from contextlib import suppress
 
 import httpx
 
+from adapters.cancellation import SLICE
 from adapters.limits import AttemptLimits
 from adapters.names import Address, addresses_of
-from adapters.waiting import PAUSE, SLICE, CallEnded, Operation, Wait, Want, is_ready
+from adapters.waiting import PAUSE, CallEnded, Operation, Wait, Want, is_ready
 
 STAGGER = 0.25
 """Seconds after which the next address of a host is tried beside one that does not answer (RFC 8305)."""

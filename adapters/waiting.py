@@ -18,10 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
-from adapters.cancellation import Cancellation
-
-SLICE = 0.05
-"""Seconds between two looks at a cancellation while a thread is blocked; half of what a caller is promised."""
+from adapters.cancellation import SLICE, Cancellation
 
 LATE = 0.001
 """Seconds behind a deadline at which it has surely passed."""

@@ -17,6 +17,7 @@ import pytest
 
 import fsm
 from adapters import Cancellation, Client, ScriptedReply
+from adapters.cancellation import SLICE
 
 pytestmark = pytest.mark.filterwarnings("error")  # nothing may be left behind that Python has to clean up
 
@@ -539,3 +540,19 @@ def test_text_is_handed_out_before_the_reply_has_ended(serve: Any, backend_of: A
         texts = (event.text for event in stream if isinstance(event, fsm.Text))
         assert next(texts) == FIRST  # and the provider has not said the rest
         assert provider.open_connections == 1
+
+
+def test_a_wait_is_waited_in_slices_so_that_no_signal_is_slept_over() -> None:
+    token, waited = Cancellation(), list[float]()
+
+    class Event:
+        def is_set(self) -> bool:
+            return len(waited) == 3
+
+        def wait(self, seconds: float) -> bool:
+            waited.append(seconds)
+            return self.is_set()
+
+    token._event = Event()  # type: ignore[assignment]
+    assert token.wait(60.0)
+    assert waited == [SLICE] * 3
