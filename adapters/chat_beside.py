@@ -34,6 +34,7 @@ class Beside:
     _letters: int = field(default=0, init=False)
     _loose: int = field(default=0, init=False)
     _calls: str = field(default="", init=False)
+    _said: tuple[str, str, str] = field(default=("", "", ""), init=False)
 
     @property
     def letters(self) -> int:
@@ -76,10 +77,13 @@ class Beside:
         Arguments:
             held: the text, the reasoning and the refusal that it takes the place of.
         """
-        for new, old in zip(contents(message), held, strict=True):
+        said = contents(message)
+        for new, old, last in zip(said, held, self._said, strict=True):
             # What is longer is no beginning of this, and would be copied for nothing.
             goes_on = old.tell() <= len(new) and new.startswith(old.getvalue())
-            self._letters += len(new) - (old.tell() if goes_on else 0)
+            again = len(last) if new.startswith(last) else 0  # a server may have stripped what its deltas brought
+            self._letters += len(new) - max(again, old.tell() if goes_on else 0)
+        self._said = said
         calls = "".join([text for text, _ in _texts(calls_in(message))])
         self._letters += len(calls) - (len(self._calls) if calls.startswith(self._calls) else 0)
         self._calls = calls

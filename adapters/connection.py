@@ -11,7 +11,7 @@ import httpx
 from attrs import define, field
 
 from adapters.limits import AttemptLimits
-from adapters.sockets import is_quiet, read, write
+from adapters.sockets import is_quiet, read, what_came, write
 from adapters.waiting import Operation
 
 Origin = tuple[str, str, int]
@@ -98,11 +98,12 @@ class Connection:
             return error
         return None
 
-    def _hear(self, data: bytes) -> bool:
-        """Take what comes while the request is still being sent, and tell whether it is the answer to it.
+    def _hear(self, sock: socket.socket) -> bool:
+        """Take what comes while the request is still being sent, and tell whether the rest of it is of no use.
 
-        A server that refuses a request for its size may read no more of it.
+        A server that refuses a request for its size may read no more of it. One that begins to answer well reads on.
         """
+        data = b"" if self._early is not None else what_came(sock)  # what follows is read behind the request
         if not data:
             return False
         self._has_read = True
@@ -112,8 +113,9 @@ class Connection:
             event = self._next_event()
         if event is h11.NEED_DATA:
             return False
-        self._early, self._is_cut_short = event, True
-        return True
+        self._early = event
+        self._is_cut_short = not isinstance(event, h11.Response) or event.status_code >= 300
+        return self._is_cut_short
 
     def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
         # What only informs is no beginning of the response, so the limit is one for all of the head.

@@ -114,12 +114,12 @@ def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
 
 
 def write(
-    sock: socket.socket, data: bytes, limits: AttemptLimits, hear: Callable[[bytes], bool] = lambda data: False
+    sock: socket.socket, data: bytes, limits: AttemptLimits, hear: Callable[[socket.socket], bool] = lambda sock: False
 ) -> Operation[None]:
     """Write all of the data, unless an answer makes the rest of no use.
 
     Arguments:
-        hear: is given what comes while no more is taken, and tells whether to stop.
+        hear: looks at what comes while no more is taken, and tells whether to stop.
 
     Raises:
         httpx.WriteTimeout: nothing was taken for the limit between bytes, or the time of the attempt is up.
@@ -143,12 +143,12 @@ def write(
         now = time.monotonic()
         if now >= until:
             raise httpx.WriteTimeout("the request was not taken in time")
-        if hear(_come(sock)):
+        if hear(sock):
             return
         yield Wait(sock, want, min(until, now + SLICE))
 
 
-def _come(sock: socket.socket) -> bytes:
+def what_came(sock: socket.socket) -> bytes:
     """Return what has come by now. Nothing may be an end as well, which does not mean that nobody reads."""
     with suppress(OSError):  # the next write is told what is wrong
         return sock.recv(PIECE)

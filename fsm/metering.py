@@ -107,7 +107,7 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
     Arguments:
         usage: what was reported, or estimated by whoever read the reply.
         cap: the output cap that was sent, in tokens.
-        silence: what a reply of which neither text nor usage came is counted as, in tokens.
+        silence: what a reply that broke off before any text or usage came is counted as, in tokens.
     """
     if usage.output_tokens and not usage.estimated:
         return usage, is_beyond(usage.output_tokens, cap)
@@ -117,7 +117,7 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
     if not usage.input_tokens or usage.estimated:  # nothing was reported
         if reply.stop_reason == "length":
             guess = max(guess, cap or 0)
-        elif not any(texts):
+        elif not any(texts) and (reply.interrupted or reply.stop_reason not in _ENDED_WELL):
             guess = silence or 0
     if cap is not None and not is_beyond(least, cap):
         guess = min(guess, max(cap, least))
@@ -126,6 +126,10 @@ def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = 
     if guess != usage.output_tokens:
         usage = evolve(usage, output_tokens=guess, estimated=True)
     return usage, is_beyond(least, cap)
+
+
+_ENDED_WELL = ("stop", "content_filter")
+"""The stop reasons of a reply that the provider ended by itself: nothing came because nothing was written."""
 
 
 def _guess(text: str) -> int:

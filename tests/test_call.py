@@ -576,6 +576,14 @@ class TestSilence:
             assert usage.output_tokens == (1 if sent and partial else 0)
             assert fsm.replay(call.journal).usage == usage
 
+    @pytest.mark.parametrize("stop", ["stop", "content_filter"])
+    def test_an_empty_reply_that_ended_by_itself_is_no_silence(self, stop):
+        policy = fsm.Policy(budget=fsm.Budget(output_tokens=1000))
+        call, _ = drive(
+            fsm.Reply(stop_reason=stop), ANSWER, policy=policy, chain=[fsm.PlainLink("a"), fsm.PlainLink("b")]
+        )
+        assert (call.result.outcome, call.result.usage.output_tokens) == ("done", 4)
+
     def test_without_a_cap_of_the_callers_one_silence_does_not_use_the_budget_up(self):
         policy = fsm.Policy(budget=fsm.Budget(output_tokens=20_000))
         _, sends = drive(failed("timeout"), ANSWER, policy=policy)

@@ -46,6 +46,10 @@ class Pleading(Ladder):
         return not self.added_text and self.may_plead
 
     @property
+    def may_begin_anew(self) -> bool:
+        return not self.has_text and self.may_plead
+
+    @property
     def may_go_on_at_once(self) -> bool:
         return self.wait_fits and self.may_continue
 
@@ -148,6 +152,7 @@ PAID = [
     Row("truncated", "await", "may_fall_back", "fallback", "spend_fallback"),
     Row("answered", "await", "may_compact", "compact", "spend_compaction"),
     Row("truncated", "await", "may_go_on_blankly", "plead", "spend_plea"),
+    Row("paused", "await", "may_begin_anew", "plead", "spend_plea"),
     Row("truncated", "await", "may_continue", "nudge", "spend_continuation"),
     Row("came_empty", "await", "may_continue", "reask", "spend_both"),
 ]

@@ -108,7 +108,9 @@ def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
             yield f"{row}: refills {name!r}, and what was gathered or left behind at its expense stays"
         if name == "prefills" and row.target not in FORGETS:
             yield f"{row}: refills 'prefills', which only a row to {', '.join(FORGETS)} may: elsewhere the seed stays"
-    if row.event in KEEPS_TEXT and proof.takes not in LENGTHENS and not finds(table, row, "added_text", held=False):
+    if row.event not in KEEPS_TEXT or proof.takes in LENGTHENS:
+        return
+    if not any(finds(table, row, fact, held=False) for fact in ("added_text", "has_text")):
         yield (
             f"{row}: the text of {row.event} is kept and makes every later request longer, so the row must take one of "
             f"{', '.join(LENGTHENS)}, lead to an end, or have a guard that finds no 'added_text'"

@@ -630,6 +630,22 @@ def test_information_ends_no_request(way: str, tls: bool) -> None:
     assert (asked.text, asked.result.attempts) == (f"{len(LARGE)} letters", 1)
 
 
+@BOTH
+@SCHEMES
+def test_an_answer_that_begins_well_while_the_request_is_read_ends_no_request(way: str, tls: bool) -> None:
+    def play(peer: Peer) -> None:
+        whole = answer("All is well here.")
+        head, _, body = whole.partition(b"\r\n\r\n")
+        peer.send(head + b"\r\n\r\n")
+        time.sleep(0.2)
+        peer.request()
+        peer.send(body)
+
+    with RawServer(play, tls=tls) as server:
+        asked = ask(way, quick(way, server), LARGE, streams=False)
+    assert (asked.text, asked.result.attempts) == ("All is well here.", 1)
+
+
 # what is left behind
 
 
