@@ -7,9 +7,9 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-from fsm.events import Reasoning, Text
-from fsm.reply import Failure, Reply
-from fsm.request import Link, Send
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.request import Link, Send
 
 
 @frozen

@@ -15,23 +15,23 @@ from weakref import WeakSet
 
 import anyio
 
-from adapters.async_driver import AsyncCompactor, AsyncDriver, AsyncHttp
-from adapters.backend import Backend
-from adapters.borrowed_http import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
-from adapters.cancellation import Cancellation, either
-from adapters.exchange import LARGEST_REPLY
-from adapters.own_http import OwnAsyncHttp, OwnHttp
-from adapters.streams import AsyncStream, Running, Stream
-from adapters.sync_driver import Compactor, SyncDriver
-from fsm.call import Call, Observer, StreamEvent
-from fsm.chain import Chain
-from fsm.errors import ConfigurationError
-from fsm.journal_forms import short
-from fsm.pacing import paced
-from fsm.policy import DEFAULT_POLICY, Policy
-from fsm.request import Message, Request, TurnContext
-from fsm.result import Result
-from fsm.tracebacks import built_without_locals, without_locals
+from rungwise.adapters.backend import Backend
+from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver, AsyncHttp
+from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
+from rungwise.adapters.http.cancellation import Cancellation, either
+from rungwise.adapters.http.exchange import LARGEST_REPLY
+from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
+from rungwise.adapters.http.streams import AsyncStream, Running, Stream
+from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
+from rungwise.fsm.call.call import Call, Observer, StreamEvent
+from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.pace import paced
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.request import Message, Request, TurnContext
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.forms import short
+from rungwise.fsm.tracebacks import built_without_locals, without_locals
 
 Messages = str | Iterable[Message] | Request
 

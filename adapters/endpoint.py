@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from attrs import frozen
 
-from fsm.errors import ConfigurationError
-from fsm.request import FRAMING
-from fsm.secret import Secret, SecretMap
+from rungwise.fsm.call.request import FRAMING
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.secret import Secret, SecretMap
 
 KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key")
 SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)

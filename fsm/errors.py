@@ -22,10 +22,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fsm.checker.counterexample import PathStep
-    from fsm.diagram import Format, View
-    from fsm.result import Result
-    from fsm.table import Table
+    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.checker.counterexample import PathStep
+    from rungwise.fsm.diagram import Format, View
+    from rungwise.fsm.machine.table import Table
 
 
 class RungwiseError(Exception):
@@ -54,7 +54,7 @@ class TableError(ConfigurationError):
         Raises:
             ConfigurationError: there is no path, because a row alone is at fault.
         """
-        from fsm.diagram import Marks, render  # what draws tables raises these errors as well
+        from rungwise.fsm.diagram import Marks, render  # what draws tables raises these errors as well
 
         if self.table is None or not self.path:
             raise ConfigurationError("there is no path to paint: the message names the row at fault")

@@ -1,56 +1,164 @@
-"""What Rungwise is known by in environments of others: a name that no project has for a folder of its own.
+"""Each language-model call as an explicit, provably bounded state machine.
 
-The library itself is in the packages `fsm` and `adapters`; nothing here imports them before they are needed.
+Every public name is here and is imported when it is first used; the parts are `rungwise.fsm`, the core, and
+`rungwise.adapters`, which speaks to providers. The kits for your own tests are `rungwise.fsm.testing` and
+`rungwise.adapters.testing`.
 """
 
-from __future__ import annotations
-
-import sys
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-HOME = Path(__file__).resolve().parent.parent
-PACKAGES = ("fsm", "adapters")
+if TYPE_CHECKING:
+    from rungwise import adapters, fsm
+    from rungwise.adapters.backend import Backend, Decoder, HttpRequest
+    from rungwise.adapters.client import Client
+    from rungwise.adapters.http.cancellation import Cancellation
+    from rungwise.adapters.http.streams import AsyncStream, Stream
+    from rungwise.adapters.provider.script import Script, ScriptedReply
+    from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+    from rungwise.adapters.wires.chat.backend import OpenAIChat
+    from rungwise.fsm.call.call import Call, Observer, StreamEvent
+    from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+    from rungwise.fsm.call.ladder import Ladder, counter
+    from rungwise.fsm.call.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
+    from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+    from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
+    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.certificate.certificate import Certificate
+    from rungwise.fsm.certificate.verify import verify
+    from rungwise.fsm.errors import (
+        BrokenMachine,
+        CallError,
+        Cancelled,
+        ConfigurationError,
+        EmptyResponse,
+        Exhausted,
+        Failed,
+        IllegalEvent,
+        JournalMismatch,
+        OverBudget,
+        Refused,
+        RungwiseError,
+        TableError,
+    )
+    from rungwise.fsm.journal.record import Journal, Step
+    from rungwise.fsm.machine.table import CALL, Row, Table
+    from rungwise.fsm.replay.replay import replay
+
+_NAMES = {
+    "adapters.backend": ("Backend", "Decoder", "HttpRequest"),
+    "adapters.client": ("Client",),
+    "adapters.http.cancellation": ("Cancellation",),
+    "adapters.http.streams": ("AsyncStream", "Stream"),
+    "adapters.provider.script": ("Script", "ScriptedReply"),
+    "adapters.provider.server": ("EmbeddedProvider", "ReceivedRequest"),
+    "adapters.wires.chat.backend": ("OpenAIChat",),
+    "fsm.call.call": ("Call", "Observer", "StreamEvent"),
+    "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),
+    "fsm.call.ladder": ("Ladder", "counter"),
+    "fsm.call.policy": ("Budget", "Hints", "Limits", "Policy", "Timeouts", "Waits"),
+    "fsm.call.reply": ("Failure", "Reply", "ToolCall", "Usage"),
+    "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
+    "fsm.call.result": ("Result",),
+    "fsm.certificate.certificate": ("Certificate",),
+    "fsm.certificate.verify": ("verify",),
+    "fsm.errors": (
+        "BrokenMachine",
+        "CallError",
+        "Cancelled",
+        "ConfigurationError",
+        "EmptyResponse",
+        "Exhausted",
+        "Failed",
+        "IllegalEvent",
+        "JournalMismatch",
+        "OverBudget",
+        "Refused",
+        "RungwiseError",
+        "TableError",
+    ),
+    "fsm.journal.record": ("Journal", "Step"),
+    "fsm.machine.table": ("CALL", "Row", "Table"),
+    "fsm.replay.replay": ("replay",),
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+_PARTS = ("adapters", "fsm")
+
+__all__ = [
+    "CALL",
+    "AsyncStream",
+    "Backend",
+    "BrokenMachine",
+    "Budget",
+    "Call",
+    "CallError",
+    "Cancellation",
+    "Cancelled",
+    "Certificate",
+    "Client",
+    "ConfigurationError",
+    "Decoder",
+    "Discard",
+    "EmbeddedProvider",
+    "EmptyResponse",
+    "Exhausted",
+    "Failed",
+    "Failure",
+    "Hints",
+    "HttpRequest",
+    "IllegalEvent",
+    "Journal",
+    "JournalMismatch",
+    "Ladder",
+    "Limits",
+    "Link",
+    "Message",
+    "Observer",
+    "OpenAIChat",
+    "OverBudget",
+    "PlainLink",
+    "Policy",
+    "Prices",
+    "Reasoning",
+    "ReceivedRequest",
+    "Refused",
+    "Reply",
+    "Request",
+    "Result",
+    "Row",
+    "Rung",
+    "RungwiseError",
+    "Script",
+    "ScriptedReply",
+    "Send",
+    "Step",
+    "Stream",
+    "StreamEvent",
+    "Table",
+    "TableError",
+    "Text",
+    "Timeouts",
+    "ToolCall",
+    "TurnContext",
+    "Usage",
+    "Waits",
+    "adapters",
+    "counter",
+    "fsm",
+    "replay",
+    "verify",
+]
 
 
-class ShadowedPackage(ImportError):
-    """Say that a folder of somebody else's stands in the place of one of Rungwise's packages."""
+def __getattr__(name: str) -> object:
+    if name in _PARTS:
+        return import_module(f"rungwise.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rungwise' has no attribute {name!r}")
+    value = getattr(import_module(f"rungwise.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
-def ours(name: str) -> ModuleType:
-    """Import a module of Rungwise's own.
-
-    Arguments:
-        name: its full name, such as `adapters.client`.
-
-    Raises:
-        ShadowedPackage: Python finds another package by the name of one of Rungwise's, or has imported it before.
-    """
-    for package in PACKAGES:
-        place = _place(package)
-        if place is None or place.parent != HOME / package:
-            raise ShadowedPackage(
-                f"Rungwise needs its own package {package!r}, but Python finds {place or 'nothing'} by that name. "
-                "Rename that folder of this project, or keep it off sys.path (pytest: --import-mode=importlib)."
-            )
-    return import_module(name)
-
-
-def loaded(name: str) -> ModuleType | None:
-    """Return a module of Rungwise's own if it has been imported; never imports it."""
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    return module if file is not None and HOME / name.partition(".")[0] in Path(file).resolve().parents else None
-
-
-def _place(package: str) -> Path | None:
-    """Return the file that a package is, or would be, imported from."""
-    module = sys.modules.get(package)
-    spec = getattr(module, "__spec__", None) if module is not None else find_spec(package)
-    origin = getattr(module, "__file__", None) or getattr(spec, "origin", None)
-    if origin is None:
-        folders = list(getattr(spec, "submodule_search_locations", None) or ())
-        return Path(folders[0]).resolve() if folders else None
-    return Path(origin).resolve()
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,18 +1,6 @@
 """Run the command line: `python -m rungwise`, and the command `rungwise`."""
 
-import sys
-
-from rungwise import ShadowedPackage, ours
-
-
-def main() -> None:
-    """Run a command and exit with its code."""
-    try:
-        command = ours("adapters.cli").main
-    except ShadowedPackage as error:
-        sys.exit(f"rungwise: {error}")
-    command(prog_name="rungwise")
-
+from rungwise.adapters.cli.command import main
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="rungwise")

@@ -1,11 +1,11 @@
 """The pytest plugin: fixtures for calls that never wait, two Hypothesis profiles, and a line on what was covered.
 
-pytest loads it in every run of an environment that has Rungwise, so it imports nothing before a fixture is asked for:
-a project may well have a folder `adapters` or `fsm` of its own.
+pytest loads it in every run of an environment that has Rungwise, so it imports nothing before a fixture is asked for.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from inspect import signature
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rungwise import loaded, ours
+import rungwise
 
 if TYPE_CHECKING:
-    from adapters.client import Client
-    from adapters.provider import EmbeddedProvider, Responder
-    from adapters.script import Script, ScriptedReply
-    from fsm.testing.clock import VirtualClock
+    from rungwise.adapters.client import Client
+    from rungwise.adapters.provider.script import Script, ScriptedReply
+    from rungwise.adapters.provider.server import EmbeddedProvider, Responder
+    from rungwise.fsm.testing.clock import VirtualClock
 
 PROFILE_OPTION = "--hypothesis-profile"
 PROFILES = "rungwise-"
@@ -32,15 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
     asked = config.getoption(PROFILE_OPTION, default=None)
     if isinstance(asked, str) and asked.startswith(PROFILES):
         try:
-            profiles = ours("fsm.testing.profiles")
+            from rungwise.fsm.testing.profiles import register_profiles
         except ImportError as error:
             raise pytest.UsageError(str(error)) from None
-        profiles.register_profiles()
+        register_profiles()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say what was covered, if anything was."""
-    module = loaded("fsm.testing.coverage")
+    module = sys.modules.get("rungwise.fsm.testing.coverage")
     if module is not None and module.RECORDER.paths:
         terminalreporter.write_sep("-", "rungwise")
         terminalreporter.write_line(module.RECORDER.summary())
@@ -49,8 +49,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def rungwise_clock() -> VirtualClock:
     """Return a clock that only moves when told; the clients of `rungwise_client` wait on it."""
-    clock: VirtualClock = ours("fsm.testing.clock").VirtualClock()
-    return clock
+    from rungwise.fsm.testing.clock import VirtualClock
+
+    return VirtualClock()
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
 
     A `Script`, or a function from the request to its reply, may be given in place of the replies.
     """
-    provider = ours("adapters.provider").EmbeddedProvider
+    provider = rungwise.EmbeddedProvider
 
     with ExitStack() as stack:
 
@@ -71,27 +72,25 @@ def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
 
 
 def _script(replies: tuple[Any, ...], **options: Any) -> Any:
-    script, errors = ours("adapters.script"), ours("fsm.errors")
     unknown = sorted(options.keys() - {"after"})
     if unknown:
-        raise errors.ConfigurationError(f"provider has no option {unknown[0]!r}; there is: after")
-    if len(replies) == 1 and (isinstance(replies[0], script.Script) or callable(replies[0])) and not options:
+        raise rungwise.ConfigurationError(f"provider has no option {unknown[0]!r}; there is: after")
+    if len(replies) == 1 and (isinstance(replies[0], rungwise.Script) or callable(replies[0])) and not options:
         return replies[0]
-    if len(replies) == 1 and isinstance(replies[0], script.Script | list | tuple):
+    if len(replies) == 1 and isinstance(replies[0], rungwise.Script | list | tuple):
         message = "provider takes its replies one by one, as in provider(*replies), or a Script alone"
-        raise errors.ConfigurationError(message)
-    return script.Script(replies or (script.ScriptedReply(),), **options)
+        raise rungwise.ConfigurationError(message)
+    return rungwise.Script(replies or (rungwise.ScriptedReply(),), **options)
 
 
 @pytest.fixture
 def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Client]]:
     """Return `client(*providers, **options)`: its backends are these providers, in order, and its waits are virtual.
 
-    The options are those of `adapters.Client`; a provider may also be a backend of any kind.
+    The options are those of `rungwise.Client`; a provider may also be a backend of any kind.
     """
-    new_client, backend = ours("adapters.client").Client, ours("adapters.openai_chat").OpenAIChat
-    error = ours("fsm.errors").ConfigurationError
-    known = sorted(signature(new_client).parameters.keys() - {"chain"})
+    error = rungwise.ConfigurationError
+    known = sorted(signature(rungwise.Client).parameters.keys() - {"chain"})
 
     with ExitStack() as stack:
 
@@ -104,14 +103,14 @@ def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Clie
                     given = type(each).__name__
                     raise error(f"client takes its providers one by one, as in client(*providers), not {given}")
             chain = [
-                backend(f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY)
+                rungwise.OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=each.base_url, api_key=KEY)
                 if not hasattr(each, "encode")
                 else each
                 for number, each in enumerate(providers, 1)
             ]
             clock = rungwise_clock
             waits = {"clock": clock, "sleep": clock.sleep, "async_sleep": clock.asleep, "jitter": lambda: 0.0}
-            client: Client = stack.enter_context(new_client(chain, **{**waits, **options}))
+            client: Client = stack.enter_context(rungwise.Client(chain, **{**waits, **options}))
             return client
 
         yield build

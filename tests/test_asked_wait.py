@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.asked_wait import asked_wait
+from rungwise.fsm.failures.asked_wait import asked_wait
 
 DATE = {"date": "Fri, 20 Nov 2026 10:00:00 GMT"}
 RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "14s"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.blank import is_blank
+from rungwise.fsm.text.blank import is_blank
 
 INVISIBLE = (
     *(

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import adapters
-import fsm
+import rungwise
+from rungwise.fsm.call.result import error_of
 
-EMPTY = fsm.Reply(stop_reason="stop", stop_raw="stop")
-ANSWER = fsm.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=fsm.Usage(3, 4))
+EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
+ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
 TOOL_ROUND = (
     {"role": "user", "content": "look it up"},
     {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -24,20 +24,22 @@ TOOL_ROUND = (
 
 
 def thought(text="hm"):
-    return fsm.Reply(reasoning=text, stop_reason="stop")
+    return rungwise.Reply(reasoning=text, stop_reason="stop")
 
 
 def cut(text, **fields):
-    return fsm.Reply(text, stop_reason="length", stop_raw="length", **fields)
+    return rungwise.Reply(text, stop_reason="length", stop_raw="length", **fields)
 
 
 def failed(reason="server_error", **fields):
-    return fsm.Failure(reason, **fields)
+    return rungwise.Failure(reason, **fields)
 
 
 def drive(*replies, messages="hi", policy=None, chain=None, request=None, **options):
     """Run a call over replies, the last one for ever; return it with everything it sent."""
-    call = fsm.Call(request or fsm.Request(messages), policy or fsm.Policy(), chain or [fsm.PlainLink()], **options)
+    call = rungwise.Call(
+        request or rungwise.Request(messages), policy or rungwise.Policy(), chain or [rungwise.PlainLink()], **options
+    )
     sends, left = [], list(replies)
     send = call.begin()
     while send is not None:
@@ -47,7 +49,7 @@ def drive(*replies, messages="hi", policy=None, chain=None, request=None, **opti
 
 
 def begun():
-    call = fsm.Call(fsm.Request("x"))
+    call = rungwise.Call(rungwise.Request("x"))
     call.begin()
     return call
 
@@ -59,14 +61,14 @@ def rungs(sends):
 def test_an_answer_takes_one_attempt():
     call, sends = drive(ANSWER)
     assert (call.result.outcome, call.result.text, rungs(sends)) == ("done", "An answer.", ["ask"])
-    assert (call.result.usage, call.result.attempts, call.result.cause) == (fsm.Usage(3, 4), 1, None)
+    assert (call.result.usage, call.result.attempts, call.result.cause) == (rungwise.Usage(3, 4), 1, None)
 
 
 def test_the_waits_of_reasks_double_from_five_seconds():
     call, sends = drive(EMPTY)
     assert [send.wait for send in sends] == [0, 5, 10, 20]
     assert call.result.outcome == "exhausted"
-    assert isinstance(fsm.result.error_of(call.result), fsm.EmptyResponse)
+    assert isinstance(error_of(call.result), rungwise.EmptyResponse)
 
 
 def test_jitter_is_drawn_by_the_driver_and_added_on_top():
@@ -89,13 +91,13 @@ def test_a_tool_result_six_back_is_no_reason_to_nudge():
 
 
 def test_inline_reasoning_after_a_tool_result_is_prefilled_not_nudged():
-    inline = fsm.Reply("<think>hm</think>", stop_reason="stop")
+    inline = rungwise.Reply("<think>hm</think>", stop_reason="stop")
     assert rungs(drive(inline, ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "prefill"]
     assert rungs(drive(thought(), ANSWER, messages=TOOL_ROUND)[1]) == ["ask", "nudge"]
 
 
 def test_the_seed_is_a_trailing_turn_only_where_the_backend_goes_on_from_it():
-    _, sends = drive(thought("step one"), ANSWER, chain=[fsm.PlainLink(prefills=True)])
+    _, sends = drive(thought("step one"), ANSWER, chain=[rungwise.PlainLink(prefills=True)])
     assert (sends[1].messages[-1], sends[1].prefill) == ({"role": "assistant", "content": "step one"}, True)
     _, sends = drive(thought("step one"), ANSWER)
     assert (sends[1].messages[-1]["role"], sends[1].prefill) == ("user", False)
@@ -103,7 +105,7 @@ def test_the_seed_is_a_trailing_turn_only_where_the_backend_goes_on_from_it():
 
 
 def test_the_seed_leaves_with_the_reask_and_never_reaches_the_next_backend():
-    chain = [fsm.PlainLink("one", prefills=True), fsm.PlainLink("two", prefills=True)]
+    chain = [rungwise.PlainLink("one", prefills=True), rungwise.PlainLink("two", prefills=True)]
     _, sends = drive(thought("secret"), chain=chain)
     assert rungs(sends)[:7] == ["ask", "prefill", "prefill", "reask", "reask", "reask", "fallback"]
     assert all("secret" not in str(send.messages) for send in sends[3:7])
@@ -116,39 +118,46 @@ def test_a_retry_after_a_prefill_sends_the_same_request():
 
 
 def test_a_seed_that_comes_back_as_an_echo_is_no_text():
-    chain = [fsm.PlainLink(prefills=True, echoes=True)]
-    call, _ = drive(thought("step one."), fsm.Reply("step one. It is 42.", stop_reason="stop"), chain=chain)
+    chain = [rungwise.PlainLink(prefills=True, echoes=True)]
+    call, _ = drive(thought("step one."), rungwise.Reply("step one. It is 42.", stop_reason="stop"), chain=chain)
     assert call.result.text == " It is 42."
 
 
 def test_caps_grow_with_each_continuation_and_never_fall_below_the_callers():
     assert [send.max_tokens for send in drive(cut("x"))[1]] == [None, 8192, 12288, 16384]
-    request = fsm.Request("hi", max_tokens=50_000)
+    request = rungwise.Request("hi", max_tokens=50_000)
     assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [50_000] * 4
-    request = fsm.Request("hi", max_tokens=20_000)
+    request = rungwise.Request("hi", max_tokens=20_000)
     assert [send.max_tokens for send in drive(cut("x"), request=request)[1]] == [20_000, 32_768, 32_768, 32_768]
 
 
 def test_a_continuation_shows_the_partial_and_asks_to_go_on():
-    call, sends = drive(cut("Part one "), fsm.Reply("part two", stop_reason="stop"))
+    call, sends = drive(cut("Part one "), rungwise.Reply("part two", stop_reason="stop"))
     assert [m["role"] for m in sends[1].messages] == ["user", "assistant", "user"]
     assert sends[1].messages[1]["content"] == "Part one "
     assert (call.result.text, call.result.parts) == ("Part one part two", ("Part one ", "part two"))
 
 
 def test_a_native_continuation_needs_no_notice():
-    _, sends = drive(cut("Part one "), ANSWER, chain=[fsm.PlainLink(prefills=True)])
+    _, sends = drive(cut("Part one "), ANSWER, chain=[rungwise.PlainLink(prefills=True)])
     assert (sends[1].messages[-1]["role"], sends[1].prefill) == ("assistant", True)
 
 
 def test_the_whitespace_that_the_wire_left_out_is_not_said_twice():
-    replies = [cut("verse one\n"), fsm.Reply("\nverse two", stop_reason="stop")]
-    call, _ = drive(*replies, chain=[fsm.PlainLink(prefills=True)])
+    replies = [cut("verse one\n"), rungwise.Reply("\nverse two", stop_reason="stop")]
+    call, _ = drive(*replies, chain=[rungwise.PlainLink(prefills=True)])
     assert call.result.text == "verse one\nverse two"
 
 
 def test_progress_refills_retries_but_not_continuations():
-    replies = [failed(), failed(), failed(), cut("Part a"), *[failed()] * 3, fsm.Reply(" and b", stop_reason="stop")]
+    replies = [
+        failed(),
+        failed(),
+        failed(),
+        cut("Part a"),
+        *[failed()] * 3,
+        rungwise.Reply(" and b", stop_reason="stop"),
+    ]
     call, sends = drive(*replies)
     assert (call.result.outcome, call.result.text, len(sends)) == ("done", "Part a and b", 8)
 
@@ -172,8 +181,8 @@ def test_text_that_runs_in_circles_is_not_continued():
 
 def test_cut_tool_calls_are_asked_for_again_with_a_larger_cap():
     call, sends = drive(
-        cut("thinking", tool_calls=(fsm.ToolCall("1", "read", '{"pa'),)),
-        fsm.Reply(tool_calls=(fsm.ToolCall("2", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
+        cut("thinking", tool_calls=(rungwise.ToolCall("1", "read", '{"pa'),)),
+        rungwise.Reply(tool_calls=(rungwise.ToolCall("2", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
     )
     assert rungs(sends) == ["ask", "enlarge"]
     assert (sends[1].max_tokens, sends[1].messages) == (8192, sends[0].messages)
@@ -182,14 +191,14 @@ def test_cut_tool_calls_are_asked_for_again_with_a_larger_cap():
 
 
 def test_reasoning_at_the_cap_enlarges_and_lowers_reasoning():
-    _, sends = drive(fsm.Reply(reasoning="hm", stop_reason="length"), ANSWER)
+    _, sends = drive(rungwise.Reply(reasoning="hm", stop_reason="length"), ANSWER)
     assert rungs(sends) == ["ask", "enlarge"]
     assert (sends[0].lower_reasoning, sends[1].lower_reasoning) == (False, True)
 
 
 @pytest.mark.parametrize("chain", [1, 2])
 def test_a_wait_that_does_not_fit_switches_or_ends(chain):
-    links = [fsm.PlainLink(str(number)) for number in range(chain)]
+    links = [rungwise.PlainLink(str(number)) for number in range(chain)]
     call, sends = drive(failed("rate_limit", asked_wait=500.0), ANSWER, chain=links)
     assert (len(sends), call.result.outcome) == ((1, "failed") if chain == 1 else (2, "done"))
     assert chain == 2 or "500 s" in call.result.cause
@@ -201,7 +210,7 @@ def test_an_asked_wait_is_kept_in_full_without_jitter():
 
 
 def test_overload_leaves_the_backend_at_the_second_failure():
-    links = [fsm.PlainLink("one"), fsm.PlainLink("two")]
+    links = [rungwise.PlainLink("one"), rungwise.PlainLink("two")]
     assert rungs(drive(failed("overloaded"), chain=links)[1])[:3] == ["ask", "retry", "fallback"]
     assert rungs(drive(failed("server_error"), chain=links)[1])[:5] == ["ask", "retry", "retry", "retry", "fallback"]
 
@@ -214,12 +223,14 @@ def test_each_kind_of_repair_is_made_once():
 
 
 def test_a_named_cap_is_kept_below():
-    _, sends = drive(failed("output_cap", available_tokens=1000), ANSWER, request=fsm.Request("hi", max_tokens=5000))
+    _, sends = drive(
+        failed("output_cap", available_tokens=1000), ANSWER, request=rungwise.Request("hi", max_tokens=5000)
+    )
     assert [send.max_tokens for send in sends] == [5000, 936]
 
 
 def test_a_rejected_prefill_becomes_a_user_turn():
-    chain = [fsm.PlainLink(prefills=True)]
+    chain = [rungwise.PlainLink(prefills=True)]
     _, sends = drive(thought(), failed("prefill_unsupported", status=400), ANSWER, chain=chain)
     assert rungs(sends) == ["ask", "prefill", "repair"]
     assert [send.messages[-1]["role"] for send in sends] == ["user", "assistant", "user"]
@@ -228,54 +239,59 @@ def test_a_rejected_prefill_becomes_a_user_turn():
 def test_a_conversation_that_ends_on_the_assistant_is_only_sent_so_where_that_is_continued():
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     assert drive(ANSWER, messages=messages)[1][0].messages[-1]["role"] == "user"
-    assert drive(ANSWER, messages=messages, chain=[fsm.PlainLink(prefills=True)])[1][0].prefill
+    assert drive(ANSWER, messages=messages, chain=[rungwise.PlainLink(prefills=True)])[1][0].prefill
 
 
 def test_the_compactor_is_asked_for_through_the_send():
-    call = fsm.Call(fsm.Request(["x"] and TOOL_ROUND), has_compactor=True)
+    call = rungwise.Call(rungwise.Request(["x"] and TOOL_ROUND), has_compactor=True)
     call.begin()
     send = call.receive(failed("context_overflow"))
     assert (send.rung, send.needs_compaction) == ("compact", True)
     send = call.compacted([{"role": "user", "content": "short"}])
     assert (send.messages, send.needs_compaction) == (({"role": "user", "content": "short"},), False)
     assert call.receive(ANSWER) is None
-    with pytest.raises(fsm.IllegalEvent):
+    with pytest.raises(rungwise.IllegalEvent):
         call.compacted([{"role": "user", "content": "late"}])
 
 
 def test_a_prior_answer_stands_in_only_beside_housekeeping():
-    turn = fsm.TurnContext("the answer", only_housekeeping=True)
+    turn = rungwise.TurnContext("the answer", only_housekeeping=True)
     call, sends = drive(EMPTY, messages=TOOL_ROUND, turn=turn)
     assert (call.result.outcome, call.result.text, len(sends)) == ("salvaged", "the answer", 1)
-    turn = fsm.TurnContext("I will look", only_housekeeping=False)
+    turn = rungwise.TurnContext("I will look", only_housekeeping=False)
     assert drive(EMPTY, messages=TOOL_ROUND, turn=turn)[0].result.outcome == "exhausted"
 
 
 def test_what_was_delivered_is_salvaged_from_this_attempt_only():
-    call = fsm.Call(fsm.Request("hi"), is_streaming=True)
+    call = rungwise.Call(rungwise.Request("hi"), is_streaming=True)
     call.begin()
-    assert call.hear(fsm.Text("shown")) == (fsm.Text("shown"),)
+    assert call.hear(rungwise.Text("shown")) == (rungwise.Text("shown"),)
     assert call.receive(EMPTY) is None
     assert (call.result.outcome, call.result.text) == ("salvaged", "shown")
 
-    call = fsm.Call(fsm.Request("hi"), is_streaming=True)
+    call = rungwise.Call(rungwise.Request("hi"), is_streaming=True)
     call.begin()
-    call.hear(fsm.Text("shown"))
-    call.receive(fsm.Reply("shown", stop_reason="unknown", stop_raw="weird"))
-    assert fsm.Discard("shown") in call.drain()
+    call.hear(rungwise.Text("shown"))
+    call.receive(rungwise.Reply("shown", stop_reason="unknown", stop_raw="weird"))
+    assert rungwise.Discard("shown") in call.drain()
     call.receive(EMPTY)
     assert not call.is_over
 
 
 def test_a_failure_after_delivered_text_is_a_cut():
-    call = fsm.Call(fsm.Request("hi"))
+    call = rungwise.Call(rungwise.Request("hi"))
     call.begin()
-    call.hear(fsm.Text("some text"))
+    call.hear(rungwise.Text("some text"))
     assert call.receive(failed("server_error", status=500)).rung == "continuation"
 
 
 def test_unusable_and_equal_backends_are_skipped_with_a_step():
-    chain = [fsm.PlainLink("one"), fsm.PlainLink("one"), fsm.PlainLink("two", problem="no key"), fsm.PlainLink("three")]
+    chain = [
+        rungwise.PlainLink("one"),
+        rungwise.PlainLink("one"),
+        rungwise.PlainLink("two", problem="no key"),
+        rungwise.PlainLink("three"),
+    ]
     call, sends = drive(failed("auth", status=401), ANSWER, chain=chain)
     assert [send.backend for send in sends] == [0, 3]
     assert [(step.backend, step.note) for step in call.journal.steps if step.event == "skipped"] == [
@@ -286,83 +302,86 @@ def test_unusable_and_equal_backends_are_skipped_with_a_step():
 
 def test_an_unusable_fallback_never_hides_the_real_error():
     call, _ = drive(
-        failed("server_error", status=500), chain=[fsm.PlainLink("one"), fsm.PlainLink("two", problem="no key")]
+        failed("server_error", status=500),
+        chain=[rungwise.PlainLink("one"), rungwise.PlainLink("two", problem="no key")],
     )
     assert (call.result.outcome, call.result.failures[0][1].status) == ("failed", 500)
 
 
 def test_a_chain_without_a_usable_backend_is_refused():
-    with pytest.raises(fsm.ConfigurationError, match="no key"):
-        fsm.Call(fsm.Request("hi"), chain=[fsm.PlainLink("one", problem="no key")])
-    with pytest.raises(fsm.ConfigurationError, match="empty"):
-        fsm.Call(fsm.Request("hi"), chain=[])
+    with pytest.raises(rungwise.ConfigurationError, match="no key"):
+        rungwise.Call(rungwise.Request("hi"), chain=[rungwise.PlainLink("one", problem="no key")])
+    with pytest.raises(rungwise.ConfigurationError, match="empty"):
+        rungwise.Call(rungwise.Request("hi"), chain=[])
 
 
 def test_an_unusable_primary_is_passed_over():
-    call, sends = drive(ANSWER, chain=[fsm.PlainLink("one", problem="no key"), fsm.PlainLink("two")])
+    call, sends = drive(ANSWER, chain=[rungwise.PlainLink("one", problem="no key"), rungwise.PlainLink("two")])
     assert (sends[0].backend, call.result.backend) == (1, "two")
 
 
 class TestBudget:
     def test_attempts(self):
-        call, sends = drive(failed(), policy=fsm.Policy(budget=fsm.Budget(attempts=3)))
+        call, sends = drive(failed(), policy=rungwise.Policy(budget=rungwise.Budget(attempts=3)))
         assert (len(sends), call.result.outcome) == (3, "over_budget")
         assert "3 attempts" in call.result.cause
 
     def test_seconds_count_the_wait_before_the_next_attempt(self):
-        call, sends = drive(failed(), policy=fsm.Policy(budget=fsm.Budget(seconds=10)))
+        call, sends = drive(failed(), policy=rungwise.Policy(budget=rungwise.Budget(seconds=10)))
         assert [send.wait for send in sends] == [0, 2, 4]
         assert call.result.outcome == "over_budget"
 
     def test_output_tokens_cap_every_request_by_what_is_left(self):
-        policy = fsm.Policy(budget=fsm.Budget(output_tokens=1000))
-        replies = [cut("Part a", usage=fsm.Usage(1, 600)), cut(" and b", usage=fsm.Usage(1, 400))]
+        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
+        replies = [cut("Part a", usage=rungwise.Usage(1, 600)), cut(" and b", usage=rungwise.Usage(1, 400))]
         call, sends = drive(*replies, policy=policy)
         assert [send.max_tokens for send in sends] == [992, 392]
         assert (call.result.outcome, call.result.text) == ("over_budget", "Part a and b")
 
     def test_money_buys_what_is_left_of_it(self):
-        policy = fsm.Policy(budget=fsm.Budget(money=1.0))
-        chain = [fsm.PlainLink(prices=fsm.Prices(1.0, 10.0))]
-        request = fsm.Request("hi", input_tokens=100_000)
-        call, sends = drive(cut("a", usage=fsm.Usage(100_000, 90_000)), policy=policy, chain=chain, request=request)
+        policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
+        chain = [rungwise.PlainLink(prices=rungwise.Prices(1.0, 10.0))]
+        request = rungwise.Request("hi", input_tokens=100_000)
+        call, sends = drive(
+            cut("a", usage=rungwise.Usage(100_000, 90_000)), policy=policy, chain=chain, request=request
+        )
         assert [send.max_tokens for send in sends] == [89_992]
         assert (call.result.outcome, call.result.cost) == ("over_budget", pytest.approx(1.0))
 
     def test_money_needs_prices(self):
-        with pytest.raises(fsm.ConfigurationError, match="prices"):
-            fsm.Call(fsm.Request("hi"), fsm.Policy(budget=fsm.Budget(money=1.0)))
+        with pytest.raises(rungwise.ConfigurationError, match="prices"):
+            rungwise.Call(rungwise.Request("hi"), rungwise.Policy(budget=rungwise.Budget(money=1.0)))
 
     def test_a_fallback_refills_no_budget(self):
-        chain = [fsm.PlainLink(str(number)) for number in range(9)]
+        chain = [rungwise.PlainLink(str(number)) for number in range(9)]
         assert len(drive(failed(), chain=chain)[1]) == 24
 
 
 def test_cancelling_ends_at_once_in_every_state():
-    call = fsm.Call(fsm.Request("hi"))
+    call = rungwise.Call(rungwise.Request("hi"))
     call.begin()
     assert call.cancel().outcome == "cancelled"
-    call = fsm.Call(fsm.Request("hi"), is_streaming=True)
+    call = rungwise.Call(rungwise.Request("hi"), is_streaming=True)
     call.begin()
-    call.hear(fsm.Text("shown"))
+    call.hear(rungwise.Text("shown"))
     assert call.cancel().text == "shown"
     assert call.cancel().text == "shown"
-    assert fsm.Call(fsm.Request("hi")).cancel().attempts == 0
+    assert rungwise.Call(rungwise.Request("hi")).cancel().attempts == 0
     call, _ = drive(ANSWER)
     assert call.cancel().outcome == "done"
 
 
 def test_a_driver_that_is_out_of_step_is_told_and_nothing_changes():
-    call = fsm.Call(fsm.Request("hi"))
-    with pytest.raises(fsm.IllegalEvent):
+    call = rungwise.Call(rungwise.Request("hi"))
+    with pytest.raises(rungwise.IllegalEvent):
         call.receive(ANSWER)
     call.begin()
-    with pytest.raises(fsm.IllegalEvent):
+    with pytest.raises(rungwise.IllegalEvent):
         call.begin()
-    with pytest.raises(fsm.IllegalEvent):
+    with pytest.raises(rungwise.IllegalEvent):
         _ = call.result
     assert call.receive(ANSWER) is None
-    with pytest.raises(fsm.IllegalEvent):
+    with pytest.raises(rungwise.IllegalEvent):
         call.receive(ANSWER)
     assert call.result.attempts == 1
 
@@ -390,16 +409,16 @@ REPLIES = st.sampled_from(
         EMPTY,
         ANSWER,
         thought(),
-        fsm.Reply("<think>hm</think>", stop_reason="stop"),
+        rungwise.Reply("<think>hm</think>", stop_reason="stop"),
         cut("some more text "),
         cut("", reasoning="hm"),
-        cut("", tool_calls=(fsm.ToolCall("1", "read", "{"),)),
-        fsm.Reply("cut", interrupted=True),
-        fsm.Reply(interrupted=True),
-        fsm.Reply("x", stop_reason="unknown", stop_raw="weird"),
-        fsm.Reply("x", stop_reason="content_filter"),
-        fsm.Reply("x", stop_reason="paused"),
-        fsm.Reply("x", stop_reason="overflow"),
+        cut("", tool_calls=(rungwise.ToolCall("1", "read", "{"),)),
+        rungwise.Reply("cut", interrupted=True),
+        rungwise.Reply(interrupted=True),
+        rungwise.Reply("x", stop_reason="unknown", stop_raw="weird"),
+        rungwise.Reply("x", stop_reason="content_filter"),
+        rungwise.Reply("x", stop_reason="paused"),
+        rungwise.Reply("x", stop_reason="overflow"),
         failed("rate_limit", asked_wait=3.0),
         failed("rate_limit", asked_wait=300.0),
         failed("overloaded"),
@@ -413,13 +432,14 @@ REPLIES = st.sampled_from(
     ]
 )
 LIMITS = st.builds(
-    fsm.Limits, **{name: st.integers(0, 3) for name in ("retries", "reasks", "nudges", "prefills", "enlargements")},
+    rungwise.Limits,
+    **{name: st.integers(0, 3) for name in ("retries", "reasks", "nudges", "prefills", "enlargements")},
     **{name: st.integers(0, 3) for name in ("repairs", "compactions", "continuations")},
 )  # fmt: skip
 POLICIES = st.builds(
-    fsm.Policy,
+    rungwise.Policy,
     limits=LIMITS,
-    budget=st.builds(fsm.Budget, attempts=st.integers(1, 40), seconds=st.none() | st.floats(1, 300)),
+    budget=st.builds(rungwise.Budget, attempts=st.integers(1, 40), seconds=st.none() | st.floats(1, 300)),
 )
 
 
@@ -431,7 +451,7 @@ POLICIES = st.builds(
     st.booleans(),
 )
 def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, messages, contents):
-    chain = [fsm.PlainLink(str(number), prefills=number == 1) for number in range(length)]
+    chain = [rungwise.PlainLink(str(number), prefills=number == 1) for number in range(length)]
     call, sends = drive(
         *replies,
         messages=messages,
@@ -445,7 +465,7 @@ def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, 
     assert len(sends) == result.attempts <= policy.budget.attempts
     assert result.outcome != "done" or result.text.strip() or result.tool_calls
     assert all(made.arguments != "{" for made in result.tool_calls)
-    again = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    again = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
     assert (again.outcome, again.usage, again.attempts, again.cause) == (
         result.outcome, result.usage, result.attempts, result.cause,
     )  # fmt: skip
@@ -456,7 +476,7 @@ def test_any_script_ends_within_its_budget_and_replays(replies, policy, length, 
 @given(st.lists(st.lists(REPLIES, min_size=1, max_size=6), min_size=2, max_size=5), st.randoms(use_true_random=False))
 def test_interleaved_calls_on_the_shared_machine_do_not_touch_each_other(scripts, random):
     alone = [[str(step) for step in drive(*script)[0].journal.steps] for script in scripts]
-    calls = [fsm.Call(fsm.Request("hi")) for _ in scripts]
+    calls = [rungwise.Call(rungwise.Request("hi")) for _ in scripts]
     left = [list(script) for script in scripts]
     for call in calls:
         call.begin()
@@ -472,7 +492,7 @@ def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
         if step.event == "answered":
             raise KeyboardInterrupt
 
-    call = fsm.Call(fsm.Request("hi"), observer=observer)
+    call = rungwise.Call(rungwise.Request("hi"), observer=observer)
     call.begin()
     with pytest.raises(KeyboardInterrupt):
         call.receive(ANSWER)
@@ -481,8 +501,8 @@ def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
 
 def test_a_rung_of_ones_own_takes_its_counter_and_sends_its_hint():
     @attrs.define(eq=False)
-    class Pleading(fsm.Ladder):
-        pleas: int = fsm.counter()
+    class Pleading(rungwise.Ladder):
+        pleas: int = rungwise.counter()
 
         @property
         def may_plead(self):
@@ -492,66 +512,69 @@ def test_a_rung_of_ones_own_takes_its_counter_and_sends_its_hint():
             self.pleas += 1
 
     @attrs.frozen(kw_only=True)
-    class Limits(fsm.Limits):
+    class Limits(rungwise.Limits):
         pleas: int = 2
 
-    row = fsm.Row("refused", "await", "may_plead", "plead", "spend_plea")
-    table = fsm.CALL.with_rows(row, model=Pleading)
-    policy = fsm.Policy(table=table, limits=Limits(), hints=fsm.Hints(rungs={"plead": "Please."}))
-    call, sends = drive(fsm.Reply("x", stop_reason="content_filter"), policy=policy)
+    row = rungwise.Row("refused", "await", "may_plead", "plead", "spend_plea")
+    table = rungwise.CALL.with_rows(row, model=Pleading)
+    policy = rungwise.Policy(table=table, limits=Limits(), hints=rungwise.Hints(rungs={"plead": "Please."}))
+    call, sends = drive(rungwise.Reply("x", stop_reason="content_filter"), policy=policy)
     assert (rungs(sends), call.result.outcome) == (["ask", "plead", "plead"], "refused")
     assert [send.messages[-1]["content"] for send in sends] == ["hi", "Please.", "Please."]
-    assert fsm.verify(policy).ok
-    journal = fsm.Journal.from_json(call.journal.to_json())
-    assert fsm.replay(journal, policy).outcome == "refused"
-    with pytest.raises(fsm.ConfigurationError, match="Limits has no limit 'pleas'"):
-        fsm.Policy(table=table)
+    assert rungwise.verify(policy).ok
+    journal = rungwise.Journal.from_json(call.journal.to_json())
+    assert rungwise.replay(journal, policy).outcome == "refused"
+    with pytest.raises(rungwise.ConfigurationError, match="Limits has no limit 'pleas'"):
+        rungwise.Policy(table=table)
     for wrong in ("x", None, 1.5, 10**6, -1):
-        with pytest.raises(fsm.ConfigurationError, match=r"Limits\.pleas must be a whole number"):
-            fsm.Policy(table=table, limits=Limits(pleas=wrong))
-    with pytest.raises(fsm.ConfigurationError, match="unknown rung 'pleed'; did you mean 'plead'"):
-        fsm.Policy(table=table, limits=Limits(), hints=fsm.Hints(rungs={"pleed": "x"}))
+        with pytest.raises(rungwise.ConfigurationError, match=r"Limits\.pleas must be a whole number"):
+            rungwise.Policy(table=table, limits=Limits(pleas=wrong))
+    with pytest.raises(rungwise.ConfigurationError, match="unknown rung 'pleed'; did you mean 'plead'"):
+        rungwise.Policy(table=table, limits=Limits(), hints=rungwise.Hints(rungs={"pleed": "x"}))
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
 def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
-    backend = adapters.OpenAIChat("m", api_key="sk-a-real-key-1234567890", base_url="http://localhost:1/v1")
+    backend = rungwise.OpenAIChat("m", api_key="sk-a-real-key-1234567890", base_url="http://localhost:1/v1")
     error = failed("connection", exception=OSError("gone"))
-    call, _ = drive(ANSWER if outcome == "done" else error, chain=[backend], policy=fsm.Policy(base_cap=99))
+    call, _ = drive(ANSWER if outcome == "done" else error, chain=[backend], policy=rungwise.Policy(base_cap=99))
     result = call.result
     for copied in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
         assert copied.text == result.text
         assert copied.journal.to_json() == result.journal.to_json()
-        assert fsm.replay(copied.journal).outcome == outcome
+        assert rungwise.replay(copied.journal).outcome == outcome
     assert b"sk-a-real" not in pickle.dumps(result)
     assert "sk-a-real" not in str(attrs.asdict(result))
     if outcome == "failed":
-        again = pickle.loads(pickle.dumps(fsm.result.error_of(result)))
-        assert (type(again), str(again)) == (fsm.Failed, str(fsm.result.error_of(result)))
-    assert pickle.loads(pickle.dumps(fsm.Policy(base_cap=99))) == fsm.Policy(base_cap=99)
-    assert pickle.loads(pickle.dumps(fsm.Policy())).table is fsm.CALL
+        again = pickle.loads(pickle.dumps(error_of(result)))
+        assert (type(again), str(again)) == (rungwise.Failed, str(error_of(result)))
+    assert pickle.loads(pickle.dumps(rungwise.Policy(base_cap=99))) == rungwise.Policy(base_cap=99)
+    assert pickle.loads(pickle.dumps(rungwise.Policy())).table is rungwise.CALL
 
 
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_call_with_a_budget_of_money_that_was_cancelled_early_replays(sent):
-    chain, policy = [fsm.PlainLink(prices=fsm.Prices(1.0, 2.0))], fsm.Policy(budget=fsm.Budget(money=1.0))
-    call = fsm.Call(fsm.Request("a prompt"), policy, chain)
+    chain, policy = (
+        [rungwise.PlainLink(prices=rungwise.Prices(1.0, 2.0))],
+        rungwise.Policy(budget=rungwise.Budget(money=1.0)),
+    )
+    call = rungwise.Call(rungwise.Request("a prompt"), policy, chain)
     call.begin()
     if sent:
         call.sending(1.0)
     call.cancel(2.0)
-    assert fsm.replay(fsm.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
+    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "cancelled"
 
 
 class TestSilence:
     """What an attempt is counted as when the provider does not say."""
 
-    policy = fsm.Policy(budget=fsm.Budget(money=1.5))
-    chain = (fsm.PlainLink(prices=fsm.Prices(10.0, 10.0)),)
-    request = fsm.Request("long", input_tokens=100_000)
+    policy = rungwise.Policy(budget=rungwise.Budget(money=1.5))
+    chain = (rungwise.PlainLink(prices=rungwise.Prices(10.0, 10.0)),)
+    request = rungwise.Request("long", input_tokens=100_000)
 
     def test_a_prompt_costs_its_estimate_with_every_attempt(self):
-        replies = [fsm.Reply("cut", interrupted=True, usage=fsm.Usage(0, 5, estimated=True))]
+        replies = [rungwise.Reply("cut", interrupted=True, usage=rungwise.Usage(0, 5, estimated=True))]
         call, sends = drive(*replies, policy=self.policy, chain=self.chain, request=self.request)
         assert (len(sends), call.result.outcome) == (1, "over_budget")
         assert call.result.cost == pytest.approx(1.00005)
@@ -559,33 +582,36 @@ class TestSilence:
 
     @pytest.mark.parametrize("reason", ["timeout", "connection"])
     def test_an_attempt_that_brought_nothing_costs_its_cap(self, reason):
-        policy = fsm.Policy(budget=fsm.Budget(output_tokens=250))
-        call, sends = drive(failed(reason), policy=policy, request=fsm.Request("hi", max_tokens=100))
+        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
+        call, sends = drive(failed(reason), policy=policy, request=rungwise.Request("hi", max_tokens=100))
         assert [send.max_tokens for send in sends] == [100, 100, 42]
         assert call.result.usage.output_tokens == 242
 
-    @pytest.mark.parametrize("partial", [None, fsm.Reply("Part", interrupted=True)])
+    @pytest.mark.parametrize("partial", [None, rungwise.Reply("Part", interrupted=True)])
     def test_a_call_that_was_cancelled_in_flight_pays_for_its_prompt_and_what_came(self, partial):
         for sent in (True, False):
-            call = fsm.Call(self.request, self.policy, self.chain)
+            call = rungwise.Call(self.request, self.policy, self.chain)
             call.begin()
             if sent:
                 call.sending()
             usage = call.cancel(partial=partial).usage
             assert usage.input_tokens == (100_000 if sent else 0)
             assert usage.output_tokens == (1 if sent and partial else 0)
-            assert fsm.replay(call.journal).usage == usage
+            assert rungwise.replay(call.journal).usage == usage
 
     @pytest.mark.parametrize("stop", ["stop", "content_filter"])
     def test_an_empty_reply_that_ended_by_itself_is_no_silence(self, stop):
-        policy = fsm.Policy(budget=fsm.Budget(output_tokens=1000))
+        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
         call, _ = drive(
-            fsm.Reply(stop_reason=stop), ANSWER, policy=policy, chain=[fsm.PlainLink("a"), fsm.PlainLink("b")]
+            rungwise.Reply(stop_reason=stop),
+            ANSWER,
+            policy=policy,
+            chain=[rungwise.PlainLink("a"), rungwise.PlainLink("b")],
         )
         assert (call.result.outcome, call.result.usage.output_tokens) == ("done", 4)
 
     def test_without_a_cap_of_the_callers_one_silence_does_not_use_the_budget_up(self):
-        policy = fsm.Policy(budget=fsm.Budget(output_tokens=20_000))
+        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=20_000))
         _, sends = drive(failed("timeout"), ANSWER, policy=policy)
         assert [send.max_tokens for send in sends] == [19_992, 19_992 - 4096]
 
@@ -594,36 +620,39 @@ class TestSilence:
         [failed("server_error", status=502), failed("connection", exception=type("ConnectError", (OSError,), {})())],
     )
     def test_a_refused_connection_and_an_error_status_cost_nothing(self, failure):
-        policy = fsm.Policy(budget=fsm.Budget(output_tokens=250))
-        call, sends = drive(failure, policy=policy, request=fsm.Request("hi", max_tokens=100))
+        policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=250))
+        call, sends = drive(failure, policy=policy, request=rungwise.Request("hi", max_tokens=100))
         assert [send.max_tokens for send in sends] == [100] * 4
-        assert call.result.usage == fsm.Usage()
+        assert call.result.usage == rungwise.Usage()
 
 
 @pytest.mark.parametrize(
     ("build", "says"),
     [
-        (lambda: fsm.Request(None), "messages"),
-        (lambda: fsm.Request(5), "messages"),
-        (lambda: fsm.Request("x", tools=[1]), r"tools\[0\]"),
-        (lambda: fsm.Request("x", tools="ab"), "tools"),
-        (lambda: fsm.Request("x", parameters=5), "parameters"),
-        (lambda: fsm.Request("x", headers={"Content-Length": "3"}), "Content-Length"),
-        (lambda: fsm.Call(fsm.Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext"),
-        (lambda: fsm.Call(fsm.Request("x"), "policy"), "policy must be a Policy"),
-        (lambda: fsm.Call(fsm.Request("x")).begin("soon"), "now must be seconds"),
+        (lambda: rungwise.Request(None), "messages"),
+        (lambda: rungwise.Request(5), "messages"),
+        (lambda: rungwise.Request("x", tools=[1]), r"tools\[0\]"),
+        (lambda: rungwise.Request("x", tools="ab"), "tools"),
+        (lambda: rungwise.Request("x", parameters=5), "parameters"),
+        (lambda: rungwise.Request("x", headers={"Content-Length": "3"}), "Content-Length"),
+        (lambda: rungwise.Call(rungwise.Request("x"), turn={"prior_answer": "a"}), "turn must be a TurnContext"),
+        (lambda: rungwise.Call(rungwise.Request("x"), "policy"), "policy must be a Policy"),
+        (lambda: rungwise.Call(rungwise.Request("x")).begin("soon"), "now must be seconds"),
         (lambda: begun().receive("An answer."), "reply must be a Reply or a Failure, not str"),
         (lambda: begun().receive({"text": "An answer."}), "reply must be a Reply or a Failure, not dict"),
         (lambda: begun().receive(None), "reply must be a Reply or a Failure, not NoneType"),
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
-        (lambda: fsm.Budget(seconds=10**400), "finite"),
-        (lambda: fsm.Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
-        (lambda: fsm.CALL.with_rows(fsm.Row("refused", "await", None, "partial"), model="x"), "derived from Ladder"),
-        (lambda: fsm.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
+        (lambda: rungwise.Budget(seconds=10**400), "finite"),
+        (lambda: rungwise.Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
+        (
+            lambda: rungwise.CALL.with_rows(rungwise.Row("refused", "await", None, "partial"), model="x"),
+            "derived from Ladder",
+        ),
+        (lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
     ],
 )
 def test_what_is_of_the_wrong_type_is_named(build, says):
-    with pytest.raises(fsm.ConfigurationError, match=says):
+    with pytest.raises(rungwise.ConfigurationError, match=says):
         build()
 
 
@@ -633,11 +662,11 @@ def test_what_is_of_the_wrong_type_is_named(build, says):
         ({"request": "hi"}, "request must be a Request, not str"),
         ({"policy": None}, "policy must be a Policy, not NoneType"),
         ({"turn": {}}, "turn must be a TurnContext, not dict"),
-        ({"chain": fsm.PlainLink()}, "the chain must be a list of backends, not PlainLink"),
+        ({"chain": rungwise.PlainLink()}, "the chain must be a list of backends, not PlainLink"),
         ({"chain": ["gpt"]}, "the chain must hold backends, not str"),
         ({"chain": []}, "the chain is empty"),
     ],
 )
 def test_what_is_of_the_wrong_kind_is_named(given, says):
-    with pytest.raises(fsm.ConfigurationError, match=says):
-        fsm.Call(**{"request": fsm.Request("hi"), **given})
+    with pytest.raises(rungwise.ConfigurationError, match=says):
+        rungwise.Call(**{"request": rungwise.Request("hi"), **given})

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from adapters.capabilities import Learned, echoes, prefill_of
+from rungwise.adapters.capabilities import Learned, echoes, prefill_of
 
 ANTHROPIC = "https://api.anthropic.com/v1"
 OPENROUTER = "https://openrouter.ai/api/v1"

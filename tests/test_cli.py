@@ -19,21 +19,20 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-import adapters
-from adapters.cli import COMMANDS, main
-from adapters.cli_ask import Options, _chain
-from adapters.cli_ask import ask as ask_command
-from adapters.provider import EmbeddedProvider, ReceivedRequest
-from adapters.scenes import SCENES
-from adapters.script import Script, ScriptedReply
-from fsm.call import Call
-from fsm.checker.verify import verify
-from fsm.journal import Journal
-from fsm.policy import DEFAULT_POLICY, Limits, Policy
-from fsm.reply import ToolCall
-from fsm.request import PlainLink, Prices, Request
+from rungwise.adapters.cli.ask import Options, _chain
+from rungwise.adapters.cli.ask import ask as ask_command
+from rungwise.adapters.cli.command import COMMANDS, main
+from rungwise.adapters.demo.scenes import SCENES
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
+from rungwise.fsm.call.reply import ToolCall
+from rungwise.fsm.call.request import PlainLink, Prices, Request
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.journal.record import Journal
 
-ROOT = Path(adapters.__file__).parent.parent
+ROOT = Path(__file__).parent.parent
 KEY = "sk-this-must-be-shown-nowhere"
 CUT_CALL = (ToolCall("c", "look", '{"q": "cu'),)
 Ask = Callable[..., Result]
@@ -81,7 +80,7 @@ def ask(no_waits: str) -> Ask:
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "adapters", *arguments]
+    return [sys.executable, "-m", "rungwise", *arguments]
 
 
 def start(*arguments: str, stdout: Any = subprocess.PIPE, **more: str) -> subprocess.Popen[bytes]:
@@ -562,22 +561,18 @@ def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve
     os.close(ours)
 
 
-def test_the_installed_command_says_whose_folder_stands_in_its_way(tmp_path: Path) -> None:
-    """What the script of an installation does is imported; the folder stands before ours, as a PYTHONPATH puts it."""
-    (tmp_path / "adapters").mkdir()
-    (tmp_path / "adapters" / "__init__.py").touch()
+def test_folders_of_the_names_of_ours_are_in_nobodys_way(tmp_path: Path) -> None:
+    """What the script of an installation does is imported; the folders stand before ours, as a PYTHONPATH puts them."""
+    for name in ("adapters", "fsm"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('imported')")
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     module, _, name = scripts["rungwise"].partition(":")
-    code = f"import sys; from {module} import {name}; sys.argv[1:] = ['--version']; sys.exit({name}())"
-    for path, exit_code, begin in (
-        (str(ROOT), 0, ""),
-        (f"{tmp_path}{os.pathsep}{ROOT}", 1, "rungwise: Rungwise needs"),
-    ):
-        run = [sys.executable, "-P", "-c", code]
-        done = subprocess.run(run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True)
-        assert (done.returncode, done.stderr[: len(begin)]) == (exit_code, begin)
-        assert "Traceback" not in done.stderr
-        assert done.stdout.startswith("rungwise") is (exit_code == 0)
+    code = f"import sys; from {module} import {name}; sys.argv[1:] = ['verify']; sys.exit({name}())"
+    run = [sys.executable, "-c", code]
+    path = f"{tmp_path}{os.pathsep}{ROOT}"
+    done = subprocess.run(run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # the journal, and what Ctrl-C finds
@@ -599,13 +594,16 @@ def test_a_journal_may_go_to_a_device(serve: Serve, ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("click", "import adapters.cli"),
-        ("adapters.cli_ask", "from adapters.cli import main; main(['ask', 'Hi', '--model', 'm'])"),
-        ("fsm", "from adapters.cli import main; main(['ask', 'Hi', '--model', 'm'])"),
-        ("fsm", "from adapters.cli import main; main([])"),
+        ("click", "import rungwise.adapters.cli.command"),
+        (
+            "rungwise.adapters.cli.ask",
+            "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])",
+        ),
+        ("attrs", "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])"),
+        ("attrs", "from rungwise.adapters.cli.command import main; main([])"),
         (
             "httpx",
-            "from adapters.cli import main; main(['ask', 'Hi', '--model', 'm', '--base-url', 'http://localhost'])",
+            "from rungwise.adapters.cli.command import main; main('ask Hi --model m --base-url http://localhost'.split())",
         ),
     ],
 )
@@ -626,7 +624,8 @@ sys.meta_path.insert(0, Press())
 
 
 def test_the_entry_point_imports_nothing_heavy() -> None:
-    code = "import sys, adapters.cli; print({'httpx', 'rich', 'fsm', 'attrs', 'transitions'} & set(sys.modules))"
+    heavy = {"httpx", "rich", "rungwise.fsm", "attrs", "transitions"}
+    code = f"import sys, rungwise.adapters.cli.command; print({heavy} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, timeout=10)
     assert run.stdout == b"set()\n"
 
@@ -777,7 +776,7 @@ def test_a_diagram_goes_to_stdout_or_to_a_file(format: str, view: str, tmp_path:
 def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = verify()
     monkeypatch.setattr(
-        "fsm.checker.verify.verify", lambda *arguments, **options: certificate
+        "rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: certificate
     )  # once is enough, and quicker
     folder = tmp_path / "pictures"
     written = CliRunner().invoke(main, ["diagram", "--write", str(folder)])
@@ -832,7 +831,7 @@ def test_a_property_that_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -
     certificate = verify()
     broken = attrs.evolve(certificate.properties[0], holds=False)
     failed = attrs.evolve(certificate, properties=(broken, *certificate.properties[1:]))
-    monkeypatch.setattr("fsm.checker.verify.verify", lambda *arguments, **options: failed)
+    monkeypatch.setattr("rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: failed)
     result = CliRunner().invoke(main, ["verify"])
     assert (result.exit_code, result.stdout) == (1, failed.to_text())
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fsm.delivery import Delivery, SeedFilter, correction, without_seed
-from fsm.events import Discard, Reasoning, Text
-from fsm.stitching import stitch
-from fsm.thinking import split_thinking
-from fsm.transcript import Composed
+from rungwise.fsm.call.delivery import Delivery, SeedFilter, correction, without_seed
+from rungwise.fsm.call.events import Discard, Reasoning, Text
+from rungwise.fsm.call.transcript import Composed
+from rungwise.fsm.text.stitching import stitch
+from rungwise.fsm.text.thinking import split_thinking
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "ab ", " ", "\n", "step one", "two"]), max_size=9).map("".join)
 TAGGED = st.lists(

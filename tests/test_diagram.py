@@ -14,21 +14,21 @@ import pygraphviz
 import pytest
 from attrs import evolve
 
-from fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
-from fsm.diagram.colours import DARK, LIGHT, Colours
-from fsm.diagram.markdown import counters, numbers
-from fsm.diagram.model import Picture
-from fsm.diagram.read import picture_of, row_of
-from fsm.diagram.svg import PITCH, SIZES
-from fsm.diagram.write import drift, fill, write_all
-from fsm.errors import ConfigurationError
-from fsm.ladder import Ladder
-from fsm.machine import fire, machine_of
-from fsm.plan import cap_of
-from fsm.policy import DEFAULT_POLICY, Limits, Policy, Waits
-from fsm.request import PlainLink
-from fsm.table import CALL, Row, Table
-from fsm.waits import longest_backoff
+from rungwise.fsm.call.backoff import longest_backoff
+from rungwise.fsm.call.ladder import Ladder
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy, Waits
+from rungwise.fsm.call.request import PlainLink
+from rungwise.fsm.call.waiting import cap_of
+from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
+from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.extract import picture_of, row_of
+from rungwise.fsm.diagram.markdown import counters, numbers
+from rungwise.fsm.diagram.model import Picture
+from rungwise.fsm.diagram.svg.document import PITCH, SIZES
+from rungwise.fsm.diagram.write import drift, fill, write_all
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.machine.table import CALL, Row, Table
 
 DIAGRAMS = Path(__file__).parent.parent / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
@@ -481,7 +481,7 @@ def test_the_diagrams_have_not_drifted() -> None:
 @pytest.fixture
 def without_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        sys.modules, "fsm.checker.verify", None
+        sys.modules, "rungwise.fsm.certificate.verify", None
     )  # it takes seconds, and the first test here has seen it
 
 
@@ -501,7 +501,7 @@ def test_the_certificate_is_written_for_chains_of_one_two_and_three(
     def verify(policy: Policy, chain: tuple[PlainLink, ...]) -> SimpleNamespace:
         return SimpleNamespace(to_markdown=lambda: f"# {', '.join(link.name for link in chain)}\n")
 
-    monkeypatch.setitem(sys.modules, "fsm.checker.verify", SimpleNamespace(verify=verify))
+    monkeypatch.setitem(sys.modules, "rungwise.fsm.certificate.verify", SimpleNamespace(verify=verify))
     assert "certificate.md" in write_all(tmp_path)
     written = (tmp_path / "certificate.md").read_text()
     assert written == "# backend 1\n\n# backend 1, backend 2\n\n# backend 1, backend 2, backend 3\n"

@@ -7,19 +7,22 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
 
-import fsm
-from adapters.cli import OneLineErrors
-from adapters.cli_review import diff
-from fsm.checker.verify import verify
-from fsm.diff import PolicyDiff, diff_policies
-from fsm.table import CALL, Row
+import rungwise
+from rungwise.adapters.cli.command import OneLineErrors
+from rungwise.adapters.cli.review import diff
+from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.machine.table import CALL, Row
 
-DEFAULT = fsm.Policy()
-PRICED = [fsm.PlainLink("one", prices=fsm.Prices(1, 2)), fsm.PlainLink("two", prices=fsm.Prices(3, 4))]
+DEFAULT = rungwise.Policy()
+PRICED = [
+    rungwise.PlainLink("one", prices=rungwise.Prices(1, 2)),
+    rungwise.PlainLink("two", prices=rungwise.Prices(3, 4)),
+]
 
 
-def limited(**limits: Any) -> fsm.Policy:
-    return fsm.Policy(limits=fsm.Limits(**limits))
+def limited(**limits: Any) -> rungwise.Policy:
+    return rungwise.Policy(limits=rungwise.Limits(**limits))
 
 
 def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
@@ -27,18 +30,18 @@ def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
 
 
 def test_a_policy_does_not_differ_from_itself() -> None:
-    found = diff_policies(DEFAULT, fsm.Policy(), 2)
+    found = diff_policies(DEFAULT, rungwise.Policy(), 2)
     assert found.is_empty
     assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
 
 
 def test_every_part_of_a_policy_is_compared() -> None:
-    new = fsm.Policy(
-        limits=fsm.Limits(retries=5, fallbacks=1),
-        budget=fsm.Budget(seconds=60),
-        waits=fsm.Waits(retry_cap=30, jitter=0),
-        timeouts=fsm.Timeouts(total=None),
-        hints=fsm.Hints(nudge="Go on."),
+    new = rungwise.Policy(
+        limits=rungwise.Limits(retries=5, fallbacks=1),
+        budget=rungwise.Budget(seconds=60),
+        waits=rungwise.Waits(retry_cap=30, jitter=0),
+        timeouts=rungwise.Timeouts(total=None),
+        hints=rungwise.Hints(nudge="Go on."),
         switch_after={"overloaded": 1, "timeout": 1000, "rate_limit": 1},
         base_cap=2048,
         skip_identical_empties=True,
@@ -99,7 +102,7 @@ def test_a_chain_of_one_has_no_fallback_to_lose() -> None:
 
 
 def test_a_derived_table_shows_its_rows() -> None:
-    shorter = fsm.Policy(table=CALL.without("prefill"))
+    shorter = rungwise.Policy(table=CALL.without("prefill"))
     found = diff_policies(DEFAULT, shorter)
     gone = {row for row in CALL.rows if "prefill" in (row.source, row.target)}
     assert (set(found.vanish), found.appear, found.fields) == (gone, (), ())
@@ -111,7 +114,7 @@ def test_a_derived_table_shows_its_rows() -> None:
 def test_another_order_shows_its_event() -> None:
     order = [row.guard for row in CALL.ladder("malformed", "await")]
     order[:2] = reversed(order[:2])
-    found = diff_policies(DEFAULT, fsm.Policy(table=CALL.reordered("malformed", order)))
+    found = diff_policies(DEFAULT, rungwise.Policy(table=CALL.reordered("malformed", order)))
     assert found.reordered == (("malformed", "await"),)
     assert not found.is_empty
     assert "malformed in await" in found.to_text()
@@ -119,14 +122,14 @@ def test_another_order_shows_its_event() -> None:
 
 def test_a_new_row_may_be_dead_on_arrival_and_is_not_said_to_die() -> None:
     row = Row("answered", "await", "may_compact", "compact", "spend_compaction")
-    new = fsm.Policy(table=CALL.with_rows(row), limits=fsm.Limits(compactions=0))
+    new = rungwise.Policy(table=CALL.with_rows(row), limits=rungwise.Limits(compactions=0))
     found = diff_policies(DEFAULT, new)
     assert found.appear == (row,)
     assert row not in found.die
 
 
 def test_worst_cases_are_those_of_the_certificates() -> None:
-    new = evolve(DEFAULT, budget=fsm.Budget(attempts=48, money=1.0), limits=fsm.Limits(retries=1))
+    new = evolve(DEFAULT, budget=rungwise.Budget(attempts=48, money=1.0), limits=rungwise.Limits(retries=1))
     found = diff_policies(DEFAULT, new, PRICED, max_tokens=1000, input_tokens=500)
     for change, old_one, new_one in zip(
         found.worst,
@@ -142,7 +145,7 @@ def test_worst_cases_are_those_of_the_certificates() -> None:
 
 
 def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
-    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=fsm.Budget(attempts=12)), 2)
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)), 2)
     assert "  attempts         24 (budget.attempts)     12 (budget.attempts)     x 0.5\n" in found.to_text()
     assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in found.to_markdown()
     assert "output tokens: not known; without max_tokens" in found.to_text()
@@ -150,19 +153,19 @@ def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
 
 
 def test_a_bound_that_is_new_has_no_factor() -> None:
-    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=fsm.Budget(output_tokens=9000)))
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(output_tokens=9000)))
     tokens = next(change for change in found.worst if change.name == "output tokens")
     assert (tokens.factor, tokens.is_change) == (None, True)
     assert "| output tokens | not known | 9,000 (budget.output_tokens) | ? |" in found.to_markdown()
 
 
 def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
-    found = diff_policies(DEFAULT, fsm.Policy(hints=fsm.Hints(nudge="Go on.")))
+    found = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="Go on.")))
     assert "Worst cases of a call, with one backend: unchanged" in found.to_text()
 
 
 def test_markdown_cells_hold_what_they_are_given() -> None:
-    text = diff_policies(DEFAULT, fsm.Policy(hints=fsm.Hints(nudge="a | `b` <c>\n# d"))).to_markdown()
+    text = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="a | `b` <c>\n# d"))).to_markdown()
     (line,) = [line for line in text.splitlines() if line.startswith("| hints.nudge")]
     assert line.endswith(r"| 'a \| \`b\` &lt;c>\n# d' |")
 

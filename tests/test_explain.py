@@ -15,38 +15,38 @@ from click.testing import CliRunner, Result
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import fsm
-from adapters.cli import OneLineErrors
-from adapters.cli_review import explain
-from fsm.diagram.page import explain_page, play_page
-from fsm.diagram.page.machine import machine_data
-from fsm.diagram.page.timeline import lanes_of, ticks
-from fsm.diagram.page.usual import usual_facts
-from fsm.ladder import COUNTER, FACT, Ladder, names_of
-from fsm.machine import fire, machine_of
-from fsm.table import CALL
-from fsm.trail import Trail, read_trail, trail_of
+import rungwise
+from rungwise.adapters.cli.command import OneLineErrors
+from rungwise.adapters.cli.review import explain
+from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.diagram.page import explain_page, play_page
+from rungwise.fsm.diagram.page.machine import machine_data
+from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
+from rungwise.fsm.diagram.page.usual import usual_facts
+from rungwise.fsm.journal.path import Trail, read_trail, trail_of
+from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.machine.table import CALL
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 TOOL_RESULT = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
-STORY: tuple[tuple[fsm.Reply | fsm.Failure, float], ...] = (
-    (fsm.Reply(stop_reason="stop", stop_raw="stop", usage=fsm.Usage(800, 1)), 1.0),
-    (fsm.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=fsm.Usage(800, 200)), 4.0),
-    (fsm.Reply("The answer", stop_reason="length", stop_raw="length", usage=fsm.Usage(900, 700)), 6.0),
-    (fsm.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.5),
-    (fsm.Failure("auth", status=401), 0.5),
-    (fsm.Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=fsm.Usage(1500, 300)), 5.0),
+STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
+    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
+    (rungwise.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 200)), 4.0),
+    (rungwise.Reply("The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)), 6.0),
+    (rungwise.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.5),
+    (rungwise.Failure("auth", status=401), 0.5),
+    (rungwise.Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=rungwise.Usage(1500, 300)), 5.0),
 )
 
 
-def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any) -> fsm.Journal:
+def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any) -> rungwise.Journal:
     chain = [
-        fsm.PlainLink(names[0], prices=fsm.Prices(1, 10)),
-        fsm.PlainLink(f"{names[0]}-off", problem="no key", prices=fsm.Prices(1, 10)),
-        fsm.PlainLink(names[1], prices=fsm.Prices(2, 20)),
+        rungwise.PlainLink(names[0], prices=rungwise.Prices(1, 10)),
+        rungwise.PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
+        rungwise.PlainLink(names[1], prices=rungwise.Prices(2, 20)),
     ]
-    policy = fsm.Policy(budget=fsm.Budget(seconds=90, output_tokens=20_000, money=1.0))
-    call = fsm.Call(fsm.Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
+    policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=1.0))
+    call = rungwise.Call(rungwise.Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
     now, send = 100.0, call.begin(100.0)
     for reply, seconds in STORY[:steps]:
         assert send is not None
@@ -124,19 +124,19 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> None:
     text, says = BAD[name]
-    with pytest.raises(fsm.ConfigurationError, match=says) as caught:
+    with pytest.raises(rungwise.ConfigurationError, match=says) as caught:
         read_trail(text)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 300
 
 
 def test_a_derived_table_must_be_passed() -> None:
-    table = CALL.with_rows(fsm.Row("answered", "await", "may_compact", "compact", "spend_compaction"))
-    call = fsm.Call(fsm.Request("?"), fsm.Policy(table=table), has_compactor=True)
+    table = CALL.with_rows(rungwise.Row("answered", "await", "may_compact", "compact", "spend_compaction"))
+    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(table=table), has_compactor=True)
     call.begin()
-    call.receive(fsm.Reply("yes", stop_reason="stop"))
+    call.receive(rungwise.Reply("yes", stop_reason="stop"))
     assert trail_of(call.journal, table).rows[-1] in table.rows
-    with pytest.raises(fsm.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
+    with pytest.raises(rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
         trail_of(call.journal, CALL)
 
 
@@ -173,7 +173,7 @@ def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(place: tuple[An
         return
     try:
         page = explain_page(read_trail(text))
-    except fsm.ConfigurationError:
+    except rungwise.ConfigurationError:
         return
     Page(page)
 
@@ -206,7 +206,7 @@ class Page(HTMLParser):
 PAGES = {
     "explain": lambda: explain_page(trail()),
     "explain with contents": lambda: explain_page(trail(contents=True)),
-    "play": lambda: play_page(fsm.Policy(), 2),
+    "play": lambda: play_page(rungwise.Policy(), 2),
 }
 
 
@@ -280,9 +280,9 @@ def test_the_axis_has_a_handful_of_round_times(seconds: float) -> None:
 
 
 def test_a_call_without_times_says_so() -> None:
-    call = fsm.Call(fsm.Request("?"))
+    call = rungwise.Call(rungwise.Request("?"))
     call.begin()
-    call.receive(fsm.Reply("yes", stop_reason="stop"))
+    call.receive(rungwise.Reply("yes", stop_reason="stop"))
     assert "No time passed" in explain_page(trail_of(call.journal))
 
 
@@ -313,8 +313,8 @@ ODD = evolve(
     CALL,
     model=Odd,
     rows=(
-        fsm.Row("malformed", "await", "may_odd", "retry", "spend_retry"),
-        fsm.Row("malformed", "await", "may_here", "partial"),
+        rungwise.Row("malformed", "await", "may_odd", "retry", "spend_retry"),
+        rungwise.Row("malformed", "await", "may_here", "partial"),
         *CALL.rows,
     ),
 )
@@ -344,7 +344,7 @@ def test_the_machine_of_the_page_is_the_machine(name: str) -> None:
         for _ in range(30):
             counters = {name: chance.randint(0, LIMITS[name]) for name in names_of(table.model, COUNTER)}
             facts = {name: chance.random() < 0.5 for name in names_of(table.model, FACT)}
-            ladder = table.model(fsm.Limits(**LIMITS), row["source"], **counters, **facts)
+            ladder = table.model(rungwise.Limits(**LIMITS), row["source"], **counters, **facts)
             if row["test"]:
                 (holds,) = [
                     path["holds"] for path in data["guards"][row["test"]] if all(true(c, ladder) for c in path["if"])
@@ -364,39 +364,39 @@ def test_a_guard_that_cannot_be_followed_is_refused() -> None:
         def may_wild(self) -> bool:
             return self.kept is None
 
-    table = evolve(CALL, model=Wild, rows=(fsm.Row("answered", "await", "may_wild", "partial"), *CALL.rows))
-    with pytest.raises(fsm.TableError, match="'may_wild' reads 'kept'"):
+    table = evolve(CALL, model=Wild, rows=(rungwise.Row("answered", "await", "may_wild", "partial"), *CALL.rows))
+    with pytest.raises(rungwise.TableError, match="'may_wild' reads 'kept'"):
         machine_data(table, LIMITS)
 
 
 def test_the_usual_facts_are_those_that_a_call_finds() -> None:
-    usual = usual_facts(fsm.Policy(limits=fsm.Limits(continuations=0)), 2)
+    usual = usual_facts(rungwise.Policy(limits=rungwise.Limits(continuations=0)), 2)
     decided = {row.event for row in CALL.rows if row.guard}
     assert set(usual) == decided
     assert usual["came_empty"].now == ("wait_fits", "has_next_backend")
     assert {"has_text", "added_text"} <= set(usual["truncated"].now)
     assert "has_text" in usual["truncated"].later
     assert "added_text" not in usual["truncated"].later
-    assert "has_next_backend" not in usual_facts(fsm.Policy(), 1)["came_empty"].now
+    assert "has_next_backend" not in usual_facts(rungwise.Policy(), 1)["came_empty"].now
 
 
 def test_with_the_usual_facts_every_event_goes_on() -> None:
-    usual = usual_facts(fsm.Policy(), 2)
+    usual = usual_facts(rungwise.Policy(), 2)
     for event in usual:
-        ladder = Ladder(fsm.Limits(fallbacks=1), "await", **dict.fromkeys(usual[event].now, True))
+        ladder = Ladder(rungwise.Limits(fallbacks=1), "await", **dict.fromkeys(usual[event].now, True))
         assert fire(machine_of(CALL), ladder, event).target in CALL.rungs, event
 
 
 def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
-    page = Page(play_page(fsm.Policy(budget=fsm.Budget(attempts=7)), 3))
+    page = Page(play_page(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
     assert any("a chain of 3 backends, a call makes at most 7 attempts" in words for words in page.words)
     assert page.data["machine"]["limits"]["fallbacks"] == 2
     assert page.data["usual"]["at_first"] == ["wait_fits", "has_next_backend"]
 
 
 def test_a_chain_has_a_backend() -> None:
-    with pytest.raises(fsm.ConfigurationError, match="must have 1 to 1001 backends"):
-        play_page(fsm.Policy(), 0)
+    with pytest.raises(rungwise.ConfigurationError, match="must have 1 to 1001 backends"):
+        play_page(rungwise.Policy(), 0)
 
 
 # The command

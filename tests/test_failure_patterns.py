@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from fsm import asked_wait, failure_body, failure_rules, failures
+from rungwise.fsm.failures import asked_wait
+from rungwise.fsm.failures import body as failure_body
+from rungwise.fsm.failures import classify as failures
+from rungwise.fsm.failures import rules as failure_rules
 
 LONG = 15_000  # characters; the taxonomy never looks at more than 10 000 of a message
 SECONDS = 0.4  # of the processor; a linear pattern takes a hundredth of it, the fastest quadratic one 0.6 s

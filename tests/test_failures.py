@@ -13,9 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm.errors import ConfigurationError
-from fsm.failures import KEY_HINT_REASONS, classify_exception, classify_response, event_of_failure, is_local_bug
-from fsm.reply import Failure, Reason
+from rungwise.fsm.call.reply import Failure, Reason
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.classify import (
+    KEY_HINT_REASONS,
+    classify_exception,
+    classify_response,
+    event_of_failure,
+    is_local_bug,
+)
 
 REASONS = frozenset(get_args(Reason))
 

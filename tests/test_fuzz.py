@@ -20,21 +20,19 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 
-import adapters.chat_stream
-import fsm.call
-import fsm.judge
-import fsm.observe
-from adapters import OpenAIChat, Script, ScriptedReply
-from adapters.cli import OneLineErrors
-from adapters.cli_fuzz import fuzz
-from adapters.provider import EmbeddedProvider
-from adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
-from adapters.testing.case import smallest
-from fsm import Link, PlainLink, Policy, verify
-from fsm.checker.certificate import Certificate
-from fsm.ladder import Ladder
-from fsm.ledger import Ledger
-from fsm.testing import Compactor, Dishonest
+from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
+from rungwise.adapters.cli.command import OneLineErrors
+from rungwise.adapters.cli.fuzz import fuzz
+from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
+from rungwise.adapters.testing.case import smallest
+from rungwise.adapters.wires.chat import stream
+from rungwise.fsm.call import call as call_module
+from rungwise.fsm.call import classify, observe
+from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.ladder import Ladder
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.testing import Compactor, Dishonest
 
 ENOUGH = 1_500
 """Calls among which each planted bug is found."""
@@ -143,21 +141,21 @@ def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
 
 
 def empties_are_answers(patch: pytest.MonkeyPatch) -> None:
-    judge = fsm.judge.judge
+    judge = classify.judge
 
     def judged(*arguments: Any, **named: Any) -> str:
         event = judge(*arguments, **named)
         return "answered" if event == "came_empty" else event
 
-    patch.setattr(fsm.observe, "judge", judged)
+    patch.setattr(observe, "judge", judged)
 
 
 def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fsm.judge, "was_cut", lambda reply, cap: False)
+    patch.setattr(classify, "was_cut", lambda reply, cap: False)
 
 
 def every_tool_call_is_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fsm.judge, "is_complete", lambda call, tools: True)
+    patch.setattr(classify, "is_complete", lambda call, tools: True)
 
 
 def reasks_are_free(patch: pytest.MonkeyPatch) -> None:
@@ -173,12 +171,12 @@ def nobody_pays(patch: pytest.MonkeyPatch) -> None:
 
 
 def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fsm.call, "correction", lambda shown, target: ())
+    patch.setattr(call_module, "correction", lambda shown, target: ())
 
 
 def cuts_go_unnoticed(patch: pytest.MonkeyPatch) -> None:
-    compose = adapters.chat_stream.compose
-    patch.setattr(adapters.chat_stream, "compose", lambda **given: compose(**{**given, "cut": False}))
+    compose = stream.compose
+    patch.setattr(stream, "compose", lambda **given: compose(**{**given, "cut": False}))
 
 
 def caps_stay_at_home(patch: pytest.MonkeyPatch) -> None:
@@ -238,7 +236,7 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*arguments: Any, **options: Any) -> str:
         raise RuntimeError("never seen before")
 
-    monkeypatch.setattr(fsm.observe, "judge", crash)
+    monkeypatch.setattr(observe, "judge", crash)
     with Fuzzer() as fuzzer:
         found = fuzzer.run(examples=10)
     assert found is not None
@@ -257,7 +255,7 @@ def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
 
 
 @pytest.fixture
-def rungwise() -> Iterator[Any]:
+def command() -> Iterator[Any]:
     cli = OneLineErrors("rungwise", commands={"fuzz": fuzz})
     assert isinstance(fuzz, click.Command)
     runner = CliRunner()
@@ -268,27 +266,27 @@ def rungwise() -> Iterator[Any]:
     return run
 
 
-def test_an_honest_policy_exits_with_0(rungwise: Any, tmp_path: Path) -> None:
+def test_an_honest_policy_exits_with_0(command: Any, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n")
-    result = rungwise(policy, "--examples", 30, "--seed", 3, "--backends", 3)
+    result = command(policy, "--examples", 30, "--seed", 3, "--backends", 3)
     assert result.exit_code == 0, result.output
     assert result.stdout == "every one of 30 calls was honest\n"
     assert "seed 3: 30 calls; 30 paths," in result.stderr
     assert " of 6 attempts" in result.stderr
 
 
-def test_the_time_can_be_limited(rungwise: Any) -> None:
-    result = rungwise("--seconds", 0.2)
+def test_the_time_can_be_limited(command: Any) -> None:
+    result = command("--seconds", 0.2)
     assert result.exit_code == 0, result.output
     assert "calls was honest" in result.stdout
 
 
 def test_a_finding_exits_with_1_and_writes_a_script(
-    rungwise: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empties_are_answers(monkeypatch)
-    result = rungwise("--seed", 5)
+    result = command("--seed", 5)
     assert result.exit_code == 1
     assert Script.from_toml(result.stdout) == Script([ScriptedReply()])
     first, *about = result.stdout.splitlines()
@@ -296,28 +294,30 @@ def test_a_finding_exits_with_1_and_writes_a_script(
     assert "# backends: 2" in about
     assert "an empty answer is no success" in result.stderr
     path = tmp_path / "failing.toml"
-    again = rungwise("--seed", 5, "-o", path)
+    again = command("--seed", 5, "-o", path)
     assert (again.exit_code, again.stdout) == (1, "")
     assert path.read_text() == result.stdout
-    assert rungwise("--seed", 5, "-o", tmp_path / "no" / "where.toml").exit_code == 2
+    assert command("--seed", 5, "-o", tmp_path / "no" / "where.toml").exit_code == 2
 
 
 @pytest.mark.full
-def test_a_seed_leads_to_the_same_calls(rungwise: Any) -> None:
-    one, other, third = (rungwise("--examples", 8, "--seed", seed) for seed in (8, 8, 9))
+def test_a_seed_leads_to_the_same_calls(command: Any) -> None:
+    one, other, third = (command("--examples", 8, "--seed", seed) for seed in (8, 8, 9))
     assert one.stderr == other.stderr
     assert one.stderr.partition(":")[2] != third.stderr.partition(":")[2]
 
 
-def test_bad_input_exits_with_2(rungwise: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_exits_with_2(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretires = 1\n")
     for arguments in ((policy,), (tmp_path / "missing.toml",), ("--backends", 0), ("--seconds", 0)):
-        assert rungwise(*arguments).exit_code == 2
+        assert command(*arguments).exit_code == 2
     monkeypatch.setitem(sys.modules, "hypothesis", None)
-    for name in [name for name in sys.modules if name.startswith(("fsm.testing", "adapters.testing"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("rungwise.fsm.testing", "rungwise.adapters.testing"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
-    result = rungwise("--examples", 1)
+    result = command("--examples", 1)
     assert result.exit_code == 2
     assert "adapters.testing needs Hypothesis" in result.stderr
 
@@ -328,8 +328,8 @@ def test_nothing_is_run_without_a_limit() -> None:
 
 
 def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
-    code = "import sys; sys.argv = ['fuzz', '--examples', '3']; import adapters.cli_fuzz as c; c.fuzz()"
-    path = str(Path(fsm.call.__file__).parent.parent)
+    code = "import sys; sys.argv = ['fuzz', '--examples', '3']; import rungwise.adapters.cli.fuzz as c; c.fuzz()"
+    path = str(Path(call_module.__file__).parent.parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -342,6 +342,6 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
 
 
 def test_the_command_is_imported_without_hypothesis() -> None:
-    code = "import sys, adapters.cli_fuzz; print('hypothesis' in sys.modules, 'httpx' in sys.modules)"
+    code = "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, 'httpx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

@@ -13,20 +13,20 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import fsm
-from adapters import Client, OpenAIChat
-from adapters.exchange import Exchange
-from adapters.testing import Fuzzer, HostileCase, RawServer, assert_survives, survival
-from adapters.testing.hostile_case import in_haste
-from adapters.testing.peak import _traced, peak_memory
-from fsm import testing
-from fsm.testing import HOSTILITIES, RawResponse, RawStep
-from fsm.testing.profiles import FUZZ
-from fsm.testing.raw import valid_reply
+import rungwise
+from rungwise import Client, OpenAIChat
+from rungwise.adapters.http.exchange import Exchange
+from rungwise.adapters.testing import Fuzzer, HostileCase, RawServer, assert_survives, survival
+from rungwise.adapters.testing.hostile_case import in_haste
+from rungwise.adapters.testing.peak import _traced, peak_memory
+from rungwise.fsm import testing
+from rungwise.fsm.testing import HOSTILITIES, RawResponse, RawStep
+from rungwise.fsm.testing.hostile.raw import valid_reply
+from rungwise.fsm.testing.profiles import FUZZ
 
 KEY = "sk-1f3870be274f6c49"
-POLICY = in_haste(fsm.Policy(budget=fsm.Budget(attempts=4, output_tokens=20_000)))
-CERTIFICATE = fsm.verify(POLICY, chain=2)
+POLICY = in_haste(rungwise.Policy(budget=rungwise.Budget(attempts=4, output_tokens=20_000)))
+CERTIFICATE = rungwise.verify(POLICY, chain=2)
 MODES = ("call", "stream", "acall", "astream")
 
 SURVIVED = HOSTILITIES
@@ -110,21 +110,21 @@ def test_any_bytes_can_be_written_down(data: bytes, says: str) -> None:
     "text", ["[[responses", "a = 1", "responses = [1]", '[[responses]]\nsteps = [{data = "\\u0100"}]', "responses = 1"]
 )
 def test_other_toml_is_refused(text: str) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="responses: not"):
+    with pytest.raises(rungwise.ConfigurationError, match="responses: not"):
         testing.read_responses(text)
 
 
 @pytest.mark.parametrize("changes", [{"data": "text"}, {"delay": -1.0}, {"delay": float("nan")}, {"times": 0}])
 def test_a_step_of_another_form_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="RawStep"):
+    with pytest.raises(rungwise.ConfigurationError, match="RawStep"):
         RawStep(**{"data": b"", **changes})
 
 
 def test_unknown_words_are_refused() -> None:
-    with pytest.raises(fsm.ConfigurationError, match="ending"):
+    with pytest.raises(rungwise.ConfigurationError, match="ending"):
         RawResponse([], "explode")  # type: ignore[arg-type]
     for kinds in ([], ["gentle"]):
-        with pytest.raises(fsm.ConfigurationError, match="HOSTILITIES"):
+        with pytest.raises(rungwise.ConfigurationError, match="HOSTILITIES"):
             testing.hostile_responses(kinds=kinds)
 
 
@@ -187,7 +187,7 @@ def test_the_server_keeps_a_connection_and_closes_it_at_the_end() -> None:
         started = time.monotonic()
         server.close()
         assert time.monotonic() - started < 5.0
-    with pytest.raises(fsm.ConfigurationError, match="empty"):
+    with pytest.raises(rungwise.ConfigurationError, match="empty"):
         RawServer([])
 
 
@@ -203,7 +203,7 @@ class OneCall(Client):
 
     made = 0
 
-    def call(self, *arguments: Any, **options: Any) -> fsm.Result:
+    def call(self, *arguments: Any, **options: Any) -> rungwise.Result:
         self.made += 1
         if self.made > 1:
             raise RuntimeError("never again")
@@ -211,7 +211,7 @@ class OneCall(Client):
 
 
 class Crashing(Client):
-    def call(self, *arguments: Any, **options: Any) -> fsm.Result:
+    def call(self, *arguments: Any, **options: Any) -> rungwise.Result:
         raise KeyError("choices")
 
 
@@ -238,10 +238,10 @@ def test_each_assertion_can_fail(property: str, factory: Any, responses: Any, op
 
 def test_a_client_without_a_short_budget_is_refused() -> None:
     for seconds in (None, 60.0):
-        policy = fsm.Policy(budget=fsm.Budget(seconds=seconds))
-        with pytest.raises(fsm.ConfigurationError, match="budget of seconds"):
+        policy = rungwise.Policy(budget=rungwise.Budget(seconds=seconds))
+        with pytest.raises(rungwise.ConfigurationError, match="budget of seconds"):
             assert_survives(lambda url, policy=policy: Client(OpenAIChat("m", base_url=url), policy=policy), healthy())
-    with pytest.raises(fsm.ConfigurationError, match="mode"):
+    with pytest.raises(rungwise.ConfigurationError, match="mode"):
         assert_survives(client_of, healthy(), mode="shout")
 
 

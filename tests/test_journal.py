@@ -3,18 +3,18 @@ from __future__ import annotations
 import orjson
 import pytest
 
-import fsm
+import rungwise
 
-EMPTY = fsm.Reply(stop_reason="stop", stop_raw="stop", usage=fsm.Usage(5, 1))
-SECRET = fsm.Reply("a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length")
-TOOL = fsm.Reply(
-    tool_calls=(fsm.ToolCall("1", "read", '{"path": "private"}'),), stop_reason="tool_calls", stop_raw="tool_calls"
+EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(5, 1))
+SECRET = rungwise.Reply("a private answer", reasoning="private thoughts", stop_reason="length", stop_raw="length")
+TOOL = rungwise.Reply(
+    tool_calls=(rungwise.ToolCall("1", "read", '{"path": "private"}'),), stop_reason="tool_calls", stop_raw="tool_calls"
 )
 
 
 def record(*replies, contents=False, **options):
     options.setdefault("jitter", lambda: 0.25)
-    call = fsm.Call(fsm.Request("a private prompt", max_tokens=700), contents=contents, **options)
+    call = rungwise.Call(rungwise.Request("a private prompt", max_tokens=700), contents=contents, **options)
     send, now = call.begin(100.0), 100.0
     for reply in replies:
         now += send.wait
@@ -25,7 +25,7 @@ def record(*replies, contents=False, **options):
 
 
 def test_every_step_says_what_decided_and_what_it_cost():
-    call = record(EMPTY, SECRET, fsm.Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL)
+    call = record(EMPTY, SECRET, rungwise.Failure("rate_limit", status=429, code="slow", asked_wait=9.0), TOOL)
     steps = call.result.journal.steps
     assert [step.event for step in steps] == [
         "sent", "came_empty", "sent", "truncated", "sent", "failed_transiently", "sent", "called_tools",
@@ -33,7 +33,7 @@ def test_every_step_says_what_decided_and_what_it_cost():
     assert [step.number for step in steps] == list(range(1, 9))
     empty, limited = steps[1], steps[5]
     assert (empty.guard, empty.target, empty.effect) == ("may_reask", "reask", "spend_reask")
-    assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (5.625, 0.25, fsm.Usage(5, 1), 1)
+    assert (empty.wait, empty.draw, empty.usage, empty.spent["reasks"]) == (5.625, 0.25, rungwise.Usage(5, 1), 1)
     assert (limited.status, limited.reason, limited.code, limited.asked_wait, limited.wait) == (
         429, "rate_limit", "slow", 9.0, 9.0,
     )  # fmt: skip
@@ -52,12 +52,15 @@ def test_no_contents_and_no_prompt_unless_asked_for():
 
 @pytest.mark.parametrize("contents", [False, True])
 def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
-    chain = [fsm.PlainLink("one", prices=fsm.Prices(1, 2)), fsm.PlainLink("two", prices=fsm.Prices(3, 4))]
-    replies = [EMPTY, SECRET, fsm.Failure("auth", status=401), TOOL]
+    chain = [
+        rungwise.PlainLink("one", prices=rungwise.Prices(1, 2)),
+        rungwise.PlainLink("two", prices=rungwise.Prices(3, 4)),
+    ]
+    replies = [EMPTY, SECRET, rungwise.Failure("auth", status=401), TOOL]
     result = record(*replies, contents=contents, chain=chain).result
-    journal = fsm.Journal.from_json(result.journal.to_json())
+    journal = rungwise.Journal.from_json(result.journal.to_json())
     assert journal.steps == result.journal.steps
-    again = fsm.replay(journal)
+    again = rungwise.replay(journal)
     assert (again.outcome, again.usage, again.cost, again.seconds, again.backend) == (
         result.outcome, result.usage, result.cost, result.seconds, result.backend,
     )  # fmt: skip
@@ -66,21 +69,21 @@ def test_a_journal_survives_json_and_replays_to_the_same_result(contents):
 
 
 def test_a_salvaged_and_a_cancelled_text_replay_too():
-    turn = fsm.TurnContext("the prior answer", only_housekeeping=True)
+    turn = rungwise.TurnContext("the prior answer", only_housekeeping=True)
     result = record(EMPTY, contents=True, turn=turn).result
-    assert fsm.replay(result.journal).text == result.text == "the prior answer"
+    assert rungwise.replay(result.journal).text == result.text == "the prior answer"
 
-    call = fsm.Call(fsm.Request("hi"), contents=True, is_streaming=True)
+    call = rungwise.Call(rungwise.Request("hi"), contents=True, is_streaming=True)
     call.begin(1.0)
-    call.hear(fsm.Text("so far"))
+    call.hear(rungwise.Text("so far"))
     call.cancel(3.5)
-    assert fsm.replay(call.journal).text == "so far"
-    assert fsm.replay(call.journal).seconds == 2.5
+    assert rungwise.replay(call.journal).text == "so far"
+    assert rungwise.replay(call.journal).seconds == 2.5
 
 
 def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
     call = record(EMPTY)
-    assert fsm.replay(call.journal).outcome == "cancelled"
+    assert rungwise.replay(call.journal).outcome == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -99,28 +102,28 @@ def test_a_call_that_had_not_ended_replays_as_far_as_it_went():
 def test_the_first_step_that_differs_is_named(index, field, value, says):
     document = orjson.loads(record(EMPTY, TOOL).journal.to_json())
     document["steps"][index][field] = value
-    with pytest.raises(fsm.JournalMismatch, match=says):
-        fsm.replay(fsm.Journal.from_json(orjson.dumps(document)))
+    with pytest.raises(rungwise.JournalMismatch, match=says):
+        rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document)))
 
 
 def test_another_policy_is_a_mismatch():
     journal = record(EMPTY, TOOL).journal
-    with pytest.raises(fsm.JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"):
-        fsm.replay(journal, fsm.Policy(limits=fsm.Limits(reasks=0)))
+    with pytest.raises(rungwise.JournalMismatch, match="step 2: guard is 'may_reask' in the journal and None"):
+        rungwise.replay(journal, rungwise.Policy(limits=rungwise.Limits(reasks=0)))
 
 
 def test_another_table_is_a_mismatch():
     document = orjson.loads(record(TOOL).journal.to_json())
     document["table"] = "turn"
-    with pytest.raises(fsm.JournalMismatch, match="'turn'"):
-        fsm.replay(fsm.Journal.from_json(orjson.dumps(document)))
+    with pytest.raises(rungwise.JournalMismatch, match="'turn'"):
+        rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document)))
 
 
 def test_another_outcome_is_a_mismatch():
     document = orjson.loads(record(TOOL).journal.to_json())
     document["outcome"] = "failed"
-    with pytest.raises(fsm.JournalMismatch, match="'failed'"):
-        fsm.replay(fsm.Journal.from_json(orjson.dumps(document)))
+    with pytest.raises(rungwise.JournalMismatch, match="'failed'"):
+        rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document)))
 
 
 @pytest.mark.parametrize(
@@ -145,5 +148,5 @@ def test_what_is_no_journal_is_refused_with_the_place(text, says):
         document = orjson.loads(record(TOOL).journal.to_json())
         text(document)
         text = orjson.dumps(document)
-    with pytest.raises(fsm.ConfigurationError, match=says):
-        fsm.Journal.from_json(text)
+    with pytest.raises(rungwise.ConfigurationError, match=says):
+        rungwise.Journal.from_json(text)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-import fsm
-from fsm.judge import judge
-from fsm.thinking import split_thinking
+import rungwise
+from rungwise.fsm.call.classify import judge
+from rungwise.fsm.text.thinking import split_thinking
 
 TOOLS = (
     {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
@@ -13,13 +13,13 @@ TOOLS = (
 
 
 def judged(cap=None, **fields):
-    reply = fsm.Reply(**fields)
+    reply = rungwise.Reply(**fields)
     visible, inline = split_thinking(reply.text)
     return judge(reply, visible, reply.reasoning + inline, cap, TOOLS)
 
 
 def call(arguments="{}", name="read"):
-    return (fsm.ToolCall("1", name, arguments),)
+    return (rungwise.ToolCall("1", name, arguments),)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_the_event_of_a_reply(event, fields):
 @pytest.mark.parametrize("stop", [None, "unknown", "tool_calls"])
 @pytest.mark.parametrize(("tokens", "cut"), [(99, False), (100, True), (101, True)])
 def test_tokens_at_the_cap_betray_a_cut_that_the_finish_hides(stop, tokens, cut):
-    event = judged(100, tool_calls=call(), stop_reason=stop, usage=fsm.Usage(0, tokens))
+    event = judged(100, tool_calls=call(), stop_reason=stop, usage=rungwise.Usage(0, tokens))
     assert (event == "tools_truncated") is cut
 
 
 def test_a_clean_stop_at_the_cap_is_an_answer():
-    assert judged(100, text="hi", stop_reason="stop", usage=fsm.Usage(0, 100)) == "answered"
+    assert judged(100, text="hi", stop_reason="stop", usage=rungwise.Usage(0, 100)) == "answered"
 
 
 def test_an_estimated_count_proves_no_cut():
-    assert judged(100, text="hi", usage=fsm.Usage(0, 100, estimated=True)) == "answered"
+    assert judged(100, text="hi", usage=rungwise.Usage(0, 100, estimated=True)) == "answered"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fsm
-from adapters import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
-from fsm.label import LONGEST, LONGEST_NOTE, label
+import rungwise
+from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise.fsm.values.label import LONGEST, LONGEST_NOTE, label
 
 FORGED = "stop\n2026-01-01 INFO rungwise all is well\r\x1b[31m\x1b]0;title\x07\u2028\u202e\x85\x9b2J" + "x" * 5000
 
@@ -41,19 +41,19 @@ def test_an_honest_word_is_kept_as_it_is(text: str) -> None:
 
 @given(anything)
 def test_wherever_it_enters_a_step_is_one_line(text: str) -> None:
-    call = fsm.Call(fsm.Request("hi"), fsm.Policy(limits=fsm.Limits(retries=1)))
+    call = rungwise.Call(rungwise.Request("hi"), rungwise.Policy(limits=rungwise.Limits(retries=1)))
     call.begin()
-    call.receive(fsm.Failure("server_error", code=text, parameter=text, message=text))
-    call.receive(fsm.Reply("", stop_reason="unknown", stop_raw=text, model=text))
+    call.receive(rungwise.Failure("server_error", code=text, parameter=text, message=text))
+    call.receive(rungwise.Reply("", stop_reason="unknown", stop_raw=text, model=text))
     assert call.is_over
     for step in call.journal.steps:
         assert str(step).isprintable()
         assert len(str(step)) < 600
         for value in (step.stop_raw, step.code, step.reason):
             assert value is None or (value.isprintable() and len(value) <= LONGEST)
-    again = fsm.Journal.from_json(call.journal.to_json())
+    again = rungwise.Journal.from_json(call.journal.to_json())
     assert again.steps == call.journal.steps
-    assert fsm.replay(again).outcome == call.result.outcome
+    assert rungwise.replay(again).outcome == call.result.outcome
 
 
 def test_what_is_no_text_is_left_to_whoever_checks_it() -> None:
@@ -85,7 +85,7 @@ def test_no_provider_forges_a_line(reply: ScriptedReply, streams: bool, caplog: 
         try:
             result: Any = list(client.stream("hi"))[-1] if streams else client.call("hi")
             error = ""
-        except fsm.CallError as raised:
+        except rungwise.CallError as raised:
             result, error = raised.result, str(raised)
     told = [record.getMessage() for record in caplog.records]
     assert told
@@ -97,11 +97,11 @@ def test_no_provider_forges_a_line(reply: ScriptedReply, streams: bool, caplog: 
 
 
 def test_a_journal_of_a_stranger_forges_none_either() -> None:
-    call = fsm.Call(fsm.Request("hi"))
+    call = rungwise.Call(rungwise.Request("hi"))
     call.begin()
-    call.receive(fsm.Reply("Hello.", stop_reason="stop", stop_raw="stop"))
+    call.receive(rungwise.Reply("Hello.", stop_reason="stop", stop_raw="stop"))
     document = json.loads(call.journal.to_json())
     for name in ("event", "source", "target", "backend", "stop_raw", "reason", "code", "note", "guard", "effect"):
         document["steps"][-1][name] = FORGED
-    for step in fsm.Journal.from_json(json.dumps(document)).steps:
+    for step in rungwise.Journal.from_json(json.dumps(document)).steps:
         assert str(step).isprintable()

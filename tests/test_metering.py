@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm import Budget, Call, Hints, PlainLink, Policy, Prices, Reply, Request, ToolCall, Usage
-from fsm.metering import (
+from rungwise import Budget, Call, Hints, PlainLink, Policy, Prices, Reply, Request, ToolCall, Usage
+from rungwise.fsm.call.metering import (
     AT_ONCE,
     BYTES_A_TOKEN,
     COUNTED_BESIDE,
@@ -18,9 +18,9 @@ from fsm.metering import (
     most_counted,
     reserve_of,
 )
-from fsm.request import Send
-from fsm.testing import chunkings
-from fsm.transcript import Transcript
+from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.transcript import Transcript
+from rungwise.fsm.testing import chunkings
 
 TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)
 

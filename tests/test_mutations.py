@@ -22,16 +22,17 @@ from typing import Any
 import pytest
 from attrs import evolve, field, frozen
 
-import fsm
-import fsm.ladder
-from fsm.checker.branches import dead_rows, ladders
-from fsm.checker.explore import Refusal
-from fsm.checker.proof import prove_row
-from fsm.checker.structure import problems
-from fsm.checker.verify import check_table
-from fsm.errors import TableError
-from fsm.ladder import COUNTER, FACT, Ladder, names_of
-from fsm.table import CALL, Row, Table
+import rungwise
+import rungwise.fsm.call.ladder
+from rungwise.fsm.call import ladder as ladder_module
+from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.certificate.verify import check_table
+from rungwise.fsm.checker.branches import dead_rows, ladders
+from rungwise.fsm.checker.explore import Refusal
+from rungwise.fsm.checker.proof import prove_row
+from rungwise.fsm.checker.structure import problems
+from rungwise.fsm.errors import TableError
+from rungwise.fsm.machine.table import CALL, Row, Table
 
 _EXCLUDE_EACH_OTHER = "one guard asks for new text and the other for none, so at most one of them holds"
 _NEVER_COUNTED = "a stale connection does not count as a failure that leaves a backend, so at most one of them holds"
@@ -72,39 +73,39 @@ FAMILIES = (
 # What comes back, by the names that the expectations use
 
 CIRCLES = "the same line again\n" * 40
-CUT_CALL = (fsm.ToolCall("1", "read", '{"pa'),)
+CUT_CALL = (rungwise.ToolCall("1", "read", '{"pa'),)
 SHOWN = "Shown so far. "
 
 
-def _failure(reason: str, **fields: Any) -> fsm.Failure:
-    return fsm.Failure(reason, **fields)
+def _failure(reason: str, **fields: Any) -> rungwise.Failure:
+    return rungwise.Failure(reason, **fields)
 
 
-COMES_BACK: Mapping[str, fsm.Reply | fsm.Failure] = {
-    "answer": fsm.Reply("An answer.", stop_reason="stop"),
-    "tools": fsm.Reply(tool_calls=(fsm.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
-    "empty": fsm.Reply(stop_reason="stop"),
-    "blank_tags": fsm.Reply("<think>\n</think>", stop_reason="stop"),
-    "thought": fsm.Reply(reasoning="hm", stop_reason="stop"),
-    "inline_thought": fsm.Reply("<think>hm</think>", stop_reason="stop"),
-    "cut": fsm.Reply("Part {number}. ", stop_reason="length"),
-    "cut_same": fsm.Reply("Always the same part. ", stop_reason="length"),
-    "cut_circles": fsm.Reply(CIRCLES, stop_reason="length"),
-    "cut_tools": fsm.Reply(tool_calls=CUT_CALL, stop_reason="length"),
-    "unparsable_tools": fsm.Reply(tool_calls=CUT_CALL, stop_reason="tool_calls"),
-    "cut_thought": fsm.Reply(reasoning="hm", stop_reason="length"),
-    "paused": fsm.Reply("Part {number}. ", stop_reason="paused"),
-    "paused_silent": fsm.Reply(stop_reason="paused"),
-    "paused_circles": fsm.Reply(CIRCLES, stop_reason="paused"),
-    "torn": fsm.Reply("Part {number}. ", interrupted=True),
-    "torn_bare": fsm.Reply(interrupted=True),
-    "torn_tools": fsm.Reply(tool_calls=CUT_CALL, interrupted=True),
-    "torn_circles": fsm.Reply(CIRCLES, interrupted=True),
-    "torn_by_500": fsm.Reply("Part {number}. ", interrupted=True, failure=_failure("server_error")),
-    "torn_by_401": fsm.Reply(interrupted=True, failure=_failure("auth")),
-    "odd_finish": fsm.Reply("A text.", stop_reason="unknown", stop_raw="weird"),
+COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
+    "answer": rungwise.Reply("An answer.", stop_reason="stop"),
+    "tools": rungwise.Reply(tool_calls=(rungwise.ToolCall("1", "read", '{"path": "x"}'),), stop_reason="tool_calls"),
+    "empty": rungwise.Reply(stop_reason="stop"),
+    "blank_tags": rungwise.Reply("<think>\n</think>", stop_reason="stop"),
+    "thought": rungwise.Reply(reasoning="hm", stop_reason="stop"),
+    "inline_thought": rungwise.Reply("<think>hm</think>", stop_reason="stop"),
+    "cut": rungwise.Reply("Part {number}. ", stop_reason="length"),
+    "cut_same": rungwise.Reply("Always the same part. ", stop_reason="length"),
+    "cut_circles": rungwise.Reply(CIRCLES, stop_reason="length"),
+    "cut_tools": rungwise.Reply(tool_calls=CUT_CALL, stop_reason="length"),
+    "unparsable_tools": rungwise.Reply(tool_calls=CUT_CALL, stop_reason="tool_calls"),
+    "cut_thought": rungwise.Reply(reasoning="hm", stop_reason="length"),
+    "paused": rungwise.Reply("Part {number}. ", stop_reason="paused"),
+    "paused_silent": rungwise.Reply(stop_reason="paused"),
+    "paused_circles": rungwise.Reply(CIRCLES, stop_reason="paused"),
+    "torn": rungwise.Reply("Part {number}. ", interrupted=True),
+    "torn_bare": rungwise.Reply(interrupted=True),
+    "torn_tools": rungwise.Reply(tool_calls=CUT_CALL, interrupted=True),
+    "torn_circles": rungwise.Reply(CIRCLES, interrupted=True),
+    "torn_by_500": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("server_error")),
+    "torn_by_401": rungwise.Reply(interrupted=True, failure=_failure("auth")),
+    "odd_finish": rungwise.Reply("A text.", stop_reason="unknown", stop_raw="weird"),
     "no_shape": _failure("malformed"),
-    "filtered": fsm.Reply("A text.", stop_reason="content_filter"),
+    "filtered": rungwise.Reply("A text.", stop_reason="content_filter"),
     "content_policy": _failure("content_policy"),
     "error_500": _failure("server_error", status=500),
     "wait_30": _failure("rate_limit", status=429, asked_wait=30.0),
@@ -113,11 +114,15 @@ COMES_BACK: Mapping[str, fsm.Reply | fsm.Failure] = {
     "overloaded": _failure("overloaded", status=529),
     "stale": _failure("connection", is_stale=True),
     "stale_wait_500": _failure("connection", is_stale=True, asked_wait=500.0),
-    "torn_wait_30": fsm.Reply("Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=30.0)),
-    "torn_wait_500": fsm.Reply("Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)),
-    "torn_by_filter": fsm.Reply("Part {number}. ", interrupted=True, failure=_failure("content_policy")),
-    "cut_overrun": fsm.Reply("Part {number}. ", stop_reason="length", usage=fsm.Usage(5, 150)),
-    "json": fsm.Reply('{"a": 1}', stop_reason="stop"),
+    "torn_wait_30": rungwise.Reply(
+        "Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=30.0)
+    ),
+    "torn_wait_500": rungwise.Reply(
+        "Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)
+    ),
+    "torn_by_filter": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("content_policy")),
+    "cut_overrun": rungwise.Reply("Part {number}. ", stop_reason="length", usage=rungwise.Usage(5, 150)),
+    "json": rungwise.Reply('{"a": 1}', stop_reason="stop"),
     "bad_temperature_wait_500": _failure("parameter_unsupported", parameter="temperature", asked_wait=500.0),
     "error_401": _failure("auth", status=401),
     "error_400": _failure("format", status=400),
@@ -127,11 +132,11 @@ COMES_BACK: Mapping[str, fsm.Reply | fsm.Failure] = {
     "bad_seed": _failure("parameter_unsupported", parameter="seed"),
     "named_cap": _failure("output_cap", available_tokens=1000),
     "overflow": _failure("context_overflow"),
-    "overflow_reply": fsm.Reply("A text.", stop_reason="overflow"),
+    "overflow_reply": rungwise.Reply("A text.", stop_reason="overflow"),
 }
 
-PLAIN = fsm.Request("hi")
-AFTER_A_TOOL = fsm.Request(
+PLAIN = rungwise.Request("hi")
+AFTER_A_TOOL = rungwise.Request(
     [
         {"role": "user", "content": "look it up"},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
@@ -168,21 +173,21 @@ class Expectation:
     json: bool = False
     fallback_expects_json: bool = False
     skip_identical_empties: bool = False
-    policy: fsm.Policy = field(init=False)
+    policy: rungwise.Policy = field(init=False)
 
     @policy.default
-    def _policy(self) -> fsm.Policy:
-        return fsm.Policy(
-            limits=fsm.Limits(**self.limits),
-            budget=fsm.Budget(attempts=self.attempts, seconds=self.seconds, output_tokens=self.output_tokens),
+    def _policy(self) -> rungwise.Policy:
+        return rungwise.Policy(
+            limits=rungwise.Limits(**self.limits),
+            budget=rungwise.Budget(attempts=self.attempts, seconds=self.seconds, output_tokens=self.output_tokens),
             skip_identical_empties=self.skip_identical_empties,
         )
 
     @property
-    def chain(self) -> list[fsm.PlainLink]:
+    def chain(self) -> list[rungwise.PlainLink]:
         problem = "no key" if self.second_is_unusable else None
         return [
-            fsm.PlainLink(
+            rungwise.PlainLink(
                 f"backend {n}",
                 problem=problem if n == 1 else None,
                 expects_json=bool(n) and self.fallback_expects_json,
@@ -191,25 +196,25 @@ class Expectation:
         ]
 
     @property
-    def turn(self) -> fsm.TurnContext:
+    def turn(self) -> rungwise.TurnContext:
         if self.prior_answer is None:
-            return fsm.TurnContext()
-        return fsm.TurnContext("A prior answer.", only_housekeeping=self.prior_answer == "housekeeping")
+            return rungwise.TurnContext()
+        return rungwise.TurnContext("A prior answer.", only_housekeeping=self.prior_answer == "housekeeping")
 
-    def start(self, table: Table) -> fsm.Call:
+    def start(self, table: Table) -> rungwise.Call:
         policy = copy.copy(self.policy)
         object.__setattr__(policy, "table", table)  # past the constructor: a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
         if self.json:
             request = evolve(request, parameters={"response_format": {"type": "json_object"}})
-        return fsm.Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
+        return rungwise.Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
 
 
 _FILE = Path(__file__).with_name("expectations.toml")
 EXPECTATIONS = tuple(Expectation(**entry) for entry in tomllib.loads(_FILE.read_text(encoding="utf-8"))["expect"])
 
 
-def play(expectation: Expectation, table: Table) -> fsm.Call:
+def play(expectation: Expectation, table: Table) -> rungwise.Call:
     """Run a call over what is given, until it ends or is surely longer than expected."""
     call = expectation.start(table)
     call.begin(0.0)
@@ -220,7 +225,7 @@ def play(expectation: Expectation, table: Table) -> fsm.Call:
     return call
 
 
-def give(call: fsm.Call, name: str, number: int) -> None:
+def give(call: rungwise.Call, name: str, number: int) -> None:
     """Let one thing happen to a call; `number` tells parts of a text from each other."""
     if name == "late":
         call.sending(LATE)
@@ -236,9 +241,9 @@ def give(call: fsm.Call, name: str, number: int) -> None:
         return
     shown, _, name = name.rpartition(" ")
     if shown:
-        call.hear(fsm.Text(SHOWN))
+        call.hear(rungwise.Text(SHOWN))
     what = COMES_BACK[name]
-    if isinstance(what, fsm.Reply) and "{number}" in what.text:
+    if isinstance(what, rungwise.Reply) and "{number}" in what.text:
         what = evolve(what, text=what.text.format(number=number))
     call.receive(what)
 
@@ -365,7 +370,7 @@ def mutants_of_order() -> Iterator[Mutant]:
 def mutants_of_guards() -> Iterator[Mutant]:
     for guard in GUARDS_USED:
         for source, family in _expressions_like(_expression_of(guard)).items():
-            code: Callable[[Any], Any] = eval(f"lambda self: {source}", dict(vars(fsm.ladder)))
+            code: Callable[[Any], Any] = eval(f"lambda self: {source}", dict(vars(ladder_module)))
             # A fact is a field, and the checker reads fields past the class; so its rows get a guard of another name.
             name = f"broken_{guard}" if guard in FACTS else guard
             rows = tuple(evolve(row, guard=name) if row.guard == guard else row for row in CALL.rows)
@@ -479,7 +484,7 @@ def _with_test(old: ast.If, test: str) -> ast.stmt:
 
 
 def _refills_of(effect: str) -> set[str]:
-    used: Any = Ladder(fsm.Limits())
+    used: Any = Ladder(rungwise.Limits())
     for counter in COUNTERS:
         setattr(used, counter, 5)
     for fact in FACTS:
@@ -515,7 +520,7 @@ def _refilling(real: Callable[[Any], None], counter: str) -> Callable[[Any], Non
 
 def _compiled(tree: ast.FunctionDef) -> Callable[[Any], None]:
     made: dict[str, Any] = {}
-    exec(compile(ast.Module([tree], []), "<mutant>", "exec"), dict(vars(fsm.ladder)), made)
+    exec(compile(ast.Module([tree], []), "<mutant>", "exec"), dict(vars(ladder_module)), made)
     effect: Callable[[Any], None] = made[tree.name]
     return effect
 

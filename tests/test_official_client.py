@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from adapters import EmbeddedProvider, Script, ScriptedReply
-from fsm.reply import ToolCall
+from rungwise import EmbeddedProvider, Script, ScriptedReply
+from rungwise.fsm.call.reply import ToolCall
 
 PYTHONS = [sys.executable, *filter(None, [os.environ.get("OPENAI_PYTHON")])]
 

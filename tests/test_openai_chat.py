@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.backend import HttpRequest
-from adapters.capabilities import LEARNED
-from adapters.chat_reply import STOP_REASONS
-from adapters.openai_chat import OpenAIChat
-from fsm.errors import ConfigurationError
-from fsm.events import Reasoning, Text
-from fsm.reply import Failure, Reply, ToolCall, Usage
-from fsm.request import Prices, Request, Send
+from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.chat.reply import STOP_REASONS
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+from rungwise.fsm.call.request import Prices, Request, Send
+from rungwise.fsm.errors import ConfigurationError
 
 KEY = "sk-proj-real-looking-0123456789"
 LOCAL = "http://127.0.0.1:8000/v1"

@@ -8,14 +8,14 @@ import attrs
 import pytest
 from attrs import evolve
 
-import fsm
-from fsm import CALL, Budget, Failure, Ladder, Limits, Policy, Reply, Row, TableError, counter
-from fsm.checker.call_rules import faults_of
-from fsm.machine import Watch
-from fsm.table import rung_rows
-from fsm.testing import Dishonest, run
-from fsm.testing.path_checks import check_variant
-from fsm.testing.seen import Seen
+import rungwise
+from rungwise import CALL, Budget, Failure, Ladder, Limits, Policy, Reply, Row, TableError, counter
+from rungwise.fsm.certificate.call_rules import faults_of
+from rungwise.fsm.machine.machine import Watch
+from rungwise.fsm.machine.table import rung_rows
+from rungwise.fsm.testing import Dishonest, run
+from rungwise.fsm.testing.checks.path import check_variant
+from rungwise.fsm.testing.checks.seen import Seen
 
 
 @attrs.define(eq=False)
@@ -245,14 +245,14 @@ LIES = {
 
 @pytest.mark.parametrize("name", LIES)
 def test_the_running_machine_refuses_what_the_proof_rules_out(name: str) -> None:
-    call = fsm.Call(fsm.Request("hi"), broken(**LIES[name]))
+    call = rungwise.Call(rungwise.Request("hi"), broken(**LIES[name]))
     call.begin()
 
     def go_on() -> None:
         for _ in range(10):
             call.receive(Failure("server_error"))
 
-    with pytest.raises(fsm.BrokenMachine, match="may_retry"):
+    with pytest.raises(rungwise.BrokenMachine, match="may_retry"):
         go_on()
     assert call.ladder.attempts <= 4
     assert call.cancel().outcome == "cancelled"
@@ -299,7 +299,7 @@ def test_nothing_goes_out_at_the_last_second_or_after_it(wait: float, goes_out: 
     policy = Policy(budget=Budget(seconds=10.0))
     call = run(policy, [Failure("rate_limit", asked_wait=wait), Reply("An answer.", stop_reason="stop")])
     assert call.result.attempts == (2 if goes_out else 1)
-    late = fsm.Call(fsm.Request("hi"), policy)
+    late = rungwise.Call(rungwise.Request("hi"), policy)
     late.begin(0.0)
     assert late.sending(wait) is goes_out
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from attrs import define, evolve
 
-from fsm import CALL, Ladder, Row
-from fsm.checker.branches import branches, dead_rows, overlaps
-from fsm.checker.explore import Refusal
-from fsm.checker.proof import RowProof, prove
-from fsm.table import Table
+from rungwise import CALL, Ladder, Row
+from rungwise.fsm.checker.branches import branches, dead_rows, overlaps
+from rungwise.fsm.checker.explore import Refusal
+from rungwise.fsm.checker.proof import RowProof, prove
+from rungwise.fsm.machine.table import Table
 
 
 def proof_of(table: Table, event: str, guard: str | None, source: str = "await") -> RowProof:

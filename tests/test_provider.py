@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.provider import EmbeddedProvider, ReceivedRequest, render
-from adapters.script import Script, ScriptedReply
-from fsm.reply import ToolCall
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest, render
+from rungwise.fsm.call.reply import ToolCall
 
 MESSAGES = [{"role": "user", "content": "Hi there"}]
 STREAM = {"model": "m", "messages": MESSAGES, "stream": True}

@@ -30,8 +30,8 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
         import time
         import anyio
         import pytest
-        import fsm
-        from adapters import Script, ScriptedReply
+        import rungwise
+        from rungwise import Script, ScriptedReply
 
         ANSWER = ScriptedReply(text="An answer.")
         BUSY = ScriptedReply(status=503, headers={"retry-after": "60"})
@@ -58,12 +58,12 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
         def test_chains_and_scripts(rungwise_provider, rungwise_client, rungwise_clock):
             first = rungwise_provider(Script([ScriptedReply(status=401)]))
             second = rungwise_provider(lambda request: ANSWER)
-            client = rungwise_client(first, second, policy=fsm.Policy(budget=fsm.Budget(attempts=2)))
+            client = rungwise_client(first, second, policy=rungwise.Policy(budget=rungwise.Budget(attempts=2)))
             assert client.call("hi").backend == "backend-2"
             assert anyio.run(client.acall, "hi").backend == "backend-2"
 
         def test_without_replies_there_is_an_empty_one(rungwise_provider, rungwise_client, rungwise_clock):
-            with pytest.raises(fsm.EmptyResponse):
+            with pytest.raises(rungwise.EmptyResponse):
                 rungwise_client(rungwise_provider(), clock=rungwise_clock).call("hi")
             assert rungwise_clock.waits == [5.0, 10.0, 20.0]
         """
@@ -75,15 +75,15 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
 def test_the_summary_tells_what_was_covered(run) -> None:
     result = run(
         """
-        import fsm
-        from fsm import testing
-        from fsm import verify
+        import rungwise
+        from rungwise.fsm import testing
+        from rungwise import verify
 
         def test_some_calls():
             certificate = verify()
-            empty = fsm.Reply(stop_reason="stop")
-            for script in ([empty], [fsm.Reply("An answer.", stop_reason="stop")]):
-                testing.assert_call_honest(testing.run(fsm.Policy(), script), certificate=certificate)
+            empty = rungwise.Reply(stop_reason="stop")
+            for script in ([empty], [rungwise.Reply("An answer.", stop_reason="stop")]):
+                testing.assert_call_honest(testing.run(rungwise.Policy(), script), certificate=certificate)
         """
     )
     result.assert_outcomes(passed=1)
@@ -124,8 +124,8 @@ def test_a_run_that_does_not_use_it_is_left_alone(run) -> None:
         import sys
 
         def test_nothing_was_imported():
-            ours = [name for name in sys.modules if name.startswith(("fsm", "adapters", "transitions", "httpx"))]
-            assert ours == []
+            ours = ("rungwise.fsm", "rungwise.adapters", "transitions", "httpx")
+            assert [name for name in sys.modules if name.startswith(ours)] == []
         """,
         "-p",
         "no:hypothesispytest",
@@ -151,13 +151,13 @@ def test_it_works_where_hypothesis_is_missing(run) -> None:
         "no:hypothesispytest",
     )
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*fsm.testing needs Hypothesis*"])
+    result.stdout.fnmatch_lines(["*rungwise.fsm.testing needs Hypothesis*"])
 
 
 def test_importing_it_is_cheap() -> None:
     code = (
         "import sys; before = set(sys.modules); import pytest; import rungwise.pytest_plugin;"
-        " ours = ('fsm', 'adapters', 'hypothesis', 'httpx', 'transitions', 'anyio', 'orjson');"
+        " ours = ('rungwise.fsm', 'rungwise.adapters', 'hypothesis', 'httpx', 'transitions', 'anyio', 'orjson');"
         " print([n for n in ours if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)

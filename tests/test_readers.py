@@ -17,18 +17,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import fsm
-from adapters import OpenAIChat, Script
-from adapters.endpoint import read_url
-from adapters.provider import render
-from adapters.script import _toml
-from adapters.testing import scripted_replies
-from fsm.diagram import Marks
-from fsm.diagram import render as draw_picture
-from fsm.diagram.page import explain_page
-from fsm.policy import from_mapping
-from fsm.testing import chunkings, failures, replies
-from fsm.trail import read_trail
+import rungwise
+from rungwise import OpenAIChat, Script
+from rungwise.adapters.endpoint import read_url
+from rungwise.adapters.provider.script import _toml
+from rungwise.adapters.provider.server import render
+from rungwise.adapters.testing import scripted_replies
+from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.diagram import Marks
+from rungwise.fsm.diagram import render as draw_picture
+from rungwise.fsm.diagram.page import explain_page
+from rungwise.fsm.journal.path import read_trail
+from rungwise.fsm.testing import chunkings, failures, replies
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 FEW = settings(deadline=None, max_examples=150, suppress_health_check=SLOW)
@@ -110,18 +110,23 @@ def spoilt(draw: st.DrawFn, document: Any, odd: st.SearchStrategy[Any] = ODD) ->
 # journals
 
 
-def record(*heard: fsm.Reply | fsm.Failure, chain: int = 2, **options: Any) -> dict[str, Any]:
+def record(*heard: rungwise.Reply | rungwise.Failure, chain: int = 2, **options: Any) -> dict[str, Any]:
     """Return the journal of a call as a document."""
-    policy = options.pop("policy", fsm.Policy(budget=fsm.Budget(seconds=500, money=1.0)))
-    links = [fsm.PlainLink(f"backend {place}", prices=fsm.Prices(1.0, 2.0, cache_read=0.5)) for place in range(chain)]
-    call = fsm.Call(fsm.Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options)
+    policy = options.pop("policy", rungwise.Policy(budget=rungwise.Budget(seconds=500, money=1.0)))
+    links = [
+        rungwise.PlainLink(f"backend {place}", prices=rungwise.Prices(1.0, 2.0, cache_read=0.5))
+        for place in range(chain)
+    ]
+    call = rungwise.Call(
+        rungwise.Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options
+    )
     now, given = 0.0, iter(heard)
     send = call.begin(now)
     while send is not None:
         now += send.wait + 1.5
         reply = next(given, None)
         if reply is None:
-            call.cancel(now, fsm.Reply("half of"))
+            call.cancel(now, rungwise.Reply("half of"))
             break
         if send.needs_compaction:
             call.compacted([{"role": "user", "content": "short"}])
@@ -130,16 +135,20 @@ def record(*heard: fsm.Reply | fsm.Failure, chain: int = 2, **options: Any) -> d
     return document
 
 
-ANSWER = fsm.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=fsm.Usage(7, 9))
-CALLED = fsm.Reply(tool_calls=(fsm.ToolCall("1", "look", '{"a": 1}'),), stop_reason="tool_calls", stop_raw="tool_calls")
-CUT = fsm.Reply("The first half of it ", stop_reason="length", stop_raw="length", usage=fsm.Usage(7, 50))
+ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(7, 9))
+CALLED = rungwise.Reply(
+    tool_calls=(rungwise.ToolCall("1", "look", '{"a": 1}'),), stop_reason="tool_calls", stop_raw="tool_calls"
+)
+CUT = rungwise.Reply("The first half of it ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(7, 50))
 JOURNALS = (
     record(ANSWER),
-    record(fsm.Reply(stop_reason="stop"), fsm.Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER),
-    record(fsm.Failure("auth", status=401), fsm.Reply(reasoning="Hm.", stop_reason="stop"), CALLED),
-    record(fsm.Failure("context_overflow", status=400), ANSWER, has_compactor=True),
-    record(fsm.Failure("parameter_unsupported", status=400, parameter="temperature"), fsm.Failure("server_error")),
-    record(CUT, CUT, chain=1, policy=fsm.Policy(budget=fsm.Budget(attempts=2))),
+    record(rungwise.Reply(stop_reason="stop"), rungwise.Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER),
+    record(rungwise.Failure("auth", status=401), rungwise.Reply(reasoning="Hm.", stop_reason="stop"), CALLED),
+    record(rungwise.Failure("context_overflow", status=400), ANSWER, has_compactor=True),
+    record(
+        rungwise.Failure("parameter_unsupported", status=400, parameter="temperature"), rungwise.Failure("server_error")
+    ),
+    record(CUT, CUT, chain=1, policy=rungwise.Policy(budget=rungwise.Budget(attempts=2))),
 )
 
 
@@ -153,32 +162,32 @@ def is_clear(error: Exception, begins: str) -> None:
 def survives(text: bytes) -> None:
     """Read a journal; what is accepted can be shown, written, replayed and drawn."""
     try:
-        journal = fsm.Journal.from_json(text)
-    except fsm.ConfigurationError as error:
+        journal = rungwise.Journal.from_json(text)
+    except rungwise.ConfigurationError as error:
         is_clear(error, "journal: ")
-        with pytest.raises(fsm.ConfigurationError):
+        with pytest.raises(rungwise.ConfigurationError):
             read_trail(text)
         return
     assert all(map(str, journal.steps))
     written = journal.to_json()
-    assert fsm.Journal.from_json(written).to_json() == written
+    assert rungwise.Journal.from_json(written).to_json() == written
     replayed(journal)
     try:
         trail = read_trail(text)
-    except fsm.ConfigurationError:
+    except rungwise.ConfigurationError:
         return
     explain_page(trail)
     for view in ("hub", "ladder"):
         draw_picture(trail.table, "svg", view, Marks.along(trail.rows))
 
 
-def replayed(journal: fsm.Journal) -> None:
+def replayed(journal: rungwise.Journal) -> None:
     """Replay a journal that was accepted: there is nothing but a result or a mismatch."""
     try:
-        assert isinstance(fsm.replay(journal), fsm.Result)
-    except fsm.JournalMismatch as error:
+        assert isinstance(rungwise.replay(journal), rungwise.Result)
+    except rungwise.JournalMismatch as error:
         is_clear(error, "")
-    except fsm.ConfigurationError as error:
+    except rungwise.ConfigurationError as error:
         raise AssertionError("it was accepted") from error
 
 
@@ -196,9 +205,9 @@ def test_a_journal_is_refused_or_survives_everything(document: Any) -> None:
 @pytest.mark.parametrize("index", range(len(JOURNALS)))
 def test_what_was_recorded_survives_everything(index: int) -> None:
     text = orjson.dumps(JOURNALS[index])
-    journal = fsm.Journal.from_json(text)
+    journal = rungwise.Journal.from_json(text)
     assert orjson.loads(journal.to_json()) == JOURNALS[index]
-    assert fsm.replay(journal).outcome == JOURNALS[index]["outcome"]
+    assert rungwise.replay(journal).outcome == JOURNALS[index]["outcome"]
     survives(text)
 
 
@@ -211,8 +220,8 @@ def test_every_value_of_a_journal_is_checked() -> None:
             document = copy.deepcopy(JOURNALS[1])
             inner = at(document, path[:-1])
             inner[path[-1]] = change(inner[path[-1]])
-            with suppress(fsm.ConfigurationError):
-                journal = fsm.Journal.from_json(orjson.dumps(document))
+            with suppress(rungwise.ConfigurationError):
+                journal = rungwise.Journal.from_json(orjson.dumps(document))
                 assert journal.to_json()
                 replayed(journal)
 
@@ -233,38 +242,38 @@ def test_the_journal_of_a_rung_of_ones_own_is_written_as_it_was_read() -> None:
     document["policy"]["hints"]["rungs"] = {"plead": "Please."}
     for step in document["steps"]:
         step.get("spent", {}).update(pleas=0)
-    assert orjson.loads(fsm.Journal.from_json(orjson.dumps(document)).to_json()) == document
+    assert orjson.loads(rungwise.Journal.from_json(orjson.dumps(document)).to_json()) == document
 
 
 def test_a_journal_without_the_defaults_of_today_is_replayed_without_them() -> None:
     """A policy fills in what its `switch_after` does not name; one that was recorded did not."""
-    overloaded = fsm.Failure("overloaded", status=529)
-    never = fsm.Policy(switch_after={"overloaded": 1000})
+    overloaded = rungwise.Failure("overloaded", status=529)
+    never = rungwise.Policy(switch_after={"overloaded": 1000})
     document = record(overloaded, overloaded, overloaded, ANSWER, policy=never)
     del document["policy"]["switch_after"]["overloaded"]
-    assert fsm.replay(fsm.Journal.from_json(orjson.dumps(document))).outcome == "done"
+    assert rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document))).outcome == "done"
 
 
 def test_a_long_journal_is_replayed_without_comparing_any_step_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = fsm.Policy(limits=fsm.Limits(continuations=400), budget=fsm.Budget(attempts=400))
-    parts = [fsm.Reply(f"Part {n} of it. ", stop_reason="length") for n in range(400)]
-    journal = fsm.Journal.from_json(orjson.dumps(record(*parts, policy=policy)))
+    policy = rungwise.Policy(limits=rungwise.Limits(continuations=400), budget=rungwise.Budget(attempts=400))
+    parts = [rungwise.Reply(f"Part {n} of it. ", stop_reason="length") for n in range(400)]
+    journal = rungwise.Journal.from_json(orjson.dumps(record(*parts, policy=policy)))
     compared = 0
 
-    def count(self: fsm.Step, other: object) -> bool:
+    def count(self: rungwise.Step, other: object) -> bool:
         nonlocal compared
         compared += 1
         return self is other or repr(self) == repr(other)
 
-    monkeypatch.setattr(fsm.Step, "__eq__", count)
-    fsm.replay(journal)
+    monkeypatch.setattr(rungwise.Step, "__eq__", count)
+    rungwise.replay(journal)
     assert 0 < compared <= 2 * journal.size
 
 
 # policies and scripts, as TOML
 
 POLICY = {
-    **fsm.Policy(budget=fsm.Budget(seconds=60, output_tokens=9_000, money=0.5)).to_mapping(),
+    **rungwise.Policy(budget=rungwise.Budget(seconds=60, output_tokens=9_000, money=0.5)).to_mapping(),
     "limits": {"retries": 2, "fallbacks": 1},
     "timeouts": {"connect": 5.0, "idle": 30, "total": 90.0},
 }
@@ -299,15 +308,15 @@ def _value(value: Any) -> str:
 @example({"limits": deep(90)})
 def test_a_policy_is_refused_or_valid(document: Any) -> None:
     try:
-        policy = fsm.Policy.from_toml(toml(document))
-    except fsm.ConfigurationError as error:
+        policy = rungwise.Policy.from_toml(toml(document))
+    except rungwise.ConfigurationError as error:
         is_clear(error, "policy: ")
         return
-    assert from_mapping(fsm.Policy, policy.to_mapping()) == policy
-    call = fsm.Call(fsm.Request("?"), policy, [fsm.PlainLink(prices=fsm.Prices(1, 1))])
+    assert from_mapping(rungwise.Policy, policy.to_mapping()) == policy
+    call = rungwise.Call(rungwise.Request("?"), policy, [rungwise.PlainLink(prices=rungwise.Prices(1, 1))])
     call.begin()
     call.cancel()
-    assert fsm.replay(fsm.Journal.from_json(call.journal.to_json())).outcome == call.result.outcome
+    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == call.result.outcome
 
 
 @MANY
@@ -315,8 +324,8 @@ def test_a_policy_is_refused_or_valid(document: Any) -> None:
 @example({"hints": {"rungs": {1: "x"}}})
 def test_plain_values_of_any_kind_are_refused_or_a_policy(values: Any) -> None:
     try:
-        assert isinstance(from_mapping(fsm.Policy, values), fsm.Policy)
-    except fsm.ConfigurationError as error:
+        assert isinstance(from_mapping(rungwise.Policy, values), rungwise.Policy)
+    except rungwise.ConfigurationError as error:
         is_clear(error, "")
 
 
@@ -331,17 +340,17 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("name", TOO_MUCH)
-@pytest.mark.parametrize("read", [fsm.Policy.from_toml, Script.from_toml], ids=["policy", "script"])
+@pytest.mark.parametrize("read", [rungwise.Policy.from_toml, Script.from_toml], ids=["policy", "script"])
 def test_toml_that_is_too_much_is_refused(read: Callable[[str], object], name: str) -> None:
-    with pytest.raises(fsm.ConfigurationError) as caught:
+    with pytest.raises(rungwise.ConfigurationError) as caught:
         read(TOO_MUCH[name])
     assert len(str(caught.value)) < 1_000
 
 
 @pytest.mark.parametrize("path", ["a\0b", 5, b"x", "."])
-@pytest.mark.parametrize("load", [fsm.Policy.load, Script.load], ids=["policy", "script"])
+@pytest.mark.parametrize("load", [rungwise.Policy.load, Script.load], ids=["policy", "script"])
 def test_a_path_that_is_none_is_refused(load: Callable[[Any], object], path: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError):
+    with pytest.raises(rungwise.ConfigurationError):
         load(path)
 
 
@@ -362,7 +371,7 @@ REPLY = {
 def test_a_script_is_refused_or_can_be_served(document: Any) -> None:
     try:
         script = Script.from_toml(toml(document))
-    except fsm.ConfigurationError as error:
+    except rungwise.ConfigurationError as error:
         is_clear(error, "script: ")
         return
     assert Script.from_toml(script.to_toml()) == script
@@ -404,8 +413,8 @@ STATUSES = st.sampled_from((200, 201, 206, 299, 300, 400, 429, 500, 599, 600, 99
 
 def is_valid(heard: object) -> bool:
     """Tell whether this is what a call takes; it takes it."""
-    assert isinstance(heard, (fsm.Reply, fsm.Failure))
-    call = fsm.Call(fsm.Request("?"), contents=True)
+    assert isinstance(heard, (rungwise.Reply, rungwise.Failure))
+    call = rungwise.Call(rungwise.Request("?"), contents=True)
     call.begin()
     call.receive(heard)
     call.cancel()
@@ -445,7 +454,7 @@ def test_the_bytes_of_a_stream_are_a_reply_or_a_failure(data: st.DataObject) -> 
     decoder = BACKEND.decoder({})
     for piece in data.draw(chunkings(body)):
         for delta in decoder.feed(piece):
-            assert isinstance(delta, (fsm.Text, fsm.Reasoning))
+            assert isinstance(delta, (rungwise.Text, rungwise.Reasoning))
     assert is_valid(decoder.close(data.draw(st.none() | failures())))
 
 
@@ -499,7 +508,7 @@ def test_a_url_can_be_sent_to_or_has_a_problem(url: str) -> None:
 
     try:
         endpoint = read_url(url, "/chat/completions")
-    except fsm.ConfigurationError:
+    except rungwise.ConfigurationError:
         return
     assert isinstance(endpoint.problem, str | None)
     if endpoint.problem is None:

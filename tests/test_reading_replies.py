@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters import OpenAIChat
-from adapters.jsontext import HalfHolder, ObjectScanner, is_heavy, mended
-from fsm.events import Text
-from fsm.reply import Failure, Reply, Usage
+from rungwise import OpenAIChat
+from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
+from rungwise.fsm.call.events import Text
+from rungwise.fsm.call.reply import Failure, Reply, Usage
 
 MEGABYTE = 2**20
 CHAT = OpenAIChat("m", base_url="http://localhost/v1")
@@ -323,7 +323,7 @@ def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(monkey
         hashed.append(len(data))
         return sha256(data)
 
-    monkeypatch.setattr("adapters.chat_tools.sha256", counting)
+    monkeypatch.setattr("rungwise.adapters.wires.chat.tools.sha256", counting)
     calls = [{"function": {"name": "f", "arguments": "{}"}}] * 500
     events = [json_event(id="x" * 100_000, choices=[{"delta": {}}]), tools(*calls)]
     for reply in (whole({"tool_calls": calls}, id="x" * 100_000), streamed(*events)):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fsm.repetition
-from fsm.repetition import TAIL, is_repetitive
+import rungwise.fsm.text.repetition
+from rungwise.fsm.text.repetition import TAIL, is_repetitive
 
 VARIED = "".join(random.Random(7).choices("abcdefghijklmnopqrstuvwxyz ", k=2000))
 SENTENCE = "The quick brown fox jumps over the lazy dog, and then it rests a while. "
@@ -75,7 +75,7 @@ def test_judges_a_long_text_by_its_end(text: str, repetitive: bool) -> None:
 def test_looks_at_no_more_than_the_end(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     for name in ("_repeats_line", "_repeats_window"):
-        monkeypatch.setattr(fsm.repetition, name, lambda text: bool(looked_at.append(len(text))))
+        monkeypatch.setattr(rungwise.fsm.text.repetition, name, lambda text: bool(looked_at.append(len(text))))
     is_repetitive(text)
     assert looked_at == [TAIL, TAIL]
 

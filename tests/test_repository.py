@@ -11,24 +11,25 @@ from pathlib import Path
 import attrs
 import pytest
 
-import adapters
-import fsm
+import rungwise
 
 ROOT = Path(__file__).parent.parent
 HOME = "https://github.com/rungwise/rungwise/blob/main/"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("package", [fsm, adapters])
-def test_every_public_name_exists_once(package):
-    assert len(set(package.__all__)) == len(package.__all__)
-    assert all(hasattr(package, name) for name in package.__all__)
+def test_every_public_name_exists_once():
+    assert len(set(rungwise.__all__)) == len(rungwise.__all__)
+    assert set(rungwise.__all__) == {*rungwise._HOMES, *rungwise._PARTS}
+    assert all(hasattr(rungwise, name) for name in rungwise.__all__)
+    assert not hasattr(rungwise, "no_such_name")
 
 
 def test_the_core_imports_no_http_client_and_no_test_library():
     script = (
-        "import sys, fsm; "
-        "print([name for name in ('httpx', 'httpcore', 'adapters', 'click', 'rich', 'hypothesis', 'pytest', 'anyio') "
+        "import sys; from rungwise import Call, Policy, Reply, Request, Result; "
+        "print([name for name in ('httpx', 'httpcore', 'rungwise.adapters', 'rungwise.fsm.testing', 'click', 'rich', "
+        "'hypothesis', 'pytest', 'anyio') "
         "if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -38,7 +39,7 @@ def test_the_core_imports_no_http_client_and_no_test_library():
 def test_no_file_of_the_core_mentions_the_outside():
     for path in (ROOT / "fsm").rglob("*.py"):
         imports = re.findall(
-            r"^\s*(?:from|import) (adapters|httpx2?|httpcore)\b", path.read_text(encoding="utf-8"), re.M
+            r"^\s*(?:from|import) (rungwise\.adapters|httpx2?|httpcore)\b", path.read_text(encoding="utf-8"), re.M
         )
         assert not imports, path
 
@@ -96,7 +97,7 @@ def test_the_examples_of_the_readme_are_python_and_the_rung_of_ones_own_is_accep
     blocks = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
     for block in blocks:
         compile(block, "README.md", "exec")
-    [own] = [block for block in blocks if "class Ladder(fsm.Ladder)" in block]
-    names = {"attrs": attrs, "fsm": fsm, "__name__": "readme"}
+    [own] = [block for block in blocks if "class Ladder(rungwise.Ladder)" in block]
+    names = {"attrs": attrs, "rungwise": rungwise, "__name__": "readme"}
     exec(own, names)
-    assert fsm.verify(names["policy"]).ok
+    assert rungwise.verify(names["policy"]).ok

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import adapters.script
-from adapters.script import Script, ScriptedReply
-from fsm.errors import ConfigurationError
-from fsm.reply import ToolCall
+from rungwise.adapters.provider import script as script_module
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.fsm.call.reply import ToolCall
+from rungwise.fsm.errors import ConfigurationError
 
 text = st.text() | st.sampled_from(
     ['"', "'''", "\n", "\r\n", "\\", "\\u0041", "\x7f\x00", "🪜", "a = 1 # b", "[[replies]]"]
@@ -63,7 +63,7 @@ def test_toml_says_only_what_differs_from_the_defaults() -> None:
 
 
 def test_the_example_of_the_module_is_a_script() -> None:
-    example = [line.strip() for line in (adapters.script.__doc__ or "").splitlines() if line.startswith("    ")]
+    example = [line.strip() for line in (script_module.__doc__ or "").splitlines() if line.startswith("    ")]
     script = Script.from_toml("\n".join(example))
     assert [next(iter(reply.given)) for reply in script.replies] == ["status", "text", "tool_calls"]
 

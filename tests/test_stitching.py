@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fsm.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, stitch
+from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, stitch
 
 STORY = "Once upon a time there was a fox. It lived in a wood, and it was"
 

@@ -19,32 +19,38 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
 
-import fsm
-from adapters import Client, OpenAIChat, ScriptedReply
-from adapters.testing import MemoryProvider, MemoryTransport
-from fsm import testing
-from fsm.checker.verify import verify
-from fsm.ladder import Ladder
-from fsm.pacing import Pace, paced, set_pace, waits_are_off
-from fsm.testing import honesty, path_checks, quiet_checks, spending_checks, text_checks
-from fsm.testing.coverage import Coverage
-from fsm.testing.seen import Seen
+import rungwise
+from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise.adapters.testing import MemoryProvider, MemoryTransport
+from rungwise.fsm import testing
+from rungwise.fsm.call.ladder import Ladder
+from rungwise.fsm.call.pace import Pace, paced, set_pace, waits_are_off
+from rungwise.fsm.call.result import error_of
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.machine.machine import Watch
+from rungwise.fsm.testing.checks import honesty
+from rungwise.fsm.testing.checks import path as path_checks
+from rungwise.fsm.testing.checks import quiet as quiet_checks
+from rungwise.fsm.testing.checks import spending as spending_checks
+from rungwise.fsm.testing.checks import text as text_checks
+from rungwise.fsm.testing.checks.seen import Seen
+from rungwise.fsm.testing.coverage import Coverage
 
-ANSWER = fsm.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=fsm.Usage(3, 4))
-EMPTY = fsm.Reply(stop_reason="stop", stop_raw="stop")
-CUT = fsm.Reply("The first half ", stop_reason="length", stop_raw="length", usage=fsm.Usage(3, 5))
-REST = fsm.Reply("and the second.", stop_reason="stop", stop_raw="stop", usage=fsm.Usage(9, 4))
-LOOK_UP = fsm.ToolCall("call_1", "look_up", '{"path": "x"}')
-TOOLS = fsm.Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
-BUSY = fsm.Failure("rate_limit", status=429, asked_wait=3.0)
+ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
+EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
+CUT = rungwise.Reply("The first half ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(3, 5))
+REST = rungwise.Reply("and the second.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(9, 4))
+LOOK_UP = rungwise.ToolCall("call_1", "look_up", '{"path": "x"}')
+TOOLS = rungwise.Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
+BUSY = rungwise.Failure("rate_limit", status=429, asked_wait=3.0)
 SILENT = settings(deadline=None, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 
-DEFAULT = fsm.Policy()
-SMALL = fsm.Policy(
-    limits=fsm.Limits(retries=1, reasks=1, prefills=1, enlargements=1, repairs=1, compactions=1, continuations=1),
-    budget=fsm.Budget(seconds=120),
+DEFAULT = rungwise.Policy()
+SMALL = rungwise.Policy(
+    limits=rungwise.Limits(retries=1, reasks=1, prefills=1, enlargements=1, repairs=1, compactions=1, continuations=1),
+    budget=rungwise.Budget(seconds=120),
 )
-TIGHT = fsm.Policy(budget=fsm.Budget(attempts=5, seconds=40, output_tokens=6_000))
+TIGHT = rungwise.Policy(budget=rungwise.Budget(attempts=5, seconds=40, output_tokens=6_000))
 
 
 # what breaks, and how it is told
@@ -115,9 +121,9 @@ FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
     (path_checks.COUNTED, lambda: (Forged(EMPTY, ANSWER).result(attempts=1), {})),
     (spending_checks.CHAIN, lambda: (Forged(EMPTY, ANSWER).step(3, backend="nobody"), {})),
     (spending_checks.CHAIN, lambda: (Forged(EMPTY, ANSWER, chain=2).step(3, backend="backend-2"), {})),
-    (spending_checks.BUDGET, lambda: (Forged(EMPTY, ANSWER).policy(budget=fsm.Budget(attempts=1)), {})),
-    (spending_checks.BUDGET, lambda: (Forged(EMPTY, ANSWER).policy(budget=fsm.Budget(seconds=5)), {})),
-    (spending_checks.BUDGET, lambda: (Forged(CUT, REST).policy(budget=fsm.Budget(output_tokens=9)), {})),
+    (spending_checks.BUDGET, lambda: (Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(attempts=1)), {})),
+    (spending_checks.BUDGET, lambda: (Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(seconds=5)), {})),
+    (spending_checks.BUDGET, lambda: (Forged(CUT, REST).policy(budget=rungwise.Budget(output_tokens=9)), {})),
     (spending_checks.BUDGET, lambda: (Forged(ANSWER).step(1, cap=0), {})),
     (spending_checks.BUDGET, lambda: (Forged(ANSWER, policy=PAID, chain=PRICED).step(1, input_tokens=60_000), {})),
     (spending_checks.BUDGET, lambda: (Forged(ANSWER, chain=PRICED).policy(budget=CENTS), {"is_fair": True})),
@@ -125,25 +131,31 @@ FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
     (spending_checks.WAITS, lambda: (Forged(EMPTY, ANSWER).step(2, wait=math.inf), {})),
     (spending_checks.WAITS, lambda: (Forged(EMPTY, ANSWER).step(2, wait=200.0), {})),
     (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).step(2, wait=2.0), {})),
-    (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).policy(waits=fsm.Waits(longest_asked=1.0)), {})),
+    (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).policy(waits=rungwise.Waits(longest_asked=1.0)), {})),
     (spending_checks.CERTIFIED, lambda: (Forged(EMPTY, ANSWER), {"certificate": verify(NOTHING)})),
-    (spending_checks.CERTIFIED, lambda: (Forged(fsm.Failure("auth"), ANSWER, chain=2), {"certificate": verify()})),
-    (spending_checks.SUMMED, lambda: (Forged(CUT, REST).result(usage=fsm.Usage(9, 4)), {})),
+    (spending_checks.CERTIFIED, lambda: (Forged(rungwise.Failure("auth"), ANSWER, chain=2), {"certificate": verify()})),
+    (spending_checks.SUMMED, lambda: (Forged(CUT, REST).result(usage=rungwise.Usage(9, 4)), {})),
     (spending_checks.SUMMED, lambda: (Forged(CUT, REST, chain=PRICED).result(cost=0.0), {})),
     (text_checks.NOT_EMPTY, lambda: (Forged(ANSWER).result(text=" \n"), {})),
     (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(stop_reason="length"), {})),
     (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(interrupted=True), {})),
     (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(refusal="no"), {})),
     (text_checks.CLEAN, lambda: (Forged(ANSWER, request=CAPPED).reply(stop_reason=None, stop_raw=None), {})),
-    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(fsm.ToolCall("1", "look_up", '{"pa'),)), {})),
-    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(fsm.ToolCall("1", "look_up", "[]"),)), {})),
-    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(fsm.ToolCall("1", "look_up", " "),)), {})),
-    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(fsm.ToolCall("1", "", "{}"),)), {})),
+    (
+        text_checks.WHOLE_TOOLS,
+        lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", '{"pa'),)), {}),
+    ),
+    (
+        text_checks.WHOLE_TOOLS,
+        lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", "[]"),)), {}),
+    ),
+    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),)), {})),
+    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),)), {})),
     (text_checks.WHOLE_TOOLS, lambda: (Forged(EMPTY).result(tool_calls=(LOOK_UP,)), {})),
     (text_checks.TEXT_STAYS, lambda: (Forged(EMPTY).result(text="something"), {})),
     (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1]))),
-    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged), fsm.Text("more")))),
-    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(fsm.Discard("x"), *whole(forged)))),
+    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more")))),
+    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(rungwise.Discard("x"), *whole(forged)))),
     (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold("An answer.", *whole(forged)))),
     (text_checks.KEPT, lambda: taken_back(streamed(CUT, REST))),
     (text_checks.KEPT, lambda: (forged := streamed(ANSWER), retold(*whole(forged), Forged(ANSWER).call.result))),
@@ -157,19 +169,21 @@ FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
     (quiet_checks.REPLAYS, lambda: (Forged(EMPTY, ANSWER).result(cause="nobody knows"), {})),
 ]
 
-NOTHING = fsm.Policy(limits=fsm.Limits(reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0))
-PAID = fsm.Policy(budget=fsm.Budget(money=0.05))
-CENTS = fsm.Budget(money=0.00001)
-FEW = fsm.Budget(output_tokens=3)
-PRICED = [fsm.PlainLink("backend-1", prices=fsm.Prices(1.0, 10.0))]
-CAPPED = fsm.Request("hi", max_tokens=4)
+NOTHING = rungwise.Policy(
+    limits=rungwise.Limits(reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0)
+)
+PAID = rungwise.Policy(budget=rungwise.Budget(money=0.05))
+CENTS = rungwise.Budget(money=0.00001)
+FEW = rungwise.Budget(output_tokens=3)
+PRICED = [rungwise.PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0))]
+CAPPED = rungwise.Request("hi", max_tokens=4)
 
 
 def taken_back(forged: Forged) -> tuple[Forged, dict[str, Any]]:
     """Let a stream take the first part back and say it again."""
     events = whole(forged)
-    at = events.index(fsm.Text("and the second."))
-    again = [fsm.Discard("The first half "), forged.events[-1], fsm.Text("The first half ")]
+    at = events.index(rungwise.Text("and the second."))
+    again = [rungwise.Discard("The first half "), forged.events[-1], rungwise.Text("The first half ")]
     return forged, retold(*events[:at], *again, *events[at:])
 
 
@@ -191,12 +205,12 @@ def test_each_assertion_can_fail(property: str, forge: Callable[[], Any]) -> Non
 
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away the check that the running machine makes of itself, so that the kit has something to find."""
-    monkeypatch.setattr(fsm.machine.Watch, "check", lambda watch, row, spent: None)
+    monkeypatch.setattr(Watch, "check", lambda watch, row, spent: None)
 
 
 def test_a_guard_that_lets_everything_pass_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ladder, "may_reask", True)
-    with pytest.raises(fsm.BrokenMachine):
+    with pytest.raises(rungwise.BrokenMachine):
         testing.run(DEFAULT, [EMPTY])
     unwatched(monkeypatch)
     with pytest.raises(testing.Dishonest, match=path_checks.BOUNDED):
@@ -205,7 +219,7 @@ def test_a_guard_that_lets_everything_pass_is_caught(monkeypatch: pytest.MonkeyP
 
 def test_an_effect_that_forgets_to_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ladder, "spend_reask", lambda ladder: None)
-    with pytest.raises(fsm.BrokenMachine):
+    with pytest.raises(rungwise.BrokenMachine):
         testing.run(DEFAULT, [EMPTY])
     unwatched(monkeypatch)
     with pytest.raises(testing.Dishonest, match=path_checks.FALLS):
@@ -226,7 +240,15 @@ def test_an_error_tells_the_step() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [[ANSWER], [EMPTY], [CUT, REST], [TOOLS], [BUSY, ANSWER], [fsm.Failure("auth")], [CUT, fsm.Failure("auth")]],
+    [
+        [ANSWER],
+        [EMPTY],
+        [CUT, REST],
+        [TOOLS],
+        [BUSY, ANSWER],
+        [rungwise.Failure("auth")],
+        [CUT, rungwise.Failure("auth")],
+    ],
     ids=("answer", "empty", "cut", "tools", "busy", "auth", "cut and auth"),
 )
 @pytest.mark.parametrize("streams", [False, True])
@@ -237,23 +259,23 @@ def test_honest_calls_pass_as_call_as_result_and_as_error(script: list[Any], str
     testing.assert_call_honest(call, events=seen, certificate=CERTIFICATES[id(DEFAULT)])
     testing.assert_call_honest(call.result, events=seen, request=call.request)
     if not call.result.is_success:
-        testing.assert_call_honest(fsm.result.error_of(call.result), events=seen)
+        testing.assert_call_honest(error_of(call.result), events=seen)
 
 
 def test_a_call_that_goes_on_is_none_to_judge() -> None:
-    call = fsm.Call(fsm.Request("hi"))
+    call = rungwise.Call(rungwise.Request("hi"))
     call.begin()
-    with pytest.raises(fsm.IllegalEvent):
+    with pytest.raises(rungwise.IllegalEvent):
         testing.assert_call_honest(call)
 
 
 def test_a_replayed_result_is_honest_too() -> None:
     call = testing.run(DEFAULT, [CUT, REST], contents=True)
-    testing.assert_call_honest(fsm.replay(call.journal))
+    testing.assert_call_honest(rungwise.replay(call.journal))
 
 
 def test_a_table_of_ones_own_is_judged_by_its_own_rows() -> None:
-    policy = fsm.Policy(table=fsm.CALL.without("reask"))
+    policy = rungwise.Policy(table=rungwise.CALL.without("reask"))
     call = testing.run(policy, [EMPTY])
     testing.assert_call_honest(call, certificate=verify(policy))
     with pytest.raises(testing.Dishonest, match="certificate"):
@@ -270,10 +292,15 @@ def simplest(strategy: Any) -> Any:
 
 
 def test_the_strategies_bring_about_every_event_and_every_state() -> None:
-    coverage, policy = Coverage(), attrs.evolve(SMALL, budget=fsm.Budget(attempts=4))
+    coverage, policy = Coverage(), attrs.evolve(SMALL, budget=rungwise.Budget(attempts=4))
 
     def collect(
-        script: Any, request: fsm.Request, turn: fsm.TurnContext, chain: int, streams: bool, cancel_at: int | None
+        script: Any,
+        request: rungwise.Request,
+        turn: rungwise.TurnContext,
+        chain: int,
+        streams: bool,
+        cancel_at: int | None,
     ) -> None:
         options = {"turn": turn, "is_streaming": streams, "cancel_at": cancel_at, "has_compactor": True}
         coverage.record(Seen.of(testing.run(policy, script, chain=chain, request=request, **options)))
@@ -283,7 +310,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9))(collect)))()
         events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
-        if events == set(fsm.CALL.events) and targets == set(fsm.CALL.states) - {fsm.CALL.start}:
+        if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {rungwise.CALL.start}:
             return
     pytest.fail(f"after {coverage.paths} scripts: {coverage.summary()}")
 
@@ -292,14 +319,17 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
     ("strategy", "smallest"),
     [
         (testing.texts(), "An answer."),
-        (testing.replies(), fsm.Reply("An answer.", stop_reason="stop", stop_raw="stop")),
+        (testing.replies(), rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")),
         (testing.headers(), {}),
-        (testing.usages(), fsm.Usage()),
-        (testing.limits(), fsm.Limits(**dict.fromkeys(attrs.fields_dict(fsm.Limits), 0) | {"fallbacks": None})),
-        (testing.scripts_of_replies(), [fsm.Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
-        (testing.chains(), [fsm.PlainLink("backend-1")]),
+        (testing.usages(), rungwise.Usage()),
+        (
+            testing.limits(),
+            rungwise.Limits(**dict.fromkeys(attrs.fields_dict(rungwise.Limits), 0) | {"fallbacks": None}),
+        ),
+        (testing.scripts_of_replies(), [rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
+        (testing.chains(), [rungwise.PlainLink("backend-1")]),
         (testing.chunkings(b"whole"), [b"whole"]),
-        (testing.turns(), fsm.TurnContext()),
+        (testing.turns(), rungwise.TurnContext()),
         (testing.compactors(), testing.Compactor()),
     ],
 )
@@ -309,7 +339,7 @@ def test_everything_shrinks_to_what_is_plain(strategy: Any, smallest: Any) -> No
 
 def test_policies_and_requests_shrink_to_the_defaults() -> None:
     policy = simplest(testing.policies())
-    assert (policy.budget, policy.table) == (fsm.Budget(), fsm.CALL)
+    assert (policy.budget, policy.table) == (rungwise.Budget(), rungwise.CALL)
     assert simplest(testing.requests()).max_tokens is None
 
 
@@ -321,8 +351,8 @@ def test_the_pieces_of_a_chunking_join_to_the_whole(drawn: tuple[bytes, list[byt
 
 
 @given(testing.policies(money=True), testing.chains(priced=True))
-def test_policies_and_chains_go_together(policy: fsm.Policy, chain: list[fsm.PlainLink]) -> None:
-    fsm.Call(fsm.Request("hi"), policy, chain)
+def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[rungwise.PlainLink]) -> None:
+    rungwise.Call(rungwise.Request("hi"), policy, chain)
 
 
 # what holds of everything that is generated
@@ -330,7 +360,7 @@ def test_policies_and_chains_go_together(policy: fsm.Policy, chain: list[fsm.Pla
 CERTIFICATES = {id(policy): verify(policy, 2) for policy in (DEFAULT, SMALL, TIGHT)}
 
 
-def judge(script: Any, policy: fsm.Policy, *, certified: bool = True, **options: Any) -> None:
+def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **options: Any) -> None:
     events: list[Any] = []
     call = testing.run(policy, script, events=events, jitter=lambda: 1.0, has_compactor=True, **options)
     certificate = CERTIFICATES[id(policy)] if certified else None
@@ -346,7 +376,7 @@ def judge(script: Any, policy: fsm.Policy, *, certified: bool = True, **options:
     st.sampled_from((0.0, 1.0, 30.0)),
 )
 def test_no_script_exceeds_the_certificate(
-    script: Any, policy: fsm.Policy, request: fsm.Request, streams: bool, latency: float
+    script: Any, policy: rungwise.Policy, request: rungwise.Request, streams: bool, latency: float
 ) -> None:
     judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency)
 
@@ -362,9 +392,9 @@ def test_no_script_exceeds_the_certificate(
 )
 def test_calls_are_honest_under_any_policy_and_chain(
     script: Any,
-    policy: fsm.Policy,
-    chain: list[fsm.PlainLink],
-    turn: fsm.TurnContext,
+    policy: rungwise.Policy,
+    chain: list[rungwise.PlainLink],
+    turn: rungwise.TurnContext,
     kinds: tuple[bool, bool],
     cancel_at: int | None,
 ) -> None:
@@ -376,39 +406,39 @@ def test_calls_are_honest_under_any_policy_and_chain(
 
 
 def test_a_turn_that_only_pauses_is_no_success() -> None:
-    judge([fsm.Reply(stop_reason="paused", stop_raw="pause_turn")], DEFAULT, chain=2)
+    judge([rungwise.Reply(stop_reason="paused", stop_raw="pause_turn")], DEFAULT, chain=2)
 
 
 @pytest.mark.parametrize("echo", ["The first half ", "The first half and"])
 def test_a_call_that_is_cancelled_in_an_echo_says_nothing_twice(echo: str) -> None:
-    judge([CUT, fsm.Reply(echo, stop_reason="stop")], DEFAULT, chain=2, is_streaming=True, cancel_at=3)
+    judge([CUT, rungwise.Reply(echo, stop_reason="stop")], DEFAULT, chain=2, is_streaming=True, cancel_at=3)
 
 
 def test_an_echo_of_text_that_repeats_itself_but_for_its_margin_is_dropped() -> None:
-    judge([fsm.Reply(" \nAn answer.An answer.", interrupted=True)], DEFAULT, chain=2)
+    judge([rungwise.Reply(" \nAn answer.An answer.", interrupted=True)], DEFAULT, chain=2)
 
 
 def test_a_replay_costs_what_the_call_did() -> None:
-    chain = [fsm.PlainLink("one"), fsm.PlainLink("two", prices=fsm.Prices(1.0, 10.0))]
-    judge([fsm.Failure("auth"), ANSWER], DEFAULT, chain=chain)
+    chain = [rungwise.PlainLink("one"), rungwise.PlainLink("two", prices=rungwise.Prices(1.0, 10.0))]
+    judge([rungwise.Failure("auth"), ANSWER], DEFAULT, chain=chain)
 
 
 def test_a_call_with_a_budget_of_money_replays() -> None:
-    policy = fsm.Policy(budget=fsm.Budget(money=0.01))
+    policy = rungwise.Policy(budget=rungwise.Budget(money=0.01))
     judge([ANSWER], policy, certified=False, chain=PRICED, request="Where do they nest? " * 100)
 
 
 def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     first = "a sentence that comes first, "
     events: list[Any] = []
-    broken = testing.Played(fsm.Failure("connection"), heard=first + first[:20])
-    testing.run(DEFAULT, [fsm.Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
-    assert not [event for event in events if isinstance(event, fsm.Discard)]
+    broken = testing.Played(rungwise.Failure("connection"), heard=first + first[:20])
+    testing.run(DEFAULT, [rungwise.Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
+    assert not [event for event in events if isinstance(event, rungwise.Discard)]
 
 
 # compactors, under budgets of tokens and money
 
-OVERFLOW = fsm.Failure("context_overflow", status=400)
+OVERFLOW = rungwise.Failure("context_overflow", status=400)
 LONG_TALK = [
     {"role": "system", "content": "You know the birds of this river."},
     {"role": "user", "content": "Which birds live here?"},
@@ -416,11 +446,13 @@ LONG_TALK = [
     {"role": "user", "content": "And where do they nest?"},
 ]
 BUDGETS = {
-    "money": fsm.Policy(budget=fsm.Budget(attempts=12, seconds=90, money=0.05), limits=fsm.Limits(retries=2)),
-    "tokens": fsm.Policy(budget=fsm.Budget(output_tokens=5_000)),
-    "both": fsm.Policy(budget=fsm.Budget(output_tokens=5_000, money=0.01)),
+    "money": rungwise.Policy(
+        budget=rungwise.Budget(attempts=12, seconds=90, money=0.05), limits=rungwise.Limits(retries=2)
+    ),
+    "tokens": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000)),
+    "both": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000, money=0.01)),
 }
-DEAR_WRITES = [fsm.PlainLink("backend-1", prices=fsm.Prices(1.0, 10.0, cache_creation=20.0))]
+DEAR_WRITES = [rungwise.PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0, cache_creation=20.0))]
 
 
 @pytest.mark.parametrize("script", [[OVERFLOW, CUT, REST], [OVERFLOW, ANSWER], [CUT, OVERFLOW, CUT, OVERFLOW, REST]])
@@ -444,7 +476,7 @@ def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, bu
     st.booleans(),
 )
 def test_a_fair_provider_never_costs_more_than_the_budget(
-    script: Any, policy: fsm.Policy, chain: Any, request: fsm.Request, compactor: Any, streams: bool
+    script: Any, policy: rungwise.Policy, chain: Any, request: rungwise.Request, compactor: Any, streams: bool
 ) -> None:
     call = testing.run(
         policy, script, chain=chain, request=request, compactor=compactor, is_streaming=streams, is_fair=True
@@ -467,7 +499,7 @@ def test_a_slow_compactor_takes_its_time() -> None:
 
 @pytest.mark.parametrize("way", ["eats them", "", None])
 def test_an_unknown_way_of_compacting_is_refused(way: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="COMPACTORS"):
+    with pytest.raises(rungwise.ConfigurationError, match="COMPACTORS"):
         testing.Compactor(way)
 
 
@@ -487,7 +519,7 @@ def test_calls_that_touch_each_other_are_caught(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Ladder, "spend_reask", spend)
     machine = testing.calls_of(DEFAULT)()
-    request = fsm.Request("hi")
+    request = rungwise.Request("hi")
     for _ in range(2):
         machine.begin(request, False, False)
         machine.send(0)
@@ -531,9 +563,9 @@ def test_no_driver_waits_while_testing() -> None:
     client, _ = busy_client()
     with testing.testing():
         assert waits_are_off()
-        with pytest.raises(fsm.Failed) as caught:
+        with pytest.raises(rungwise.Failed) as caught:
             client.call("hi")
-        with pytest.raises(fsm.Failed):
+        with pytest.raises(rungwise.Failed):
             asyncio.run(client.acall("hi"))
     assert not waits_are_off()
     result = caught.value.result
@@ -553,7 +585,7 @@ def test_the_switch_is_for_the_whole_process_and_nests() -> None:
     with testing.testing(attempts=1):
         assert testing.run(DEFAULT, [EMPTY]).result.attempts == 1
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 2
-    assert paced(fsm.Policy(budget=fsm.Budget(attempts=1))).budget.attempts == 1
+    assert paced(rungwise.Policy(budget=rungwise.Budget(attempts=1))).budget.attempts == 1
     testing.set_testing(False)
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 4
     assert paced(DEFAULT) is DEFAULT
@@ -562,7 +594,7 @@ def test_the_switch_is_for_the_whole_process_and_nests() -> None:
 @pytest.mark.usefixtures("no_pace")
 def test_a_client_makes_no_more_attempts_than_the_switch_allows() -> None:
     client, _ = busy_client()
-    with testing.testing(attempts=2), pytest.raises(fsm.OverBudget) as caught:
+    with testing.testing(attempts=2), pytest.raises(rungwise.OverBudget) as caught:
         client.call("hi")
     assert caught.value.result.attempts == 2
     testing.assert_call_honest(caught.value)
@@ -570,9 +602,9 @@ def test_a_client_makes_no_more_attempts_than_the_switch_allows() -> None:
 
 @pytest.mark.parametrize("attempts", [0, True, 1.5, "2"])
 def test_the_switch_refuses_other_numbers_of_attempts(attempts: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="attempts"):
+    with pytest.raises(rungwise.ConfigurationError, match="attempts"):
         testing.set_testing(True, attempts=attempts)
-    with pytest.raises(fsm.ConfigurationError, match="attempts"):
+    with pytest.raises(rungwise.ConfigurationError, match="attempts"):
         testing.set_testing(False, attempts=2)
     assert not waits_are_off()
 
@@ -590,7 +622,8 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     attempts, waiting = coverage.extremes
     assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
     assert (waiting.amount, waiting.certified) == (5.0, certificate.worst[1].value)
-    told = f"3 paths, 2 of them different; 5 of 19 states and 5 of {len(fsm.CALL.rows)} rows; at worst 2 of 12 attempts"
+    rows = len(rungwise.CALL.rows)
+    told = f"3 paths, 2 of them different; 5 of 19 states and 5 of {rows} rows; at worst 2 of 12 attempts"
     assert coverage.summary().startswith(told)
     coverage.reset()
     assert (coverage.paths, coverage.known, coverage.extremes) == (0, (), ())
@@ -616,15 +649,18 @@ def python(code: str, **environment: str) -> str:
 
 
 def test_the_core_imports_no_hypothesis_and_the_kit_says_what_it_needs() -> None:
-    said = python("import sys, fsm, adapters; print('hypothesis' in sys.modules, 'fsm.testing' in sys.modules)")
+    said = python(
+        "import sys; from rungwise import Client, verify; "
+        "print('hypothesis' in sys.modules, 'rungwise.fsm.testing' in sys.modules)"
+    )
     assert said.split() == ["False", "False"]
-    said = python("import sys; sys.modules['hypothesis'] = None; import fsm.testing")
-    assert "ImportError: fsm.testing needs Hypothesis: pip install 'rungwise[testing]'" in said
+    said = python("import sys; sys.modules['hypothesis'] = None; import rungwise.fsm.testing")
+    assert "ImportError: rungwise.fsm.testing needs Hypothesis: pip install 'rungwise[testing]'" in said
 
 
 def test_the_fuzz_profile_fuzzes_also_in_ci() -> None:
     code = (
-        "import fsm.testing; from hypothesis import settings; print(settings.get_current_profile_name(),"
+        "import rungwise.fsm.testing; from hypothesis import settings; print(settings.get_current_profile_name(),"
         " *[(p.derandomize, p.database is None) for p in map(settings.get_profile, ('rungwise-ci', 'rungwise-fuzz'))])"
     )
     assert python(code, CI="true").strip() == "ci (True, True) (False, False)"

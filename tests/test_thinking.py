@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm.blank import is_blank
-from fsm.literals import Literals
-from fsm.thinking import LONGEST_HELD, MOST_TAGS, ThinkFilter, part_thinking, split_thinking
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.literals import Literals
+from rungwise.fsm.text.thinking import LONGEST_HELD, MOST_TAGS, ThinkFilter, part_thinking, split_thinking
 
 TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
 ODDS = [
@@ -415,7 +415,7 @@ def test_only_so_many_tags_are_looked_at_and_what_follows_is_text(unit: str, mon
 def test_how_many_tags_are_looked_at_does_not_hang_on_the_chunks(
     unit: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fsm.thinking.MOST_TAGS", 5)
+    monkeypatch.setattr("rungwise.fsm.text.thinking.MOST_TAGS", 5)
     for start in ("", "<think>a</think>", "b\n"):
         text = start + unit * 8 + "c"
         assert run([text[at : at + chunk] for at in range(0, len(text), chunk)]) == split_thinking(text)
@@ -491,7 +491,7 @@ Literals_read = Literals.read
 
 @pytest.mark.parametrize("sign", ["'a'", '"', "`c` ", '\\"', "```\n"])
 def test_behind_more_signs_than_any_text_has_no_tag_is_meant(sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fsm.literals.MOST_SIGNS", 40)
+    monkeypatch.setattr("rungwise.fsm.text.literals.MOST_SIGNS", 40)
     few, many = sign * 8 + "\n", sign * 80 + "\n"
     assert split_thinking(f"{few}</think>a") == run(list(f"{few}</think>a")) == ("a", few)
     assert split_thinking(f"{many}</think>a") == run(list(f"{many}</think>a")) == (f"{many}</think>a", "")

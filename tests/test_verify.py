@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 from attrs import define, evolve, field
 
-from fsm import CALL, Budget, ConfigurationError, Ladder, Limits, PlainLink, Policy, Prices, Row, Table, TableError
-from fsm.checker.structure import problems
-from fsm.checker.verify import TERMINATES, WELL_FORMED, check_table, verify
-from fsm.checker.walk import BOUNDED, ENDS, FALLS
-from fsm.ladder import counter
+from rungwise import CALL, Budget, ConfigurationError, Ladder, Limits, PlainLink, Policy, Prices, Row, Table, TableError
+from rungwise.fsm.call.ladder import counter
+from rungwise.fsm.certificate.verify import TERMINATES, WELL_FORMED, check_table, verify
+from rungwise.fsm.checker.structure import problems
+from rungwise.fsm.checker.walk import BOUNDED, ENDS, FALLS
 
 # the certificate
 
@@ -427,7 +427,7 @@ def test_deriving_a_faulty_table_is_refused_at_once() -> None:
 def test_a_good_table_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     table = evolve(CALL, name="once")
     check_table(table)
-    monkeypatch.setattr("fsm.checker.verify.problems", lambda table: pytest.fail("looked again"))
+    monkeypatch.setattr("rungwise.fsm.certificate.verify.problems", lambda table: pytest.fail("looked again"))
     check_table(evolve(CALL, name="once"))
 
 

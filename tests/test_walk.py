@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 from attrs import define, evolve
 
-from fsm import CALL, Ladder, Row, Table
-from fsm.checker.counterexample import PathStep, Property, path_text
-from fsm.checker.walk import (
+from rungwise import CALL, Ladder, Row, Table
+from rungwise.fsm.call.ladder import COUNTER, names_of
+from rungwise.fsm.checker.counterexample import PathStep, Property, path_text
+from rungwise.fsm.checker.walk import (
     ABSORB,
     ALIVE,
     BOUNDED,
@@ -26,8 +27,7 @@ from fsm.checker.walk import (
     Walk,
     walk,
 )
-from fsm.ladder import COUNTER, names_of
-from fsm.machine import fire, machine_of
+from rungwise.fsm.machine.machine import fire, machine_of
 
 COUNTERS = names_of(Ladder, COUNTER)
 ONES = dict.fromkeys(COUNTERS, 1)

@@ -13,7 +13,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm import (
+from rungwise import (
     CALL,
     Budget,
     Failure,
@@ -31,15 +31,15 @@ from fsm import (
     Usage,
     Waits,
 )
-from fsm.checker.branches import branches, ladders
-from fsm.checker.walk import Walk, walk
-from fsm.checker.worst import WorstCase, compressed, worst_cases
-from fsm.ladder import COUNTER, FACT, names_of
-from fsm.machine import fire, machine_of
-from fsm.metering import most_counted
-from fsm.plan import cap_of, longest_wait
-from fsm.testing import run
-from fsm.transcript import estimate_tokens
+from rungwise.fsm.call.ladder import COUNTER, FACT, names_of
+from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.transcript import estimate_tokens
+from rungwise.fsm.call.waiting import cap_of, longest_wait
+from rungwise.fsm.certificate.worst import WorstCase, compressed, worst_cases
+from rungwise.fsm.checker.branches import branches, ladders
+from rungwise.fsm.checker.walk import Walk, walk
+from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.testing import run
 
 COUNTERS = names_of(Ladder, COUNTER)
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]

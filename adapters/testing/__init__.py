@@ -6,15 +6,15 @@ It needs Hypothesis: `pip install 'rungwise[testing]'`.
 try:
     import hypothesis as _hypothesis  # noqa: F401  (only to say what is missing)
 except ImportError as error:
-    raise ImportError("adapters.testing needs Hypothesis: pip install 'rungwise[testing]'") from error
+    raise ImportError("rungwise.adapters.testing needs Hypothesis: pip install 'rungwise[testing]'") from error
 
-from adapters.testing.case import Case, cases
-from adapters.testing.fuzzing import Finding, Fuzzer
-from adapters.testing.hostile_case import HostileCase, hostile_cases
-from adapters.testing.memory import MemoryProvider, MemoryTransport
-from adapters.testing.raw_server import RawServer
-from adapters.testing.scripts import scripted_replies, scripts
-from adapters.testing.survival import assert_survives
+from rungwise.adapters.testing.case import Case, cases
+from rungwise.adapters.testing.fuzzing import Finding, Fuzzer
+from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
+from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.raw_server import RawServer
+from rungwise.adapters.testing.scripts import scripted_replies, scripts
+from rungwise.adapters.testing.survival import assert_survives
 
 __all__ = [
     "Case",

@@ -10,13 +10,13 @@ from attrs import field, fields, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from adapters.script import Script, ScriptedReply
-from adapters.testing.scripts import scripts
-from fsm.request import Prices, Request, TurnContext
-from fsm.testing.backend import PROMPT
-from fsm.testing.callers import requests, turns
-from fsm.testing.compactors import Compactor, compactors
-from fsm.testing.strategies import seldom
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.testing.scripts import scripts
+from rungwise.fsm.call.request import Prices, Request, TurnContext
+from rungwise.fsm.testing.backend import PROMPT
+from rungwise.fsm.testing.callers import requests, turns
+from rungwise.fsm.testing.compactors import Compactor, compactors
+from rungwise.fsm.testing.strategies import seldom
 
 MODES = ("call", "stream", "acall", "astream")
 PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")

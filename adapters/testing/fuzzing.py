@@ -14,19 +14,19 @@ from attrs import define, field, frozen
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from adapters.testing.case import PRICES, Case, cases, smallest
-from adapters.testing.hostile_case import HostileCase, hostile_cases, smallest_hostile
-from adapters.testing.scripts import scripted_replies
-from adapters.testing.stage import KEY, Stage
-from adapters.testing.wire_checks import check_answer, check_requests
-from fsm.checker.certificate import Certificate
-from fsm.checker.verify import verify
-from fsm.checker.worst import worst_cases
-from fsm.policy import DEFAULT_POLICY, Policy
-from fsm.request import Prices
-from fsm.testing.coverage import Coverage
-from fsm.testing.honesty import check_all
-from fsm.testing.seen import Seen
+from rungwise.adapters.testing.case import PRICES, Case, cases, smallest
+from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases, smallest_hostile
+from rungwise.adapters.testing.scripts import scripted_replies
+from rungwise.adapters.testing.stage import KEY, Stage
+from rungwise.adapters.testing.wire_checks import check_answer, check_requests
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.request import Prices
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.testing.checks.honesty import check_all
+from rungwise.fsm.testing.checks.seen import Seen
+from rungwise.fsm.testing.coverage import Coverage
 
 UNHEALTHY = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
 BATCH = 200
@@ -58,7 +58,7 @@ class Finding:
     def to_toml(self) -> str:
         """Write what the provider did, under comments that say how it was asked.
 
-        A script is as `rungwise serve` takes it, hostile bytes are as `fsm.testing.read_responses` takes them.
+        A script is as `rungwise serve` takes it, hostile bytes are as `rungwise.fsm.testing.read_responses` takes them.
         """
         about = [f"found with --seed {self.seed}: {self.what}", f"backends: {self.backends}", *self.case.describe()]
         return "".join(f"# {_printable(line)}\n" for line in about) + self.case.to_toml()

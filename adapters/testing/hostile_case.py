@@ -9,16 +9,16 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from adapters.capabilities import LEARNED
-from adapters.client import Client
-from adapters.openai_chat import OpenAIChat
-from adapters.testing.case import MODES, PRICES
-from adapters.testing.survival import assert_survives
-from fsm.checker.certificate import Certificate
-from fsm.policy import Policy, Timeouts
-from fsm.result import Result
-from fsm.testing.hostile import HOSTILITIES, raw_responses
-from fsm.testing.raw import RawResponse, write_responses
+from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.client import Client
+from rungwise.adapters.testing.case import MODES, PRICES
+from rungwise.adapters.testing.survival import assert_survives
+from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.fsm.call.policy import Policy, Timeouts
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.testing.hostile.raw import RawResponse, write_responses
+from rungwise.fsm.testing.hostile.responses import HOSTILITIES, raw_responses
 
 SECONDS = 0.4
 """The budget of a hostile call: real time, as nobody can tell a socket that time has passed."""
@@ -46,10 +46,10 @@ class HostileCase:
         """Say what the responses alone do not tell."""
         yield f"mode: {self.mode}"
         yield f"hostile bytes: {', '.join(response.kind for response in self.responses)}"
-        yield "replay: adapters.testing.assert_survives(client_of, fsm.testing.read_responses(text), mode=...)"
+        yield "replay: assert_survives(client_of, read_responses(text), mode=...), from the two kits for tests"
 
     def to_toml(self) -> str:
-        """Write the responses as TOML, which `fsm.testing.read_responses` takes."""
+        """Write the responses as TOML, which `rungwise.fsm.testing.read_responses` takes."""
         return write_responses(self.responses)
 
     def make(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:

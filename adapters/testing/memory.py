@@ -8,9 +8,9 @@ import httpx
 import orjson
 from attrs import define, field
 
-from adapters.provider import ReceivedRequest, Responder, render
-from adapters.script import Script, ScriptedReply
-from fsm.testing.clock import VirtualClock
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.provider.server import ReceivedRequest, Responder, render
+from rungwise.fsm.testing.clock import VirtualClock
 
 BASE_URL = "http://provider.test/v1"
 

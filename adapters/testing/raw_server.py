@@ -1,4 +1,4 @@
-"""A server on loopback that writes raw bytes: what `fsm.testing.hostile_responses` draws, to one client's requests."""
+"""A server on loopback that writes raw bytes to one client's requests: what `hostile_responses` draws."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 
 import orjson
 
-from adapters.provider import ReceivedRequest
-from fsm.errors import ConfigurationError
-from fsm.testing.raw import RawResponse, RawStep
+from rungwise.adapters.provider.server import ReceivedRequest
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
 
 MOST_BYTES: Final = 64 * 2**20
 SECONDS: Final = 5.0

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from adapters.chat_reply import STOP_REASONS
-from adapters.script import Script, ScriptedReply
-from fsm.testing.strategies import ANSWER, STORY, first_or_often, headers, seldom, texts, tool_calls
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.wires.chat.reply import STOP_REASONS
+from rungwise.fsm.testing.strategies import ANSWER, STORY, first_or_often, headers, seldom, texts, tool_calls
 
 T = TypeVar("T")
 Fields = dict[str, SearchStrategy[Any]]

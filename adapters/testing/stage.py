@@ -12,21 +12,21 @@ import attrs
 import httpx
 from attrs import define, field
 
-from adapters.capabilities import LEARNED
-from adapters.client import Client
-from adapters.openai_chat import OpenAIChat
-from adapters.provider import EmbeddedProvider, ReceivedRequest
-from adapters.script import ScriptedReply
-from adapters.testing.case import PRICES, Case
-from adapters.testing.memory import MemoryProvider, MemoryTransport
-from adapters.testing.wire_checks import CAPS
-from fsm.errors import CallError, ConfigurationError
-from fsm.policy import Policy
-from fsm.request import Prices, Request
-from fsm.result import Result
-from fsm.testing.clock import VirtualClock
-from fsm.testing.compactors import CompactorFailed
-from fsm.testing.fair import prompt_tokens
+from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.client import Client
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+from rungwise.adapters.testing.case import PRICES, Case
+from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.wire_checks import CAPS
+from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.request import Prices, Request
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.errors import CallError, ConfigurationError
+from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.testing.compactors import CompactorFailed
+from rungwise.fsm.testing.fair import prompt_tokens
 
 KEY = "sk-d41f8cd98f00b204"
 

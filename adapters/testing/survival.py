@@ -10,20 +10,20 @@ from typing import Any, Final
 import anyio
 from attrs import define, field
 
-from adapters.client import Client
-from adapters.testing.peak import peak_memory, waited_for_a_core
-from adapters.testing.raw_server import RawServer
-from adapters.testing.wire_checks import check_requests
-from fsm.checker.certificate import Certificate
-from fsm.errors import CallError, ConfigurationError
-from fsm.request import Request
-from fsm.result import Result
-from fsm.testing.backend import PROMPT
-from fsm.testing.coverage import RECORDER
-from fsm.testing.honesty import check_all
-from fsm.testing.raw import RawResponse, healthy_response
-from fsm.testing.seen import Dishonest, Seen
-from fsm.thinking import split_thinking
+from rungwise.adapters.client import Client
+from rungwise.adapters.testing.peak import peak_memory, waited_for_a_core
+from rungwise.adapters.testing.raw_server import RawServer
+from rungwise.adapters.testing.wire_checks import check_requests
+from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.errors import CallError, ConfigurationError
+from rungwise.fsm.testing.backend import PROMPT
+from rungwise.fsm.testing.checks.honesty import check_all
+from rungwise.fsm.testing.checks.seen import Dishonest, Seen
+from rungwise.fsm.testing.coverage import RECORDER
+from rungwise.fsm.testing.hostile.raw import RawResponse, healthy_response
+from rungwise.fsm.text.thinking import split_thinking
 
 IN_TIME: Final = "a call ends within its seconds"
 IN_MEMORY: Final = "memory is not a provider's to fill"
@@ -84,7 +84,7 @@ def assert_survives(
         responses: what the server writes, request by request; the last is repeated.
         mode: the method of the client: `call`, `stream`, `acall` or `astream`.
         request: what is asked.
-        certificate: what `fsm.verify` said of the client's policy.
+        certificate: what `rungwise.verify` said of the client's policy.
         secrets: texts that may stand nowhere, such as API keys.
         grace: seconds beyond the budget that are forgiven.
         memory: the most bytes.

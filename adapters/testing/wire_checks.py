@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adapters.provider import ReceivedRequest, render
-from adapters.script import ScriptedReply
-from fsm.blank import is_blank
-from fsm.result import Result
-from fsm.stitching import stitch
-from fsm.testing.seen import Dishonest
-from fsm.thinking import part_thinking, split_thinking
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import ReceivedRequest, render
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.testing.checks.seen import Dishonest
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.stitching import stitch
+from rungwise.fsm.text.thinking import part_thinking, split_thinking
 
 SENT = "what is done is what the provider sent"
 ASKED = "what goes over the wire is what the journal says"

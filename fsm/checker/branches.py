@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import frozen
 
-from fsm.checker.explore import SymbolicPath, apply, explore, left_of, value_of
-from fsm.checker.proof import change_of
-from fsm.table import Row, Table
+from rungwise.fsm.checker.explore import SymbolicPath, apply, explore, left_of, value_of
+from rungwise.fsm.checker.proof import change_of
+from rungwise.fsm.machine.table import Row, Table
 
 
 @frozen

@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from fsm.checker.explore import RealPath, Refusal, apply, explore, value_of
-from fsm.ladder import Ladder
-from fsm.table import Row
+from rungwise.fsm.call.ladder import Ladder
+from rungwise.fsm.checker.explore import RealPath, Refusal, apply, explore, value_of
+from rungwise.fsm.machine.table import Row
 
 Leaf = tuple[list[tuple[str, bool]], Hashable]
 """The facts that one run looked at, in that order, and what came of it."""

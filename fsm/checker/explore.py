@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from attrs import fields
 
-from fsm.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
 
 T = TypeVar("T")
 Terms = tuple[tuple[str, int], ...]

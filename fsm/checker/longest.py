@@ -10,7 +10,7 @@ What remains is dynamic programming (Bellman 1957) over the tracked states, the 
 is a list by number of attempts (`fsm/maxplus.py`).
 
 That a leaf can be spent at any time is not taken for granted: the path is played to a call afterwards
-(`fsm/checker/enactment.py`), and a weight that the call does not attain is an upper bound and is marked as such.
+(`fsm/certificate/enactment.py`), and a weight that the call does not attain is an upper bound and is marked as such.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 from attrs import frozen
 
-from fsm.checker.maxplus import Chain, Number, Values, after_send, after_spending, better, merged
-from fsm.checker.moves import Move
+from rungwise.fsm.checker.maxplus import Chain, Number, Values, after_send, after_spending, better, merged
+from rungwise.fsm.checker.moves import Move
 
 State = tuple[int, ...]
 Weight = Callable[[Any], Number]

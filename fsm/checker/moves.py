@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from attrs import frozen
 
-from fsm.checker.branches import Branch, branches, ladders
-from fsm.table import Row, Table
+from rungwise.fsm.checker.branches import Branch, branches, ladders
+from rungwise.fsm.machine.table import Row, Table
 
 
 @frozen

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from attrs import fields, frozen
 
-from fsm.checker.explore import ATTEMPTS, Refusal, Symbol, SymbolicPath, apply, explore, value_of
-from fsm.table import Row, Table
+from rungwise.fsm.checker.explore import ATTEMPTS, Refusal, Symbol, SymbolicPath, apply, explore, value_of
+from rungwise.fsm.machine.table import Row, Table
 
 
 @frozen

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from attrs import fields
 
-from fsm.ladder import COUNTER, Ladder, names_of
-from fsm.table import Row, Table
+from rungwise.fsm.call.ladder import COUNTER, Ladder, names_of
+from rungwise.fsm.machine.table import Row, Table
 
 
 def problems(table: Table) -> tuple[str, ...]:

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 from attrs import field, fields, frozen
 
-from fsm.checker.combinations import Combinations
-from fsm.checker.counterexample import PathStep, Property
-from fsm.checker.explore import ATTEMPTS, WRITABLE, Refusal
-from fsm.checker.graph import able_to_reach, first_cycle
-from fsm.checker.proof import prove
-from fsm.errors import IllegalEvent
-from fsm.ladder import COUNTER, FACT, names_of
-from fsm.machine import fire, machine_of
-from fsm.table import Row, Table
+from rungwise.fsm.call.ladder import COUNTER, FACT, names_of
+from rungwise.fsm.checker.combinations import Combinations
+from rungwise.fsm.checker.counterexample import PathStep, Property
+from rungwise.fsm.checker.explore import ATTEMPTS, WRITABLE, Refusal
+from rungwise.fsm.checker.graph import able_to_reach, first_cycle
+from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.errors import IllegalEvent
+from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.machine.table import Row, Table
 
 Configuration = tuple[str, tuple[int, ...]]
 

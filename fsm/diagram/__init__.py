@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from fsm.diagram import dot, markdown, mermaid
-from fsm.diagram.model import Marks, Picture
-from fsm.diagram.read import picture_of
-from fsm.diagram.svg_hub import draw_hub_view
-from fsm.diagram.svg_ladder import draw_ladder_view
-from fsm.errors import ConfigurationError
-from fsm.table import Table
+from rungwise.fsm.diagram import dot, markdown, mermaid
+from rungwise.fsm.diagram.extract import picture_of
+from rungwise.fsm.diagram.model import Marks, Picture
+from rungwise.fsm.diagram.svg.hub import draw_hub_view
+from rungwise.fsm.diagram.svg.ladder import draw_ladder_view
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.machine.table import Table
 
 __all__ = ["FORMATS", "VIEWS", "Format", "Marks", "View", "render"]
 

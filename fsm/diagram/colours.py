@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from fsm.diagram.model import Kind
+from rungwise.fsm.diagram.model import Kind
 
 
 @frozen

@@ -6,8 +6,8 @@ from html import escape
 from itertools import pairwise
 from textwrap import wrap
 
-from fsm.diagram.colours import LIGHT
-from fsm.diagram.model import Arc, Decision, Kind, Line, Node, Picture, columns
+from rungwise.fsm.diagram.colours import LIGHT
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Picture, columns
 
 SHAPES: dict[Kind, str] = {
     "rung": 'shape=box, style="rounded,filled"',

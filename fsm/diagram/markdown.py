@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fsm.diagram.model import Decision, Line, Picture
-from fsm.ladder import COUNTER, FACT, names_of
-from fsm.policy import LARGEST_LIMIT, Policy
-from fsm.table import Table
+from rungwise.fsm.call.ladder import COUNTER, FACT, names_of
+from rungwise.fsm.call.policy import LARGEST_LIMIT, Policy
+from rungwise.fsm.diagram.model import Decision, Line, Picture
+from rungwise.fsm.machine.table import Table
 
 
 def hub_view(picture: Picture) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from textwrap import wrap
 
-from fsm.diagram.colours import LIGHT
-from fsm.diagram.model import Decision, Kind, Picture, columns
+from rungwise.fsm.diagram.colours import LIGHT
+from rungwise.fsm.diagram.model import Decision, Kind, Picture, columns
 
 # Words that begin a statement or end a block in the language; a state of that name gets another id, not another label.
 RESERVED = {

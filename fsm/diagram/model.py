@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import field, frozen
 
-from fsm.table import Row, Table
+from rungwise.fsm.machine.table import Row, Table
 
 if TYPE_CHECKING:
-    from fsm.checker.counterexample import PathStep
+    from rungwise.fsm.checker.counterexample import PathStep
 
 Kind = Literal["rung", "hub", "outcome"]
 

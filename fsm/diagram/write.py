@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from fsm.diagram import Format, View, render
-from fsm.diagram.markdown import counters, numbers
-from fsm.policy import DEFAULT_POLICY, Policy
-from fsm.request import PlainLink
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.request import PlainLink
+from rungwise.fsm.diagram import Format, View, render
+from rungwise.fsm.diagram.markdown import counters, numbers
 
 PICTURES: tuple[tuple[str, Format, View], ...] = (
     ("{name}.mmd", "mermaid", "hub"),
@@ -78,9 +78,9 @@ def _wanted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:
 
 def _certificate(policy: Policy) -> str | None:
     try:
-        verify = import_module("fsm.checker.verify").verify
+        verify = import_module("rungwise.fsm.certificate.verify").verify
     except ModuleNotFoundError as error:
-        if error.name != "fsm.checker.verify":
+        if error.name != "rungwise.fsm.certificate.verify":
             raise
         return None
     chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]

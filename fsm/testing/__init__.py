@@ -1,9 +1,9 @@
 """The fuzz kit: strategies, a virtual clock, a scripted backend, and the one assertion that every call must pass.
 
-    @given(fsm.testing.scripts_of_replies())
+    @given(rungwise.fsm.testing.scripts_of_replies())
     def test_our_policy(script):
-        call = fsm.testing.run(POLICY, script, chain=2)
-        fsm.testing.assert_call_honest(call, certificate=CERTIFICATE)
+        call = rungwise.fsm.testing.run(POLICY, script, chain=2)
+        rungwise.fsm.testing.assert_call_honest(call, certificate=CERTIFICATE)
 
 It needs Hypothesis: `pip install 'rungwise[testing]'`.
 """
@@ -11,19 +11,19 @@ It needs Hypothesis: `pip install 'rungwise[testing]'`.
 try:
     import hypothesis as _hypothesis  # noqa: F401  (only to say what is missing)
 except ImportError as error:
-    raise ImportError("fsm.testing needs Hypothesis: pip install 'rungwise[testing]'") from error
+    raise ImportError("rungwise.fsm.testing needs Hypothesis: pip install 'rungwise[testing]'") from error
 
-from fsm.testing.backend import Played, ScriptedBackend, run
-from fsm.testing.callers import chains, limits, policies, requests, turns
-from fsm.testing.clock import VirtualClock
-from fsm.testing.compactors import COMPACTORS, Compactor, CompactorFailed, compactors
-from fsm.testing.coverage import RECORDER, Coverage
-from fsm.testing.honesty import Dishonest, assert_call_honest
-from fsm.testing.hostile import HOSTILITIES, hostile_responses, raw_responses
-from fsm.testing.profiles import register_profiles
-from fsm.testing.raw import RawResponse, RawStep, healthy_response, read_responses, write_responses
-from fsm.testing.stateful import CallMachine, calls_of
-from fsm.testing.strategies import (
+from rungwise.fsm.testing.backend import Played, ScriptedBackend, run
+from rungwise.fsm.testing.callers import chains, limits, policies, requests, turns
+from rungwise.fsm.testing.checks.honesty import Dishonest, assert_call_honest
+from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.testing.compactors import COMPACTORS, Compactor, CompactorFailed, compactors
+from rungwise.fsm.testing.coverage import RECORDER, Coverage
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, healthy_response, read_responses, write_responses
+from rungwise.fsm.testing.hostile.responses import HOSTILITIES, hostile_responses, raw_responses
+from rungwise.fsm.testing.profiles import register_profiles
+from rungwise.fsm.testing.stateful import CallMachine, calls_of
+from rungwise.fsm.testing.strategies import (
     chunkings,
     failures,
     headers,
@@ -34,7 +34,7 @@ from fsm.testing.strategies import (
     tool_calls,
     usages,
 )
-from fsm.testing.switch import set_testing, testing
+from rungwise.fsm.testing.switch import set_testing, testing
 
 __all__ = [
     "COMPACTORS",

@@ -9,16 +9,16 @@ from typing import Any
 import attrs
 from attrs import define, field, frozen
 
-from fsm.call import Call, StreamEvent
-from fsm.errors import ConfigurationError
-from fsm.events import Reasoning, Text
-from fsm.frozen_map import thawed
-from fsm.pacing import paced
-from fsm.policy import DEFAULT_POLICY, Policy
-from fsm.reply import Failure, Reply
-from fsm.request import Link, Message, PlainLink, Request, Send
-from fsm.testing.clock import VirtualClock
-from fsm.testing.fair import fair_reply
+from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.pace import paced
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.request import Link, Message, PlainLink, Request, Send
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.testing.fair import fair_reply
+from rungwise.fsm.values.frozen_map import thawed
 
 PROMPT = "Where do the kingfishers nest in winter?"
 

@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fsm.policy import Budget, Limits, Policy, Waits
-from fsm.request import Message, PlainLink, Prices, Request, TurnContext
-from fsm.table import CALL, Table
-from fsm.testing.backend import PROMPT
-from fsm.testing.strategies import seldom
+from rungwise.fsm.call.policy import Budget, Limits, Policy, Waits
+from rungwise.fsm.call.request import Message, PlainLink, Prices, Request, TurnContext
+from rungwise.fsm.machine.table import CALL, Table
+from rungwise.fsm.testing.backend import PROMPT
+from rungwise.fsm.testing.strategies import seldom
 
 ASKED: Sequence[Message] = ({"role": "user", "content": PROMPT},)
 TOOL_ROUND: Sequence[Message] = (

@@ -9,8 +9,8 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from fsm.errors import ConfigurationError
-from fsm.request import Message
+from rungwise.fsm.call.request import Message
+from rungwise.fsm.errors import ConfigurationError
 
 SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "
 LONGER: Final = 40

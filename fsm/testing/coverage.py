@@ -9,9 +9,9 @@ from threading import Lock
 
 from attrs import define, field, frozen
 
-from fsm.table import Row, Table
-from fsm.testing.seen import Seen
-from fsm.testing.spending_checks import spending
+from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.testing.checks.seen import Seen
+from rungwise.fsm.testing.checks.spending import spending
 
 MOST_NAMED = 4
 """Rows that were never taken are named if there are no more than this."""

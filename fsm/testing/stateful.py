@@ -10,22 +10,22 @@ from attrs import define, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fsm.call import Call, StreamEvent
-from fsm.chain import Chain
-from fsm.errors import ConfigurationError, IllegalEvent
-from fsm.events import Reasoning, Text
-from fsm.frozen_map import thawed
-from fsm.journal_forms import short
-from fsm.policy import DEFAULT_POLICY, Policy
-from fsm.replay import replay
-from fsm.reply import Reply
-from fsm.request import Link, Request, Send
-from fsm.testing.backend import links, partial_reply
-from fsm.testing.callers import requests
-from fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
-from fsm.testing.honesty import assert_call_honest
-from fsm.testing.seen import Dishonest
-from fsm.testing.strategies import failures, replies, texts
+from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Link, Request, Send
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.journal.forms import short
+from rungwise.fsm.replay.replay import replay
+from rungwise.fsm.testing.backend import links, partial_reply
+from rungwise.fsm.testing.callers import requests
+from rungwise.fsm.testing.checks.honesty import assert_call_honest
+from rungwise.fsm.testing.checks.seen import Dishonest
+from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
+from rungwise.fsm.testing.strategies import failures, replies, texts
+from rungwise.fsm.values.frozen_map import thawed
 
 APART = "calls on one machine do not touch each other"
 REFUSED = "an event out of step raises and changes nothing"

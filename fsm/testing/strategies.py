@@ -12,8 +12,8 @@ from typing import AnyStr, TypeVar, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from fsm.reply import NO_USAGE, Failure, Reason, Reply, StopReason, ToolCall, Usage
-from fsm.testing.backend import Played, Scripted
+from rungwise.fsm.call.reply import NO_USAGE, Failure, Reason, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.testing.backend import Played, Scripted
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fsm.errors import ConfigurationError
-from fsm.pacing import Pace, set_pace
+from rungwise.fsm.call.pace import Pace, set_pace
+from rungwise.fsm.errors import ConfigurationError
 
 
 def set_testing(on: bool, *, attempts: int | None = None) -> None:

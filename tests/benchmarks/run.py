@@ -20,8 +20,7 @@ from pathlib import Path
 
 import httpx
 
-import adapters
-import fsm
+import rungwise
 
 MESSAGES = [{"role": "user", "content": "What is a state machine?"}]
 Contestant = Callable[[], object]
@@ -52,14 +51,14 @@ def show(title: str, medians: dict[str, float], goal: float | None = None) -> No
 
 def core_call() -> None:
     """Run the core's happy path, journal included."""
-    call = fsm.Call(REQUEST)
+    call = rungwise.Call(REQUEST)
     call.begin(0.0)
     call.receive(REPLY, 0.1)
     assert call.result.outcome == "done"
 
 
-REQUEST = fsm.Request(MESSAGES)
-REPLY = fsm.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=fsm.Usage(10, 5))
+REQUEST = rungwise.Request(MESSAGES)
+REPLY = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(10, 5))
 
 
 def measure_core(rounds: int) -> None:
@@ -78,7 +77,7 @@ def measure_call(port: int, rounds: int) -> None:
     """Compare one call over HTTP with bare httpx."""
     url = f"http://127.0.0.1:{port}/v1"
     bare = httpx.Client()
-    client = adapters.Client(adapters.OpenAIChat("bench", base_url=url))
+    client = rungwise.Client(rungwise.OpenAIChat("bench", base_url=url))
     body = {"model": "bench", "messages": MESSAGES}
     contestants: dict[str, Contestant] = {
         "httpx.Client().post(...).json()": lambda: bare.post(f"{url}/chat/completions", json=body).json(),
@@ -91,7 +90,7 @@ def measure_stream(port: int, rounds: int) -> None:
     """Compare a stream of 200 chunks with reading its bytes."""
     url = f"http://127.0.0.1:{port}/v1"
     bare = httpx.Client()
-    client = adapters.Client(adapters.OpenAIChat("bench", base_url=url))
+    client = rungwise.Client(rungwise.OpenAIChat("bench", base_url=url))
     content = json.dumps({"model": "bench", "messages": MESSAGES, "stream": True}, separators=(",", ":"))
 
     def read_bytes() -> None:
@@ -119,13 +118,13 @@ def measure_stream(port: int, rounds: int) -> None:
 
 def measure_memory(count: int = 2_000) -> None:
     """Print what a call in flight holds, the texts aside."""
-    policy, chain = fsm.Policy(), (fsm.PlainLink(),)
-    fsm.Call(REQUEST, policy, chain).begin()
+    policy, chain = rungwise.Policy(), (rungwise.PlainLink(),)
+    rungwise.Call(REQUEST, policy, chain).begin()
     gc.collect()
     tracemalloc.start()
     calls = []
     for _ in range(count):
-        call = fsm.Call(REQUEST, policy, chain)
+        call = rungwise.Call(REQUEST, policy, chain)
         call.begin()
         call.sending()
         calls.append(call)

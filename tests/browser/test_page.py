@@ -12,44 +12,47 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-import fsm
-from fsm.checker.verify import verify
-from fsm.checker.walk import walk
-from fsm.diagram.colours import DARK, LIGHT, Colours
-from fsm.diagram.page import explain_page, play_page
-from fsm.diagram.page.machine import machine_data
-from fsm.ladder import COUNTER, FACT, Ladder, names_of
-from fsm.machine import fire, machine_of
-from fsm.table import CALL, Row, Table
-from fsm.trail import Trail, trail_of
+import rungwise
+from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.checker.walk import walk
+from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.page import explain_page, play_page
+from rungwise.fsm.diagram.page.machine import machine_data
+from rungwise.fsm.journal.path import Trail, trail_of
+from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.machine.table import CALL, Row, Table
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
 NASTY = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
 
 
-def usage(output: int) -> fsm.Usage:
-    return fsm.Usage(800, output)
+def usage(output: int) -> rungwise.Usage:
+    return rungwise.Usage(800, output)
 
 
-STORY: tuple[tuple[fsm.Reply | fsm.Failure, float], ...] = (
-    (fsm.Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
-    (fsm.Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
-    (fsm.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
-    (fsm.Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
-    (fsm.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
-    (fsm.Failure("overloaded", status=529), 0.4),
-    (fsm.Failure("overloaded", status=529), 0.5),
-    (fsm.Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
+STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
+    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
+    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
+    (rungwise.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
+    (rungwise.Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
+    (rungwise.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
+    (rungwise.Failure("overloaded", status=529), 0.4),
+    (rungwise.Failure("overloaded", status=529), 0.5),
+    (rungwise.Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
 )
 
 
 @cache
 def trail(name: str = "first") -> Trail:
-    chain = [fsm.PlainLink(name, prices=fsm.Prices(1, 10)), fsm.PlainLink("second", prices=fsm.Prices(3, 15))]
-    policy = fsm.Policy(budget=fsm.Budget(seconds=90, output_tokens=20_000, money=0.5))
+    chain = [
+        rungwise.PlainLink(name, prices=rungwise.Prices(1, 10)),
+        rungwise.PlainLink("second", prices=rungwise.Prices(3, 15)),
+    ]
+    policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
     asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
-    call = fsm.Call(fsm.Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
+    call = rungwise.Call(rungwise.Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
     now, send = 0.0, call.begin(0.0)
     for reply, seconds in STORY:
         assert send is not None
@@ -64,8 +67,8 @@ def trail(name: str = "first") -> Trail:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     texts = {
         "explain": explain_page(trail()),
-        "play": play_page(fsm.Policy(), 3),
-        "short": play_page(fsm.Policy(budget=fsm.Budget(attempts=1))),
+        "play": play_page(rungwise.Policy(), 3),
+        "short": play_page(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
         "nasty": explain_page(trail(NASTY)),
     }
     directory = tmp_path_factory.mktemp("pages")
@@ -196,14 +199,14 @@ class Odd(Ladder):
 
 
 ODD = evolve(CALL, model=Odd, rows=(Row("malformed", "await", "may_odd", "retry", "spend_retry"), *CALL.rows))
-WALKS = {"call": (CALL, fsm.Limits(fallbacks=2)), "odd": (ODD, fsm.Limits(retries=6, fallbacks=1, nudges=0))}
+WALKS = {"call": (CALL, rungwise.Limits(fallbacks=2)), "odd": (ODD, rungwise.Limits(retries=6, fallbacks=1, nudges=0))}
 
 
-def limits_of(table: Table, limits: fsm.Limits) -> dict[str, int]:
+def limits_of(table: Table, limits: rungwise.Limits) -> dict[str, int]:
     return {name: getattr(limits, name) for name in names_of(table.model, COUNTER)}
 
 
-def random_walk(table: Table, limits: fsm.Limits, steps: int) -> tuple[list[Any], list[Any]]:
+def random_walk(table: Table, limits: rungwise.Limits, steps: int) -> tuple[list[Any], list[Any]]:
     """Fire events at random; return what was fired, and what came of it: the row, the state, the counters."""
     chance, machine = random.Random(20_231), machine_of(table)
     counters = (*names_of(table.model, COUNTER), "attempts")
@@ -221,7 +224,7 @@ def random_walk(table: Table, limits: fsm.Limits, steps: int) -> tuple[list[Any]
             setattr(ladder, name, name in held)
         try:
             row = table.rows.index(fire(machine, ladder, event))
-        except fsm.IllegalEvent:
+        except rungwise.IllegalEvent:
             row = -1
         fired.append([begins, event, held])
         seen.append([row, ladder.rung, {name: getattr(ladder, name) for name in counters}])
@@ -293,7 +296,7 @@ def test_the_worst_case_from_anywhere_is_that_of_the_walk(
 def test_the_worst_case_from_the_start_is_that_of_the_certificate(
     open_tab: Open, pages: Mapping[str, Path], backends: int
 ) -> None:
-    certificate = verify(fsm.Policy(), backends)
+    certificate = verify(rungwise.Policy(), backends)
     data = json.dumps(machine_data(CALL, certificate.limits))
     own = f"machineOf({data})"
     assert open_tab(pages["play"]).run(f"{own}.attemptsLeft({own}.start())") == certificate.worst[0].ladder

@@ -23,10 +23,10 @@ import anyio
 import attrs
 import pytest
 
-import fsm
-from adapters import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from adapters.capabilities import LEARNED
-from adapters.provider import render
+import rungwise
+from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.provider.server import render
 
 sys.path.append(str(Path(__file__).parent))  # for raw_server and ways, which tests import
 
@@ -141,10 +141,10 @@ def follow() -> Callable[[Iterable[Any]], str]:
 def _follow(events: Iterable[Any]) -> str:
     shown = ""
     for event in events:
-        if isinstance(event, fsm.Text):
+        if isinstance(event, rungwise.Text):
             assert event.text
             shown += event.text
-        elif isinstance(event, fsm.Discard):
+        elif isinstance(event, rungwise.Discard):
             assert event.text
             assert shown.endswith(event.text), "a Discard takes back exactly the end of what is shown"
             shown = shown.removesuffix(event.text)
@@ -183,8 +183,8 @@ def stages() -> Iterator[tuple[Stage, ...]]:
 class Ended:
     """Hold a call that has ended, with everything that was seen of it."""
 
-    result: fsm.Result
-    error: fsm.CallError | None
+    result: rungwise.Result
+    error: rungwise.CallError | None
     waits: list[float]
     by_backend: list[list[ReceivedRequest]]
     events: list[Any]
@@ -224,7 +224,7 @@ class Ended:
         return list(map(len, self.by_backend))
 
     @property
-    def steps(self) -> tuple[fsm.Step, ...]:
+    def steps(self) -> tuple[rungwise.Step, ...]:
         return self.result.journal.steps
 
     @property
@@ -268,9 +268,9 @@ class Run:
         backends: Sequence[dict[str, Any]] = (),
         chain: Callable[[list[OpenAIChat]], list[Any]] | None = None,
         messages: list[Any] | None = None,
-        policy: fsm.Policy | None = None,
+        policy: rungwise.Policy | None = None,
         jitter: Callable[[], float] = lambda: 0.0,
-        observer: Callable[[fsm.Step], None] | None = None,
+        observer: Callable[[rungwise.Step], None] | None = None,
         compactor: Any = None,
         **options: Any,
     ) -> Ended:
@@ -285,10 +285,10 @@ class Run:
         messages = messages or MESSAGES
         before = copy.deepcopy((messages, options))
         waits: list[float] = []
-        steps: list[fsm.Step] = []
+        steps: list[rungwise.Step] = []
         events: list[Any] = []
 
-        def observe(step: fsm.Step) -> None:
+        def observe(step: rungwise.Step) -> None:
             steps.append(step)
             if observer is not None:
                 observer(step)
@@ -298,7 +298,7 @@ class Run:
 
         client = Client(
             chain(live) if chain else live,
-            policy=policy or fsm.Policy(),
+            policy=policy or rungwise.Policy(),
             observer=observe,
             compactor=compactor,
             contents=contents,
@@ -312,7 +312,7 @@ class Run:
         with self._caplog.at_level(logging.DEBUG, logger="rungwise"):
             try:
                 result = _ask(client, self.mode, messages, options, events)
-            except fsm.CallError as raised:
+            except rungwise.CallError as raised:
                 error, result = raised, raised.result
         assert (messages, options) == before, "what the caller gave was changed"
         ended = Ended(result, error, waits, [list(stage.requests) for stage in stages], events, messages, self.streams)
@@ -322,7 +322,7 @@ class Run:
         _check_replay(ended, contents)
         return ended
 
-    def _check(self, ended: Ended, steps: list[fsm.Step], events: list[Any]) -> None:
+    def _check(self, ended: Ended, steps: list[rungwise.Step], events: list[Any]) -> None:
         result, journal = ended.result, ended.result.journal
         assert (ended.error is None) == (result.outcome in ("done", "salvaged", "partial"))
         assert result.outcome == journal.outcome == journal.last.target
@@ -340,7 +340,7 @@ class Run:
         assert all(isinstance(json.loads(call.arguments or "{}"), dict) for call in result.tool_calls)
         if self.streams:
             assert _follow(events) == result.text
-            assert [event.step for event in events if isinstance(event, fsm.Rung)] == list(journal.steps)
+            assert [event.step for event in events if isinstance(event, rungwise.Rung)] == list(journal.steps)
             assert (events[-1] is result) == (ended.error is None)
 
     def _check_requests(self, ended: Ended, live: list[OpenAIChat], compactor: Any) -> None:
@@ -381,8 +381,8 @@ def _key(index: int) -> str:
     return f"sk-{index}f2b7d9e6a1c3"
 
 
-def _ask(client: Client, mode: str, messages: list[Any], options: dict[str, Any], events: list[Any]) -> fsm.Result:
-    async def ask() -> fsm.Result:
+def _ask(client: Client, mode: str, messages: list[Any], options: dict[str, Any], events: list[Any]) -> rungwise.Result:
+    async def ask() -> rungwise.Result:
         async with client:
             if mode == "acall":
                 return await client.acall(messages, **options)
@@ -402,9 +402,9 @@ def _ask(client: Client, mode: str, messages: list[Any], options: dict[str, Any]
 
 def _check_replay(ended: Ended, contents: bool) -> None:
     result = ended.result
-    journal = fsm.Journal.from_json(result.journal.to_json())
+    journal = rungwise.Journal.from_json(result.journal.to_json())
     assert journal.steps == result.journal.steps
-    replayed = fsm.replay(journal)
+    replayed = rungwise.replay(journal)
     assert replayed.journal.steps == result.journal.steps
     same = ["outcome", "usage", "cost", "attempts", "backend", "cause", "seconds"]
     if contents:

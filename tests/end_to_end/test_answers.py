@@ -9,8 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from adapters import Client, ScriptedReply
-from fsm import Request, Result, ToolCall
+from rungwise import Client, Request, Result, ScriptedReply, ToolCall
 
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
 CALLS = (ToolCall("call_a", "look", ODD_ARGUMENTS), ToolCall("call_b", "note", '{"text": "two  blanks"}'))

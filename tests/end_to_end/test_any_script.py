@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import fsm
-from adapters import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from adapters.provider import render
-from fsm.checker.verify import verify
+import rungwise
+from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise.adapters.provider.server import render
+from rungwise.fsm.certificate.verify import verify
 
 MESSAGES = [{"role": "user", "content": "Where do herons nest?"}]
 AFTER_A_TOOL = [
@@ -26,12 +26,12 @@ AFTER_A_TOOL = [
     {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {}}]},
     {"role": "tool", "tool_call_id": "a", "content": "Three nests."},
 ]
-ONE = fsm.Limits(**{name: 1 for name in attrs.asdict(fsm.Limits()) if name != "fallbacks"})
+ONE = rungwise.Limits(**{name: 1 for name in attrs.asdict(rungwise.Limits()) if name != "fallbacks"})
 POLICIES = {
-    "three attempts": fsm.Policy(budget=fsm.Budget(attempts=3)),
-    "the default": fsm.Policy(),
-    "one of each": fsm.Policy(limits=ONE, budget=fsm.Budget(attempts=200)),
-    "a thousand tokens": fsm.Policy(budget=fsm.Budget(output_tokens=1000)),
+    "three attempts": rungwise.Policy(budget=rungwise.Budget(attempts=3)),
+    "the default": rungwise.Policy(),
+    "one of each": rungwise.Policy(limits=ONE, budget=rungwise.Budget(attempts=200)),
+    "a thousand tokens": rungwise.Policy(budget=rungwise.Budget(output_tokens=1000)),
 }
 
 # What stands in braces becomes a word that no other reply holds: {a} and {b} are visible, {r} is reasoning.
@@ -150,7 +150,7 @@ class Theatre:
 
         return respond
 
-    def ask(self, mode: str, policy: str, prefill: Any, options: dict[str, Any], events: list[Any]) -> fsm.Result:
+    def ask(self, mode: str, policy: str, prefill: Any, options: dict[str, Any], events: list[Any]) -> rungwise.Result:
         chain = [
             OpenAIChat(f"model-{index}", base_url=provider.base_url, name=f"backend-{index}", prefill=prefill)
             for index, provider in enumerate(self.providers)
@@ -164,7 +164,7 @@ class Theatre:
             chain, policy=POLICIES[policy], http=self._http, sleep=waits.append, async_sleep=wait, contents=True
         )
 
-        async def ask() -> fsm.Result:
+        async def ask() -> rungwise.Result:
             async with client:
                 if mode == "acall":
                     return await client.acall(**options)
@@ -223,13 +223,13 @@ def test_whatever_two_providers_do_the_call_ends_within_its_budget_and_stays_hon
     error = None
     try:
         result = theatre.ask(mode, policy, prefill, options, events)
-    except fsm.CallError as raised:
+    except rungwise.CallError as raised:
         error, result = raised, raised.result
     check_budget(theatre, result, policy, max_tokens)
     check_honesty(theatre, result, error, mode)
     if mode in ("stream", "astream"):
         assert follow(events) == result.text
-    replayed = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    replayed = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
     assert replayed.journal.steps == result.journal.steps
     assert (replayed.outcome, replayed.text) == (result.outcome, result.text)
 
@@ -242,7 +242,7 @@ def worst_of(policy: str, max_tokens: int | None) -> dict[str, float]:
     return {case.name: case.value for case in certificate.worst if case.value is not None}
 
 
-def check_budget(theatre: Theatre, result: fsm.Result, policy: str, max_tokens: int | None) -> None:
+def check_budget(theatre: Theatre, result: rungwise.Result, policy: str, max_tokens: int | None) -> None:
     # A certificate takes half a second; what the caps can come to is looked at for one policy.
     worst = worst_of(policy, max_tokens if policy == "one of each" else None)
     budget = POLICIES[policy].budget
@@ -260,7 +260,7 @@ def check_budget(theatre: Theatre, result: fsm.Result, policy: str, max_tokens: 
         assert 1 <= cap <= left - spent
 
 
-def check_honesty(theatre: Theatre, result: fsm.Result, error: Any, mode: str) -> None:
+def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: str) -> None:
     steps = [step for step in result.journal.steps if step.event not in ("sent", "skipped", "ran_out")]
     answers = list(zip(steps, theatre.replies, strict=True))
     words = re.findall(r"word\d+[ab]", result.text)

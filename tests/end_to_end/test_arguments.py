@@ -11,18 +11,18 @@ import anyio
 import attrs
 import pytest
 
-import fsm
-from adapters import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
-from adapters.environment import CERTIFICATES, PROXIES
-from fsm import testing
-from fsm.policy import LARGEST_JITTER, LONGEST_SECONDS, SWITCH_AFTER
+import rungwise
+from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise.adapters.http.environment import CERTIFICATES, PROXIES
+from rungwise.fsm import testing
+from rungwise.fsm.call.policy import LARGEST_JITTER, LONGEST_SECONDS, SWITCH_AFTER
 
 MODES = ("call", "stream", "acall", "astream")
 LOCAL = OpenAIChat("model", base_url="http://localhost:1/v1")
 ANSWER = ScriptedReply(text="Yes.")
 
 
-def ask(client: Client, mode: str, asked: Any = "?", **given: Any) -> fsm.Result:
+def ask(client: Client, mode: str, asked: Any = "?", **given: Any) -> rungwise.Result:
     """Run a call in one of the four modes and return its result."""
 
     async def awaited() -> Any:
@@ -37,20 +37,20 @@ def ask(client: Client, mode: str, asked: Any = "?", **given: Any) -> fsm.Result
         result = anyio.run(awaited)
     else:
         result = client.call(asked, **given) if mode == "call" else list(client.stream(asked, **given))[-1]
-    assert isinstance(result, fsm.Result)
+    assert isinstance(result, rungwise.Result)
     return result
 
 
 # numbers of seconds
 
 
-@pytest.mark.parametrize("kind", [fsm.Waits, fsm.Timeouts, fsm.Budget])
+@pytest.mark.parametrize("kind", [rungwise.Waits, rungwise.Timeouts, rungwise.Budget])
 @pytest.mark.parametrize("seconds", [1e10, 10**400, float("inf"), float("nan"), -1, True, "5", [5]])
 def test_seconds_that_no_clock_takes_are_refused(kind: type, seconds: Any) -> None:
     names = [field.name for field in attrs.fields(kind) if field.name not in ("attempts", "output_tokens", "money")]
     for name in names:
         with pytest.raises(
-            fsm.ConfigurationError, match=rf"^{kind.__name__}\.{name} must be a finite number"
+            rungwise.ConfigurationError, match=rf"^{kind.__name__}\.{name} must be a finite number"
         ) as caught:
             kind(**{name: seconds})
         assert len(str(caught.value)) < 300
@@ -60,8 +60,8 @@ def test_seconds_that_no_clock_takes_are_refused(kind: type, seconds: Any) -> No
 @pytest.mark.parametrize("seconds", [LONGEST_SECONDS, 1e-3])
 def test_the_longest_and_the_shortest_seconds_are_waited_for(mode: str, seconds: float) -> None:
     """A `Timeouts` of a millisecond may end the call; what it may not do is raise anything but an error of ours."""
-    timeouts = fsm.Timeouts(connect=seconds, first_byte=seconds, idle=seconds, total=seconds)
-    policy = fsm.Policy(timeouts=timeouts, budget=fsm.Budget(seconds=seconds, attempts=2))
+    timeouts = rungwise.Timeouts(connect=seconds, first_byte=seconds, idle=seconds, total=seconds)
+    policy = rungwise.Policy(timeouts=timeouts, budget=rungwise.Budget(seconds=seconds, attempts=2))
     with EmbeddedProvider(Script([ANSWER])) as provider:
         client = Client(OpenAIChat("model", base_url=provider.base_url), policy=policy, sleep=lambda seconds: None)
         with client:
@@ -70,37 +70,39 @@ def test_the_longest_and_the_shortest_seconds_are_waited_for(mode: str, seconds:
                 return
             try:
                 ask(client, mode)
-            except fsm.CallError:
+            except rungwise.CallError:
                 return
 
 
 def test_the_longest_wait_is_one_that_a_clock_takes() -> None:
     longest = LONGEST_SECONDS * (1 + LARGEST_JITTER)
-    waits = fsm.Waits(retry_base=LONGEST_SECONDS, retry_cap=LONGEST_SECONDS, jitter=LARGEST_JITTER)
-    call = fsm.Call(fsm.Request("?"), fsm.Policy(waits=waits), jitter=lambda: 1.0)
+    waits = rungwise.Waits(retry_base=LONGEST_SECONDS, retry_cap=LONGEST_SECONDS, jitter=LARGEST_JITTER)
+    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(waits=waits), jitter=lambda: 1.0)
     call.begin()
-    send = call.receive(fsm.Failure("server_error"))
+    send = call.receive(rungwise.Failure("server_error"))
     assert send is not None
     assert send.wait == longest < 2**32 / 1000  # milliseconds in 32 bits, as the strictest of them counts
 
 
 def test_a_policy_keeps_the_defaults_that_it_does_not_name() -> None:
-    named = fsm.Policy(switch_after={"rate_limit": 1})
+    named = rungwise.Policy(switch_after={"rate_limit": 1})
     assert dict(named.switch_after) == {**SWITCH_AFTER, "rate_limit": 1}
-    assert fsm.Policy.from_toml("[switch_after]\nrate_limit = 1\n") == named
-    assert fsm.Policy(switch_after={}) == fsm.Policy.from_toml("[switch_after]\n") == fsm.Policy()
+    assert rungwise.Policy.from_toml("[switch_after]\nrate_limit = 1\n") == named
+    assert rungwise.Policy(switch_after={}) == rungwise.Policy.from_toml("[switch_after]\n") == rungwise.Policy()
     assert attrs.evolve(named, base_cap=100).switch_after == named.switch_after
 
 
 @pytest.mark.parametrize(("count", "sent"), [(None, [0, 0, 1]), (1000, [0, 0, 0, 0, 1])])
 def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: list[int]) -> None:
     given = {"rate_limit": 5} if count is None else {"rate_limit": 5, "overloaded": count}
-    call = fsm.Call(fsm.Request("?"), fsm.Policy(switch_after=given), [fsm.PlainLink("a"), fsm.PlainLink("b")])
+    call = rungwise.Call(
+        rungwise.Request("?"), rungwise.Policy(switch_after=given), [rungwise.PlainLink("a"), rungwise.PlainLink("b")]
+    )
     send, asked = call.begin(), []
     while send is not None:
         asked.append(send.backend)
-        overloaded = fsm.Failure("overloaded", status=529)
-        send = call.receive(overloaded if send.backend == 0 else fsm.Reply("Yes.", stop_reason="stop"))
+        overloaded = rungwise.Failure("overloaded", status=529)
+        send = call.receive(overloaded if send.backend == 0 else rungwise.Reply("Yes.", stop_reason="stop"))
     assert asked == sent
 
 
@@ -111,7 +113,7 @@ def test_a_default_of_switch_after_can_be_switched_off(count: int | None, sent: 
     "chain", ["gpt-5", b"gpt-5", ["gpt-5"], 5, None, [], {}, [None], OpenAIChat, [OpenAIChat], [LOCAL, "x"], object()]
 )
 def test_a_chain_of_anything_but_backends_is_refused(chain: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="chain"):
+    with pytest.raises(rungwise.ConfigurationError, match="chain"):
         Client(chain)
 
 
@@ -120,7 +122,7 @@ def test_a_chain_of_anything_but_backends_is_refused(chain: Any) -> None:
     "name", ["policy", "http", "async_http", "observer", "compactor", "clock", "sleep", "async_sleep", "jitter"]
 )
 def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match=name):
+    with pytest.raises(rungwise.ConfigurationError, match=name):
         Client(LOCAL, **{name: value})
 
 
@@ -145,10 +147,10 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
 def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(mode: str, name: str, value: Any) -> None:
     with EmbeddedProvider(Script([ANSWER])) as provider:
         given = {"asked": value} if name == "messages" else {name: value}
-        backend = OpenAIChat("model", base_url=provider.base_url, prices=fsm.Prices(1, 1))
+        backend = OpenAIChat("model", base_url=provider.base_url, prices=rungwise.Prices(1, 1))
         with (
-            Client(backend, policy=fsm.Policy(budget=fsm.Budget(money=1.0))) as client,
-            pytest.raises(fsm.ConfigurationError) as caught,
+            Client(backend, policy=rungwise.Policy(budget=rungwise.Budget(money=1.0))) as client,
+            pytest.raises(rungwise.ConfigurationError) as caught,
         ):
             ask(client, mode, **given)
         assert len(str(caught.value)) < 300
@@ -157,22 +159,22 @@ def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(mode: s
 
 def test_a_cancellation_that_is_none_is_refused() -> None:
     for method in (Client(LOCAL).call, Client(LOCAL).stream):
-        with pytest.raises(fsm.ConfigurationError, match="Cancellation"):
+        with pytest.raises(rungwise.ConfigurationError, match="Cancellation"):
             method("?", cancellation=5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: fsm.PlainLink(5),  # type: ignore[arg-type]
-        lambda: fsm.PlainLink(problem=5),  # type: ignore[arg-type]
-        lambda: fsm.PlainLink(max_tokens=0),
-        lambda: fsm.PlainLink(prices=5),  # type: ignore[arg-type]
-        lambda: fsm.Prices(10**400, 1),
-        lambda: fsm.Prices(1, float("inf")),
-        lambda: fsm.Budget(money=10**400),
-        lambda: fsm.replay("journal"),  # type: ignore[arg-type]
-        lambda: fsm.Policy(hints=fsm.Hints(rungs={1: "x"})),  # type: ignore[dict-item]
+        lambda: rungwise.PlainLink(5),  # type: ignore[arg-type]
+        lambda: rungwise.PlainLink(problem=5),  # type: ignore[arg-type]
+        lambda: rungwise.PlainLink(max_tokens=0),
+        lambda: rungwise.PlainLink(prices=5),  # type: ignore[arg-type]
+        lambda: rungwise.Prices(10**400, 1),
+        lambda: rungwise.Prices(1, float("inf")),
+        lambda: rungwise.Budget(money=10**400),
+        lambda: rungwise.replay("journal"),  # type: ignore[arg-type]
+        lambda: rungwise.Policy(hints=rungwise.Hints(rungs={1: "x"})),  # type: ignore[dict-item]
         lambda: Script(5),  # type: ignore[arg-type]
         lambda: Script(ANSWER),  # type: ignore[arg-type]
         lambda: ScriptedReply(usage={"a": "b"}),
@@ -182,37 +184,37 @@ def test_a_cancellation_that_is_none_is_refused() -> None:
         lambda: EmbeddedProvider(Script([ANSWER]), host=5),  # type: ignore[arg-type]
         lambda: ScriptedReply(error={10**5000: "x"}),  # type: ignore[dict-item]
         lambda: ScriptedReply(tool_calls=[{10**5000: "x"}]),  # type: ignore[dict-item]
-        lambda: fsm.verify("policy.toml"),  # type: ignore[arg-type]
-        lambda: fsm.verify(None),  # type: ignore[arg-type]
-        lambda: fsm.verify(5),  # type: ignore[arg-type]
-        lambda: fsm.verify(fsm.Policy(), chain=[1]),  # type: ignore[list-item]
+        lambda: rungwise.verify("policy.toml"),  # type: ignore[arg-type]
+        lambda: rungwise.verify(None),  # type: ignore[arg-type]
+        lambda: rungwise.verify(5),  # type: ignore[arg-type]
+        lambda: rungwise.verify(rungwise.Policy(), chain=[1]),  # type: ignore[list-item]
         lambda: testing.calls_of("x"),  # type: ignore[arg-type]
-        lambda: testing.calls_of(fsm.Policy(), chain=0),
-        lambda: testing.calls_of(fsm.Policy(), chain=[1]),  # type: ignore[list-item]
-        lambda: testing.calls_of(fsm.Policy(), most=0),
-        lambda: fsm.Reply(text=None),  # type: ignore[arg-type]
-        lambda: fsm.Reply(reasoning=None),  # type: ignore[arg-type]
-        lambda: fsm.Reply(tool_calls=None),  # type: ignore[arg-type]
-        lambda: fsm.Reply(tool_calls=("a",)),  # type: ignore[arg-type]
-        lambda: fsm.Reply(usage={}),  # type: ignore[arg-type]
-        lambda: fsm.Failure("nonsense"),  # type: ignore[arg-type]
-        lambda: fsm.Failure(["rate_limit"]),  # type: ignore[arg-type]
-        lambda: fsm.Failure("rate_limit", status="429"),  # type: ignore[arg-type]
-        lambda: fsm.Failure("rate_limit", asked_wait="5"),  # type: ignore[arg-type]
-        lambda: fsm.Failure("rate_limit", asked_wait=-5),
-        lambda: fsm.Failure("rate_limit", asked_wait=float("nan")),
-        lambda: fsm.Failure("rate_limit", asked_wait=float("inf")),
-        lambda: fsm.Failure("output_cap", available_tokens="x"),  # type: ignore[arg-type]
+        lambda: testing.calls_of(rungwise.Policy(), chain=0),
+        lambda: testing.calls_of(rungwise.Policy(), chain=[1]),  # type: ignore[list-item]
+        lambda: testing.calls_of(rungwise.Policy(), most=0),
+        lambda: rungwise.Reply(text=None),  # type: ignore[arg-type]
+        lambda: rungwise.Reply(reasoning=None),  # type: ignore[arg-type]
+        lambda: rungwise.Reply(tool_calls=None),  # type: ignore[arg-type]
+        lambda: rungwise.Reply(tool_calls=("a",)),  # type: ignore[arg-type]
+        lambda: rungwise.Reply(usage={}),  # type: ignore[arg-type]
+        lambda: rungwise.Failure("nonsense"),  # type: ignore[arg-type]
+        lambda: rungwise.Failure(["rate_limit"]),  # type: ignore[arg-type]
+        lambda: rungwise.Failure("rate_limit", status="429"),  # type: ignore[arg-type]
+        lambda: rungwise.Failure("rate_limit", asked_wait="5"),  # type: ignore[arg-type]
+        lambda: rungwise.Failure("rate_limit", asked_wait=-5),
+        lambda: rungwise.Failure("rate_limit", asked_wait=float("nan")),
+        lambda: rungwise.Failure("rate_limit", asked_wait=float("inf")),
+        lambda: rungwise.Failure("output_cap", available_tokens="x"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_not_of_its_form_is_refused(build: Callable[[], object]) -> None:
-    with pytest.raises(fsm.ConfigurationError):
+    with pytest.raises(rungwise.ConfigurationError):
         build()
 
 
 def test_tool_calls_may_come_as_a_list() -> None:
-    call = fsm.ToolCall("1", "look", "{}")
-    assert fsm.Reply(tool_calls=[call]) == fsm.Reply(tool_calls=(call,))  # type: ignore[arg-type]
+    call = rungwise.ToolCall("1", "look", "{}")
+    assert rungwise.Reply(tool_calls=[call]) == rungwise.Reply(tool_calls=(call,))  # type: ignore[arg-type]
 
 
 async def awaited(*given: Any) -> float:
@@ -221,7 +223,7 @@ async def awaited(*given: Any) -> float:
 
 @pytest.mark.parametrize("name", ["observer", "clock", "sleep", "jitter"])
 def test_a_coroutine_function_in_the_place_of_a_function_is_refused(name: str) -> None:
-    with pytest.raises(fsm.ConfigurationError, match=f"{name} must be a function, not a coroutine function"):
+    with pytest.raises(rungwise.ConfigurationError, match=f"{name} must be a function, not a coroutine function"):
         Client(LOCAL, **{name: awaited})
 
 
@@ -232,7 +234,7 @@ def test_a_draw_that_is_none_is_named(mode: str, draw: Any) -> None:
         backend = OpenAIChat("model", base_url=provider.base_url)
         with (
             Client(backend, jitter=lambda: draw) as client,
-            pytest.raises(fsm.ConfigurationError, match="jitter must return a number from 0 to 1"),
+            pytest.raises(rungwise.ConfigurationError, match="jitter must return a number from 0 to 1"),
         ):
             ask(client, mode)
 
@@ -244,37 +246,37 @@ def test_a_sleep_of_the_other_kind_is_named(mode: str, name: str) -> None:
         backend = OpenAIChat("model", base_url=provider.base_url)
         with (
             Client(backend, **{name: sleep}) as client,  # type: ignore[arg-type]
-            pytest.raises(fsm.ConfigurationError, match=f"^{name} must "),
+            pytest.raises(rungwise.ConfigurationError, match=f"^{name} must "),
         ):
             ask(client, mode)
 
 
 @pytest.mark.parametrize("given", [([ANSWER],), ((),), (5,), ("x",), (ANSWER, "x"), (Script([ANSWER]), ANSWER)])
 def test_a_provider_of_nonsense_is_refused(rungwise_provider: Any, given: tuple[Any, ...]) -> None:
-    with pytest.raises(fsm.ConfigurationError, match=r"one by one|must be a ScriptedReply"):
+    with pytest.raises(rungwise.ConfigurationError, match=r"one by one|must be a ScriptedReply"):
         rungwise_provider(*given)
 
 
 @pytest.mark.parametrize("options", [{"port": 5}, {"afer": "error"}, {"after": 5}])
 def test_an_option_of_a_provider_that_is_none_is_refused(rungwise_provider: Any, options: dict[str, Any]) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="after"):
+    with pytest.raises(rungwise.ConfigurationError, match="after"):
         rungwise_provider(**options)
 
 
 @pytest.mark.parametrize("given", [[ANSWER], [LOCAL], None, 5, "x", object])
 def test_a_client_of_nonsense_is_refused(rungwise_client: Any, given: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match=r"one by one|the chain must hold"):
+    with pytest.raises(rungwise.ConfigurationError, match=r"one by one|the chain must hold"):
         rungwise_client(given)
 
 
 @pytest.mark.parametrize("options", [{"polcy": 5}, {"chain": LOCAL}])
 def test_an_option_of_the_fixtures_client_that_is_none_is_refused(rungwise_client: Any, options: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="policy"):
+    with pytest.raises(rungwise.ConfigurationError, match="policy"):
         rungwise_client(LOCAL, **options)
 
 
 def test_a_script_says_itself_what_comes_after_it(rungwise_provider: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="one by one"):
+    with pytest.raises(rungwise.ConfigurationError, match="one by one"):
         rungwise_provider(Script([ANSWER]), after="error")
 
 
@@ -319,7 +321,7 @@ def test_a_variable_that_no_client_can_be_made_of_is_named_and_not_shown(
     # What is on this machine is reached without a proxy, and without TLS no certificates are read.
     scheme = "https" if name.startswith(("SSL", "HTTPS")) else "http"
     backend = OpenAIChat("model", base_url=f"{scheme}://models.example/v1", api_key="sk-4c1b")
-    with Client(backend) as client, pytest.raises(fsm.ConfigurationError, match=name) as caught:
+    with Client(backend) as client, pytest.raises(rungwise.ConfigurationError, match=name) as caught:
         ask(client, mode)
     assert SECRET not in str(caught.value)
     assert value not in str(caught.value)
@@ -331,9 +333,9 @@ def test_a_proxy_that_cannot_be_reached_fails_the_call(
     monkeypatch: pytest.MonkeyPatch, mode: str, value: str, closed_port: int
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", value.format(closed_port))
-    policy = fsm.Policy(limits=fsm.Limits(retries=0))
+    policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
     backend = OpenAIChat("model", base_url=f"http://127.0.0.1:{closed_port}/v1")
-    with Client(backend, policy=policy) as client, pytest.raises(fsm.Failed):
+    with Client(backend, policy=policy) as client, pytest.raises(rungwise.Failed):
         ask(client, mode)
 
 
@@ -343,7 +345,7 @@ def test_a_proxy_that_cannot_be_reached_fails_the_call(
 def test_a_host_that_is_none_makes_a_backend_unusable(url: str) -> None:
     problem = OpenAIChat("model", base_url=url, api_key="sk-9d2f6b1c44e07a35").problem
     assert problem == "base_url has a host, or a length, that no request can have"
-    with pytest.raises(fsm.ConfigurationError, match="base_url has a host"):
+    with pytest.raises(rungwise.ConfigurationError, match="base_url has a host"):
         Client(OpenAIChat("model", base_url=url, api_key="sk-9d2f6b1c44e07a35"))
 
 
@@ -370,7 +372,7 @@ def files(directory: Path) -> dict[str, Path]:
 def test_a_file_that_no_command_can_read_is_one_line_and_code_2(tmp_path: Path, name: str) -> None:
     from click.testing import CliRunner
 
-    from adapters.cli import main
+    from rungwise.adapters.cli.command import main
 
     path = str(files(tmp_path)[name])
     ask = ["ask", "?", "--model", "m", "--base-url", "http://localhost:1", "--policy", path]

@@ -9,9 +9,8 @@ import anyio
 import httpx
 import pytest
 
-import fsm
-from adapters import Client, ScriptedReply
-from fsm import Budget, Policy
+import rungwise
+from rungwise import Budget, Client, Policy, ScriptedReply
 
 DOWN = ScriptedReply(status=500)
 EMPTY = ScriptedReply()
@@ -60,7 +59,7 @@ def test_three_attempts_and_errors_for_ever_are_exactly_three_requests(run: Any)
     assert len(ended.requests) == 3
     assert ended.result.attempts == 3
     assert ended.waits == [2, 4]  # nobody waits for what cannot be sent
-    assert type(ended.error) is fsm.OverBudget
+    assert type(ended.error) is rungwise.OverBudget
     assert "3 attempts" in str(ended.error)
     assert ended.result.failures[0][1].status == 500
 
@@ -85,7 +84,7 @@ def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any)
 
 
 def test_twenty_four_attempts_are_the_default(run: Any) -> None:
-    limits = fsm.Limits(retries=100)
+    limits = rungwise.Limits(retries=100)
     ended = run([DOWN], policy=Policy(limits=limits))
     assert (ended.outcome, len(ended.requests)) == ("over_budget", 24)
 
@@ -94,7 +93,7 @@ def test_twenty_four_attempts_are_the_default(run: Any) -> None:
 
 
 def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> None:
-    timeouts = fsm.Timeouts(first_byte=60, idle=60)
+    timeouts = rungwise.Timeouts(first_byte=60, idle=60)
     ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.6), timeouts=timeouts))
     assert ended.outcome == "over_budget"
     assert len(ended.requests) == 1
@@ -134,7 +133,7 @@ def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
     policy = Policy(budget=Budget(seconds=0.6))
 
     began = time.monotonic()
-    with pytest.raises(fsm.OverBudget):
+    with pytest.raises(rungwise.OverBudget):
         ask_on_own_client(mode, backend_of(provider), policy)
     assert 0.55 < time.monotonic() - began < 2.5
     assert len(provider.requests) == 1
@@ -146,7 +145,7 @@ def test_the_seconds_hold_for_a_trickle_on_the_callers_own_client(serve: Any, ba
     policy = Policy(budget=Budget(seconds=0.6))
 
     began = time.monotonic()
-    with pytest.raises(fsm.OverBudget):
+    with pytest.raises(rungwise.OverBudget):
         ask_on_own_client(mode, backend_of(provider), policy)
     assert 0.55 < time.monotonic() - began < 2.5
 
@@ -247,7 +246,7 @@ def test_the_tokens_of_a_cut_stream_are_paid_for(run: Any, cut: Any) -> None:
 
 
 def test_money_buys_only_so_many_tokens(run: Any) -> None:
-    prices = {"prices": fsm.Prices(input=0, output=1000)}  # a thousandth for each token
+    prices = {"prices": rungwise.Prices(input=0, output=1000)}  # a thousandth for each token
     replies = [part("Part one, ", 300), part("part two, ", 300), part("part three.", 300, "stop")]
     ended = run(replies, policy=Policy(budget=Budget(money=1.0)), backends=[prices])
     assert (ended.outcome, ended.text) == ("done", "Part one, part two, part three.")
@@ -256,14 +255,14 @@ def test_money_buys_only_so_many_tokens(run: Any) -> None:
 
 
 def test_money_that_is_spent_ends_the_call(run: Any) -> None:
-    prices = {"prices": fsm.Prices(input=0, output=1000)}
+    prices = {"prices": rungwise.Prices(input=0, output=1000)}
     ended = run([part("Part one, ", 1000)], policy=Policy(budget=Budget(money=1.0)), backends=[prices])
     assert (ended.outcome, ended.text) == ("over_budget", "Part one, ")
     assert "money" in str(ended.error)
 
 
 def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any) -> None:
-    prices = {"prices": fsm.Prices(input=1000, output=1000)}
+    prices = {"prices": rungwise.Prices(input=1000, output=1000)}
     ended = run([part("One.", 1, "stop")], policy=Policy(budget=Budget(money=0.001)), backends=[prices])
     assert (ended.outcome, ended.requests) == ("over_budget", [])
     assert ended.result.attempts == 0
@@ -271,5 +270,5 @@ def test_a_call_that_cannot_afford_its_first_request_sends_none(run: Any) -> Non
 
 
 def test_money_needs_prices(serve: Any, backend_of: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match=r"Budget\.money needs prices"):
+    with pytest.raises(rungwise.ConfigurationError, match=r"Budget\.money needs prices"):
         Client(backend_of(serve(EMPTY)), policy=Policy(budget=Budget(money=1.0)))

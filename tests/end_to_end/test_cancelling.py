@@ -15,9 +15,9 @@ import httpx
 import httpx2
 import pytest
 
-import fsm
-from adapters import Cancellation, Client, ScriptedReply
-from adapters.cancellation import SLICE
+import rungwise
+from rungwise import Cancellation, Client, ScriptedReply
+from rungwise.adapters.http.cancellation import SLICE
 
 pytestmark = pytest.mark.filterwarnings("error")  # nothing may be left behind that Python has to clean up
 
@@ -80,7 +80,7 @@ def read(stream: Any, events: list[Any], on_text: Callable[[], Any]) -> None:
     """Read a stream, and do something as soon as there is text."""
     for event in stream:
         events.append(event)
-        if isinstance(event, fsm.Text):
+        if isinstance(event, rungwise.Text):
             on_text()
 
 
@@ -92,11 +92,11 @@ async def aask(client: Client, streams: bool, events: list[Any]) -> Any:
     return events[-1]
 
 
-def check(result: fsm.Result, text: str = "") -> None:
+def check(result: rungwise.Result, text: str = "") -> None:
     assert (result.outcome, result.text) == ("cancelled", text)
     assert result.tool_calls == ()
     assert result.journal.last.event == "cancelled"
-    replayed = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    replayed = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
     assert replayed.journal.steps == result.journal.steps
     assert replayed.text == result.text
 
@@ -109,7 +109,7 @@ def test_cancelled_during_a_wait(serve: Any, backend_of: Any, streams: bool) -> 
     provider, token = serve(ASKS_TO_WAIT), Cancellation()
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, streams, [], cancellation=token)
         assert later.since() < SOON
     check(raised.value.result)
@@ -121,7 +121,7 @@ def test_cancelled_before_the_first_byte(serve: Any, backend_of: Any, streams: b
     provider, token = serve(HANGS), Cancellation()
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, streams, [], cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
@@ -132,8 +132,8 @@ def test_cancelled_before_the_first_byte(serve: Any, backend_of: Any, streams: b
 def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
     provider, token, events = serve(silent), Cancellation(), []
     with Client(backend_of(provider), contents=True) as client:
-        later = Later(lambda: any(isinstance(event, fsm.Text) for event in events), token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        later = Later(lambda: any(isinstance(event, rungwise.Text) for event in events), token.cancel)
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, True, events, cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
@@ -147,7 +147,7 @@ def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: 
     provider, token = serve(silent), Cancellation()
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, False, [], cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
@@ -157,7 +157,7 @@ def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: 
 def test_cancelled_by_the_consumer_of_the_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
     provider, token, events = serve(silent), Cancellation(), []
     with Client(backend_of(provider), contents=True) as client:
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             read(client.stream("Where do herons nest?", cancellation=token), events, token.cancel)
         assert provider.wait_disconnected()
     check(raised.value.result, FIRST)
@@ -169,10 +169,10 @@ def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
     serve: Any, backend_of: Any, follow: Any, silent: Any, library: Any
 ) -> None:
     provider, token, events = serve(silent), Cancellation(), []
-    policy = fsm.Policy(timeouts=fsm.Timeouts(idle=2))  # the most that a broken promise may cost here
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(idle=2))  # the most that a broken promise may cost here
     with library.Client() as http, Client(backend_of(provider), http=http, policy=policy, contents=True) as client:
-        later = Later(lambda: any(isinstance(event, fsm.Text) for event in events), token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        later = Later(lambda: any(isinstance(event, rungwise.Text) for event in events), token.cancel)
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, True, events, cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
@@ -184,12 +184,12 @@ def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
 def test_cancelled_between_attempts(serve: Any, backend_of: Any, streams: bool) -> None:
     provider, token = serve(ScriptedReply(status=500)), Cancellation()
 
-    def observe(step: fsm.Step) -> None:
+    def observe(step: rungwise.Step) -> None:
         if step.event == "failed_transiently":
             token.cancel()
 
     client = Client(backend_of(provider), observer=observe, sleep=lambda seconds: None, contents=True)
-    with client, pytest.raises(fsm.Cancelled) as raised:
+    with client, pytest.raises(rungwise.Cancelled) as raised:
         ask(client, streams, [], cancellation=token)
     check(raised.value.result)
     assert no_more_requests(provider)
@@ -199,14 +199,14 @@ def test_cancelled_between_attempts(serve: Any, backend_of: Any, streams: bool) 
 def test_cancelled_between_attempts_without_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
     provider, token = serve(ScriptedReply(text=FIRST, finish="length")), Cancellation()
 
-    def observe(step: fsm.Step) -> None:
+    def observe(step: rungwise.Step) -> None:
         if step.event == "truncated":
             token.cancel()
 
     events: list[Any] = []
     with (
         Client(backend_of(provider), observer=observe, contents=True) as client,
-        pytest.raises(fsm.Cancelled) as raised,
+        pytest.raises(rungwise.Cancelled) as raised,
     ):
         ask(client, streams, events, cancellation=token)
     check(raised.value.result, FIRST)
@@ -217,7 +217,7 @@ def test_cancelled_between_attempts_without_a_wait(serve: Any, backend_of: Any, 
 def test_cancelled_before_it_began(serve: Any, backend_of: Any, streams: bool) -> None:
     provider, token = serve(ANSWER), Cancellation()
     token.cancel()
-    with Client(backend_of(provider)) as client, pytest.raises(fsm.Cancelled) as raised:
+    with Client(backend_of(provider)) as client, pytest.raises(rungwise.Cancelled) as raised:
         ask(client, streams, [], cancellation=token)
     assert raised.value.result.attempts == 0
     assert no_more_requests(provider, 0)
@@ -228,7 +228,7 @@ def test_a_cancellation_while_the_reply_drains_is_no_empty_reply(serve: Any, bac
     provider, token = serve(ScriptedReply(reasoning="hm", chunk_delay=0.15, write_sizes=(100,))), Cancellation()
     with Client(backend_of(provider)) as client:
         later = Later(lambda: provider.requests, token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, streams, [], cancellation=token)
         assert later.since() < SOON
     assert [step.event for step in raised.value.result.journal.steps] == ["sent", "cancelled"]
@@ -249,7 +249,7 @@ def test_what_is_held_back_as_an_echo_is_not_said_twice_on_cancelling(
     provider, token, events = serve(ScriptedReply(text=FIRST, finish="length"), echo), Cancellation(), []
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: len(provider.requests) == 2, token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, True, events, cancellation=token)
         assert later.since() < SOON
     check(raised.value.result, FIRST)
@@ -263,7 +263,7 @@ def test_what_is_held_back_as_a_seed_is_no_text_on_cancelling(
     provider, token, events = serve(ScriptedReply(reasoning=THOUGHT), echo), Cancellation(), []
     with Client(backend_of(provider, prefill="trailing"), contents=True) as client:
         later = Later(lambda: len(provider.requests) == 2, token.cancel)
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             ask(client, True, events, cancellation=token)
         assert later.since() < SOON
     check(raised.value.result)
@@ -397,7 +397,7 @@ def test_a_task_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any,
     provider = serve(silent)
 
     def has_text(events: list[Any]) -> bool:
-        return any(isinstance(event, fsm.Text) for event in events)
+        return any(isinstance(event, rungwise.Text) for event in events)
 
     result, events = run_and_cancel(provider, backend_of(provider), True, has_text)
     check(result, FIRST)
@@ -457,7 +457,7 @@ def test_a_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any
     with Client(backend_of(provider), contents=True) as client:
         stream = client.stream("Where?")
         for event in stream:
-            if isinstance(event, fsm.Text):
+            if isinstance(event, rungwise.Text):
                 break
         if way == "with":
             with stream:
@@ -474,11 +474,11 @@ def test_a_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any
 def test_an_asynchronous_stream_that_is_closed_early_ends_the_call(serve: Any, backend_of: Any, silent: Any) -> None:
     provider = serve(silent)
 
-    async def main() -> fsm.Result:
+    async def main() -> rungwise.Result:
         async with Client(backend_of(provider), contents=True) as client:
             async with client.astream("Where?") as stream:
                 async for event in stream:
-                    if isinstance(event, fsm.Text):
+                    if isinstance(event, rungwise.Text):
                         break
             assert await asyncio.to_thread(provider.wait_disconnected)
             assert await anext(stream, None) is None
@@ -497,7 +497,7 @@ def test_an_asynchronous_stream_that_is_left_without_closing_it_is_closed_by_the
     async def main() -> None:
         client = Client(backend_of(provider), observer=steps.append)
         async for event in client.astream("Where?"):
-            if isinstance(event, fsm.Text):
+            if isinstance(event, rungwise.Text):
                 break
         await asyncio.sleep(0.05)
         await client.aclose()
@@ -528,7 +528,7 @@ def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, 
     with Client(backend_of(provider)) as client:
         with client.stream("Where?") as stream:
             for event in stream:
-                if isinstance(event, fsm.Text):
+                if isinstance(event, rungwise.Text):
                     break
         assert client.call("Where?").text == "In the reeds, mostly."
         assert list(client.stream("Where?"))[-1].text == "In the reeds, mostly."
@@ -537,7 +537,7 @@ def test_the_client_goes_on_after_a_cancelled_call(serve: Any, backend_of: Any, 
 def test_text_is_handed_out_before_the_reply_has_ended(serve: Any, backend_of: Any, silent: Any) -> None:
     provider = serve(silent)
     with Client(backend_of(provider)) as client, client.stream("Where?") as stream:
-        texts = (event.text for event in stream if isinstance(event, fsm.Text))
+        texts = (event.text for event in stream if isinstance(event, rungwise.Text))
         assert next(texts) == FIRST  # and the provider has not said the rest
         assert provider.open_connections == 1
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ReceivedRequest, ScriptedReply
-from fsm import Budget, Limits, Policy, Prices
-from fsm.metering import COUNTED_BESIDE
+import rungwise
+from rungwise import Budget, Limits, Policy, Prices, ReceivedRequest, ScriptedReply
+from rungwise.fsm.call.metering import COUNTED_BESIDE
 
 PRICES = Prices(2.0, 10.0)
 TOO_LONG = ScriptedReply(status=400, error={"code": "context_length_exceeded", "message": "too long"})
@@ -290,12 +289,12 @@ def test_what_is_said_twice_or_not_written_is_not_counted_against_the_cap(run: A
 
 
 def test_a_stale_connection_and_an_error_status_are_free() -> None:
-    call = fsm.Call(fsm.Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=1000)))
+    call = rungwise.Call(rungwise.Request("hi", max_tokens=100), Policy(budget=Budget(output_tokens=1000)))
     call.begin()
-    call.receive(fsm.Failure("connection", is_stale=True))
-    call.receive(fsm.Failure("server_error", status=500))
+    call.receive(rungwise.Failure("connection", is_stale=True))
+    call.receive(rungwise.Failure("server_error", status=500))
     assert call.ledger.usage.output_tokens == 0
-    call.receive(fsm.Failure("connection"))
+    call.receive(rungwise.Failure("connection"))
     assert call.ledger.usage.output_tokens == 100
 
 

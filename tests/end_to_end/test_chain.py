@@ -11,8 +11,8 @@ import httpx
 import httpx2
 import pytest
 
-import fsm
-from adapters import Client, OpenAIChat, ScriptedReply
+import rungwise
+from rungwise import Client, OpenAIChat, ScriptedReply
 
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
@@ -65,9 +65,9 @@ def test_fallbacks_that_are_all_unusable_stand_in_the_journal_as_well(run: Any) 
 
 
 def test_a_chain_without_a_usable_backend_is_refused_when_it_is_built() -> None:
-    with pytest.raises(fsm.ConfigurationError, match=r"keyless.*api_key.*placeholder"):
+    with pytest.raises(rungwise.ConfigurationError, match=r"keyless.*api_key.*placeholder"):
         Client([KEYLESS, PLACEHOLDER])
-    with pytest.raises(fsm.ConfigurationError, match="chain"):
+    with pytest.raises(rungwise.ConfigurationError, match="chain"):
         Client([])
 
 
@@ -239,7 +239,7 @@ def test_failures_of_either_library_are_known(
     async def wait(seconds: float) -> None:
         waits.append(seconds)
 
-    async def main() -> fsm.Result:
+    async def main() -> rungwise.Result:
         async with library.AsyncClient() as http:
             client = Client([dead, backend_of(provider)], async_http=http, async_sleep=wait, jitter=lambda: 0.0)
             if mode == "acall":

@@ -12,8 +12,8 @@ import pytest
 from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
 from ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, close_all, is_async, until
 
-import fsm
-from adapters import Client
+import rungwise
+from rungwise import Client
 
 SOON = 1.0  # the promise is 0.1 s
 ASYNC = tuple(way for way in ALL if is_async(way))
@@ -52,7 +52,7 @@ PLAYS = pytest.mark.parametrize("play", [stuck_in_a_stream, silent, failing])
 @PLAYS
 def test_closing_ends_calls_in_other_threads(way: str, play: Any) -> None:
     with RawServer(play) as server:
-        client = client_for(way, backend(server.base_url), policy=fsm.Policy())
+        client = client_for(way, backend(server.base_url), policy=rungwise.Policy())
         ended: list[Any] = []
         threads = [
             threading.Thread(target=lambda: ended.append((ask(way, client), time.monotonic())), daemon=True)
@@ -77,7 +77,7 @@ def test_closing_ends_calls_in_other_threads(way: str, play: Any) -> None:
 @PLAYS
 def test_closing_ends_calls_in_other_tasks(way: str, play: Any) -> None:
     async def main(server: RawServer) -> None:
-        client = client_for(way, backend(server.base_url), policy=fsm.Policy())
+        client = client_for(way, backend(server.base_url), policy=rungwise.Policy())
         tasks = [asyncio.create_task(aask(client)) for _ in range(3)]
         while len(server.requests) < 3:
             await asyncio.sleep(0.01)
@@ -99,11 +99,11 @@ def test_closing_ends_a_stream_that_nobody_is_reading(way: str) -> None:
     with RawServer(stuck_in_a_stream) as server:
         client = client_for(way, backend(server.base_url))
         stream = client.stream("Where?")
-        assert next(step.text for step in stream if isinstance(step, fsm.Text)) == "In the "
+        assert next(step.text for step in stream if isinstance(step, rungwise.Text)) == "In the "
         began = time.monotonic()
         client.close()
         assert stream.result.outcome == "cancelled"
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             next(stream)
         assert time.monotonic() - began < SOON
         assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
@@ -116,11 +116,11 @@ def test_closing_ends_an_asynchronous_stream_that_nobody_is_reading(way: str) ->
         client = client_for(way, backend(server.base_url))
         stream = client.astream("Where?")
         async for step in stream:
-            if isinstance(step, fsm.Text):
+            if isinstance(step, rungwise.Text):
                 break
         await client.aclose()
         assert stream.result.outcome == "cancelled"
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             await anext(stream)
         assert raised.value.result.text == "In the "
         await aclose(client)
@@ -135,7 +135,7 @@ def test_closing_ends_a_stream_that_has_not_begun(way: str) -> None:
         client = client_for(way, backend(server.base_url))
         stream = client.stream("Where?")
         client.close()
-        with pytest.raises(fsm.Cancelled):
+        with pytest.raises(rungwise.Cancelled):
             next(stream)
         assert server.requests == []
 
@@ -180,7 +180,7 @@ def test_a_stream_that_is_closed_while_another_thread_reads_it_ends_there(way: s
 
         def read() -> None:
             try:
-                texts.extend(step.text for step in stream if isinstance(step, fsm.Text))
+                texts.extend(step.text for step in stream if isinstance(step, rungwise.Text))
             except BaseException as error:
                 raised.append(error)
 
@@ -192,7 +192,7 @@ def test_a_stream_that_is_closed_while_another_thread_reads_it_ends_there(way: s
         stream.close()
         reader.join(5)
         assert time.monotonic() - at < SOON
-        assert [type(error) for error in raised] == [fsm.Cancelled]
+        assert [type(error) for error in raised] == [rungwise.Cancelled]
         assert (stream.result.outcome, stream.result.text) == ("cancelled", "In the ")
         stream.close()
         assert next(stream, None) is None
@@ -208,7 +208,7 @@ def test_a_stream_that_is_closed_while_another_task_reads_it_ends_there(way: str
 
         async def read() -> None:
             async for step in stream:
-                if isinstance(step, fsm.Text):
+                if isinstance(step, rungwise.Text):
                     began.set()
 
         reader = asyncio.create_task(read())
@@ -216,7 +216,7 @@ def test_a_stream_that_is_closed_while_another_task_reads_it_ends_there(way: str
         await asyncio.sleep(0.1)
         at = time.monotonic()
         await stream.aclose()
-        with pytest.raises(fsm.Cancelled) as raised:
+        with pytest.raises(rungwise.Cancelled) as raised:
             await reader
         assert time.monotonic() - at < SOON
         assert (raised.value.result.outcome, raised.value.result.text) == ("cancelled", "In the ")
@@ -232,7 +232,7 @@ def test_an_observer_may_close_the_stream_that_it_watches() -> None:
     with RawServer(stuck_in_a_stream) as server:
         client = client_for("own sync", backend(server.base_url), observer=lambda step: stream.close())
         stream = client.stream("Where?")
-        with pytest.raises(fsm.Cancelled):
+        with pytest.raises(rungwise.Cancelled):
             list(stream)
         assert stream.result.outcome == "cancelled"
         assert server.requests == []
@@ -256,7 +256,7 @@ def test_a_compactor_that_is_awaited_ends_with_its_call(how: str) -> None:
             ended.append(how)
 
     async def main(server: RawServer) -> None:
-        policy = fsm.Policy(budget=fsm.Budget(seconds=None if how == "closed" else 0.3))
+        policy = rungwise.Policy(budget=rungwise.Budget(seconds=None if how == "closed" else 0.3))
         client = client_for("own async", backend(server.base_url), policy=policy, compactor=compactor)
         task = asyncio.create_task(aask(client))
         while not server.requests:
@@ -280,7 +280,7 @@ def test_a_timeout_of_the_compactors_own_is_raised() -> None:
         raise TimeoutError("the summary took too long")
 
     async def main(server: RawServer) -> None:
-        client = client_for("own async", backend(server.base_url), policy=fsm.Policy(), compactor=compactor)
+        client = client_for("own async", backend(server.base_url), policy=rungwise.Policy(), compactor=compactor)
         with pytest.raises(TimeoutError, match="the summary"):
             await client.acall("Where?")
         await client.aclose()

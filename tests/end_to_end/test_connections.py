@@ -16,12 +16,12 @@ import pytest
 from raw_server import CERTIFICATE, STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
 from ways import ALL, ONCE, OWN, PASSED_IN, aask, aclose, ask, backend, client_for, close_all, http_of, is_async, until
 
-import fsm
-from adapters import Client
+import rungwise
+from rungwise import Client
 
 BOTH = pytest.mark.parametrize("way", OWN)
 SCHEMES = pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
-RETRYING = fsm.Policy(limits=fsm.Limits(retries=2))
+RETRYING = rungwise.Policy(limits=rungwise.Limits(retries=2))
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,7 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
                 return
             peer.send(echo(request))
 
-    steps: list[fsm.Step] = []
+    steps: list[rungwise.Step] = []
     with RawServer(play, tls=tls) as server:
         asked = several(way, quick(way, server, observer=steps.append), 3)
     assert [each.text for each in asked] == ["question 0", "question 1", "question 2"]
@@ -133,7 +133,7 @@ def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None
             peer.send(echo(request))
 
     with RawServer(play, tls=tls) as server:
-        asked = several(way, quick(way, server, policy=fsm.Policy(limits=ONCE)), 2)
+        asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 2)
     assert asked[1].outcome == "failed"
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", True)]
 
@@ -141,7 +141,7 @@ def test_a_stale_connection_is_named_in_the_failure(way: str, tls: bool) -> None
 @pytest.mark.parametrize("way", ALL)
 def test_a_first_request_that_dies_is_not_stale(way: str) -> None:
     with RawServer(lambda peer: peer.request()) as server:
-        asked = several(way, quick(way, server, policy=fsm.Policy(limits=ONCE)), 1)
+        asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 1)
     assert [(failure.reason, failure.is_stale) for failure in asked[0].failures] == [("connection", False)]
 
 
@@ -169,7 +169,7 @@ def test_a_reused_connection_on_which_something_has_come_is_not_stale(way: str, 
             peer.send(echo(request))
 
     with RawServer(play) as server:
-        asked = several(way, quick(way, server, policy=fsm.Policy(limits=ONCE)), 2)
+        asked = several(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)), 2)
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("connection", False)]
     assert (server.connections, len(server.requests)) == (1, 2)
 
@@ -191,7 +191,7 @@ def test_a_client_that_was_passed_in_is_asked_at_once_again_only_the_first_time(
         waits.append(seconds)
 
     with RawServer(play) as server:
-        policy = fsm.Policy(limits=fsm.Limits(retries=3))
+        policy = rungwise.Policy(limits=rungwise.Limits(retries=3))
         client = quick(way, server, policy=policy, sleep=waits.append, async_sleep=wait)
         last = with_idle_connections(way, client, 3)
     assert (last.text, last.result.attempts) == ("again", 4)
@@ -206,7 +206,7 @@ def test_a_silent_reused_connection_is_not_stale(way: str) -> None:
                 peer.hang()
             peer.send(echo(request))
 
-    policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(total=0.3))
+    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(total=0.3))
     with RawServer(play) as server:
         asked = several(way, quick(way, server, policy=policy), 2)
     assert [(failure.reason, failure.is_stale) for failure in asked[1].failures] == [("timeout", False)]
@@ -270,7 +270,7 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str) -> None:
         async def main() -> Any:
             async with client.astream("first") as stream:
                 async for step in stream:
-                    if isinstance(step, fsm.Text):
+                    if isinstance(step, rungwise.Text):
                         break
             second = await aask(client, "second")
             await aclose(client)
@@ -280,7 +280,7 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str) -> None:
             second = asyncio.run(main())
         else:
             with client.stream("first") as stream:
-                next(step for step in stream if isinstance(step, fsm.Text))
+                next(step for step in stream if isinstance(step, rungwise.Text))
             second = ask(way, client, "second")
     assert second.text == "onetwo"
     assert server.connections == 2
@@ -441,7 +441,7 @@ def hold(peer: Peer) -> None:
 
 @pytest.mark.parametrize("way", OWN)
 def test_waiting_for_a_connection_counts_against_the_time_of_the_call_and_is_no_failure(way: str) -> None:
-    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=0.5), timeouts=fsm.Timeouts(connect=0.1))
+    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1))
     with RawServer(hold) as server:
         client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
 
@@ -466,7 +466,7 @@ def test_waiting_for_a_connection_counts_against_the_time_of_the_call_and_is_no_
 
 @pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged_to_no_backend(way: str) -> None:
-    policy = fsm.Policy(timeouts=fsm.Timeouts(total=0.2))
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.2))
     let_go = threading.Event()
 
     def play(peer: Peer) -> None:
@@ -506,7 +506,7 @@ def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged
 
 @pytest.mark.parametrize("way", OWN)
 def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
-    policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(connect=0.1))
+    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(connect=0.1))
 
     def play(peer: Peer) -> None:
         for request in peer.requests():
@@ -520,7 +520,7 @@ def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> 
 
 
 def test_a_cancellation_ends_the_wait_for_a_connection() -> None:
-    from adapters import Cancellation
+    from rungwise import Cancellation
 
     with RawServer(lambda peer: [peer.request(), peer.hang()]) as server:
         client = client_for("own sync", backend(server.base_url), max_connections=1)
@@ -543,7 +543,7 @@ def test_a_cancellation_ends_the_wait_for_a_connection() -> None:
 
 @pytest.mark.parametrize("count", [0, -1, True, 2.5, None])
 def test_the_number_of_connections_is_checked(count: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="max_connections"):
+    with pytest.raises(rungwise.ConfigurationError, match="max_connections"):
         Client(backend("http://localhost/v1"), max_connections=count)
 
 
@@ -598,7 +598,7 @@ def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, b
         peer.send(REFUSED[len(before) - len(INFORMATION) if len(before) > len(INFORMATION) else 0 :])
         peer.hang()
 
-    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=8))
+    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=8))
     with RawServer(play, tls=tls) as server:
         client = quick(way, server, policy=policy)
 
@@ -691,7 +691,7 @@ def test_a_connection_is_not_kept_for_ever() -> None:
         RawServer(lambda peer: [peer.send(echo(request)) for request in peer.requests()]) as server,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("adapters.connection.KEEP", 0.05)
+        patch.setattr("rungwise.adapters.http.connection.KEEP", 0.05)
         several("own sync", quick("own sync", server), 2, between=lambda: time.sleep(0.1))
     assert server.connections == 2
 
@@ -723,7 +723,9 @@ def test_a_flood_leaves_other_tasks_their_turns() -> None:
         peer.flood(b"HTTP/1.1 102 Processing\r\n\r\n")
 
     async def main(server: RawServer) -> int:
-        client = client_for("own async", backend(server.base_url), policy=fsm.Policy(budget=fsm.Budget(seconds=1.0)))
+        client = client_for(
+            "own async", backend(server.base_url), policy=rungwise.Policy(budget=rungwise.Budget(seconds=1.0))
+        )
         task = asyncio.create_task(aask(client))
         turns = 0
         while not task.done():

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, NamedTuple
 import anyio
 import pytest
 
-import fsm
-from adapters import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from adapters.chat_request import write_body
-from fsm.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
+import rungwise
+from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise.adapters.wires.chat.request import write_body
+from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
 
 MODES = ("call", "stream", "acall", "astream")
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
@@ -60,10 +60,10 @@ def spoil(value: Any) -> None:
         value.append({"role": "user", "content": "spoilt"})
 
 
-def ask(client: Client, mode: str, asked: Any, **given: Any) -> fsm.Result:
+def ask(client: Client, mode: str, asked: Any, **given: Any) -> rungwise.Result:
     """Run a call in one of the four modes and return its result."""
 
-    async def awaited() -> fsm.Result:
+    async def awaited() -> rungwise.Result:
         if mode == "acall":
             return await client.acall(asked, **given)
         events = [event async for event in client.astream(asked, **given)]
@@ -73,7 +73,7 @@ def ask(client: Client, mode: str, asked: Any, **given: Any) -> fsm.Result:
     if mode in ("acall", "astream"):
         return anyio.run(awaited)
     result = client.call(asked, **given) if mode == "call" else list(client.stream(asked, **given))[-1]
-    assert isinstance(result, fsm.Result)
+    assert isinstance(result, rungwise.Result)
     return result
 
 
@@ -182,7 +182,7 @@ def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None
         spoil(handed)
         return ScriptedReply(status=503) if len(provider.requests) == 2 else ScriptedReply(text="Yes.")
 
-    request = fsm.Request(messages())
+    request = rungwise.Request(messages())
     with EmbeddedProvider(answer) as provider:
         backend = OpenAIChat("model", base_url=provider.base_url)
         waits = {"sleep": lambda seconds: None, "async_sleep": lambda seconds: anyio.sleep(0)}
@@ -197,22 +197,22 @@ def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None
 def test_an_observer_changes_neither_what_is_sent_nor_what_is_recorded() -> None:
     refused: list[str] = []
 
-    def observe(step: fsm.Step) -> None:
+    def observe(step: rungwise.Step) -> None:
         for change in (lambda: step.spent.clear(), lambda: step.content["tool_calls"].append("x")):  # type: ignore
             try:
                 change()
             except TypeError as error:
                 refused.append(str(error))
 
-    call = fsm.Call(fsm.Request("?"), observer=observe, contents=True)
+    call = rungwise.Call(rungwise.Request("?"), observer=observe, contents=True)
     call.begin()
-    call.receive(fsm.Reply("Yes.", stop_reason="stop"))
-    assert fsm.replay(fsm.Journal.from_json(call.journal.to_json())).text == "Yes."
+    call.receive(rungwise.Reply("Yes.", stop_reason="stop"))
+    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).text == "Yes."
     assert set(refused) >= {"this mapping cannot be changed", "this list cannot be changed"}
 
 
 def test_what_a_transport_is_given_cannot_be_changed() -> None:
-    call = fsm.Call(fsm.Request(messages(), **options()))
+    call = rungwise.Call(rungwise.Request(messages(), **options()))
     send = call.begin()
     assert send is not None
     content: Any = send.messages[1]["content"]
@@ -242,8 +242,8 @@ def loop() -> Any:
 
 
 POLICIES = {
-    "plain": fsm.Policy(),
-    "money": fsm.Policy(budget=fsm.Budget(money=1.0)),
+    "plain": rungwise.Policy(),
+    "money": rungwise.Policy(budget=rungwise.Budget(money=1.0)),
 }
 
 
@@ -251,26 +251,26 @@ POLICIES = {
 @pytest.mark.parametrize("build", [loop, lambda: nested(DEEPEST + 1), lambda: nested(100_000)])
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], Any], policy: str) -> None:
-    backend = OpenAIChat("model", base_url="http://localhost:1/v1", prices=fsm.Prices(1, 1))
+    backend = OpenAIChat("model", base_url="http://localhost:1/v1", prices=rungwise.Prices(1, 1))
     with Client(backend, policy=POLICIES[policy]) as client:
         for place, given in (
             ("messages[1]", {"asked": [{"role": "user", "content": "x"}, {"role": "user", "content": build()}]}),
             ("Request.tools[0]", {"asked": "x", "tools": [{"type": "function", "function": build()}]}),
             ("Request.parameters", {"asked": "x", "parameters": {"metadata": build()}}),
         ):
-            with pytest.raises(fsm.ConfigurationError, match="nested more than") as caught:
+            with pytest.raises(rungwise.ConfigurationError, match="nested more than") as caught:
                 ask(client, mode, **given)
             assert str(caught.value).startswith(place)
-        with pytest.raises(fsm.ConfigurationError, match="nested more than"):
+        with pytest.raises(rungwise.ConfigurationError, match="nested more than"):
             OpenAIChat("model", parameters={"metadata": build()})
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_as_deep_as_can_be_is_sent(mode: str) -> None:
     asked = [{"role": "assistant", "content": "x\ud800", "tool_calls": nested(DEEPEST - 2)}, *messages()]
-    policy = fsm.Policy(budget=fsm.Budget(money=1.0))
+    policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
     with EmbeddedProvider(lambda request: ScriptedReply(text="Yes.")) as provider:
-        backend = OpenAIChat("model", base_url=provider.base_url, prices=fsm.Prices(1, 1))
+        backend = OpenAIChat("model", base_url=provider.base_url, prices=rungwise.Prices(1, 1))
         with Client(backend, policy=policy) as client:
             assert ask(client, mode, asked).text == "Yes."
         assert provider.requests[0].body["messages"][0]["tool_calls"] == nested(DEEPEST - 2)
@@ -281,7 +281,7 @@ def test_what_is_as_deep_as_can_be_is_sent(mode: str) -> None:
 
 def test_a_long_text_is_shared_and_not_copied() -> None:
     asked = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PICTURE}}]}]
-    content: Any = fsm.Request(asked).messages[0]["content"]
+    content: Any = rungwise.Request(asked).messages[0]["content"]
     assert content[0]["image_url"]["url"] is PICTURE
 
 
@@ -296,7 +296,7 @@ def test_a_request_of_two_messages_takes_few_calls_to_copy() -> None:
     gc.disable()
     sys.setprofile(count)
     try:
-        fsm.Request(asked)
+        rungwise.Request(asked)
     finally:
         sys.setprofile(None)
         gc.enable()
@@ -333,7 +333,7 @@ def changes(mapping: FrozenMap, items: FrozenList) -> Iterator[Callable[[], Any]
 
 
 def test_the_body_is_written_from_the_copies() -> None:
-    call = fsm.Call(fsm.Request(messages(), **options()))
+    call = rungwise.Call(rungwise.Request(messages(), **options()))
     send = call.begin()
     assert send is not None
     body = write_body(send, stream=False, model="m", host="h", parameters={}, cap="max_tokens", prefill="no")

@@ -18,13 +18,13 @@ import pytest
 from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
 from ways import ALL, ONCE, OWN, SYNC, aask, aclose, ask, backend, client_for, close_all, until
 
-import fsm
-from adapters import Cancellation
+import rungwise
+from rungwise import Cancellation
 
 BUDGET = 0.5
 CEILING = BUDGET + 2.5  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
 SOON = 1.0  # the promise is 0.1 s
-POLICY = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=BUDGET))
+POLICY = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=BUDGET))
 
 NO_COMPRESSION = zlib.compressobj()
 EMPTY_DEFLATE = NO_COMPRESSION.flush(zlib.Z_SYNC_FLUSH)
@@ -237,7 +237,7 @@ def unpacking(peer: Peer) -> None:
 @pytest.mark.parametrize("way", ALL)
 @pytest.mark.parametrize("tokens", [None, 1000])
 def test_a_body_that_unpacks_to_very_much_does_not_keep_a_call(way: str, tokens: int | None) -> None:
-    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(seconds=BUDGET, output_tokens=tokens))
+    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=BUDGET, output_tokens=tokens))
     very_much()
     with RawServer(unpacking) as server:
         asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
@@ -249,7 +249,7 @@ def test_a_body_that_unpacks_to_very_much_does_not_keep_a_call(way: str, tokens:
 @pytest.mark.parametrize("way", SYNC)
 def test_a_cancellation_ends_a_call_that_unpacks_very_much(way: str) -> None:
     token, ended = Cancellation(), []
-    policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(output_tokens=1000))
+    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(output_tokens=1000))
     very_much()
     with RawServer(unpacking) as server:
         client = client_for(way, backend(server.base_url), policy=policy)
@@ -273,7 +273,7 @@ def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> N
 
     async def main(server: RawServer) -> None:
         nonlocal longest
-        policy = fsm.Policy(limits=ONCE, budget=fsm.Budget(output_tokens=1000))
+        policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(output_tokens=1000))
         client = client_for(way, backend(server.base_url), policy=policy)
         task = asyncio.create_task(aask(client))
         while not task.done():
@@ -291,7 +291,7 @@ def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> N
 
 @pytest.mark.parametrize("way", ALL)
 def test_the_total_of_an_attempt_ends_it_in_the_middle_of_a_drip(way: str) -> None:
-    policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(total=BUDGET))
+    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(total=BUDGET))
     with RawServer(comments) as server:
         asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
     assert asked.seconds < CEILING
@@ -300,7 +300,7 @@ def test_the_total_of_an_attempt_ends_it_in_the_middle_of_a_drip(way: str) -> No
 
 @pytest.mark.parametrize("way", OWN)
 def test_a_head_that_never_ends_is_ended_by_the_limit_for_the_first_byte(way: str) -> None:
-    policy = fsm.Policy(limits=ONCE, timeouts=fsm.Timeouts(first_byte=BUDGET))
+    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(first_byte=BUDGET))
     with RawServer(informing_slowly) as server:
         asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
     assert asked.seconds < CEILING

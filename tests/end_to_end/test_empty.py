@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ScriptedReply
+import rungwise
+from rungwise import ScriptedReply
 
 EMPTY = ScriptedReply()
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
@@ -17,7 +17,7 @@ AFTER_A_TOOL = [
     {"role": "assistant", "content": None, "tool_calls": [ASKED]},
     {"role": "tool", "tool_call_id": "call_1", "content": "Three nests were seen."},
 ]
-HINTS = fsm.Hints(placeholder="(silence)", nudge="Go on from the results.")
+HINTS = rungwise.Hints(placeholder="(silence)", nudge="Go on from the results.")
 PRIOR = "Herons nest in reeds; I have noted that."
 
 
@@ -52,7 +52,7 @@ def test_empty_for_ever_is_exhausted_after_one_and_three_requests(run: Any) -> N
     assert len(ended.requests) == 1 + 3
     assert all(body == ended.bodies[0] for body in ended.bodies)
     assert ended.waits == [5, 10, 20]
-    assert isinstance(ended.error, fsm.EmptyResponse)
+    assert isinstance(ended.error, rungwise.EmptyResponse)
     assert ended.error.result is ended.result
     assert ended.result.attempts == 4
     assert ended.text == ""
@@ -73,7 +73,7 @@ def test_empty_for_ever_from_both_backends_is_exhausted_after_four_requests_each
     assert ended.outcome == "exhausted"
     assert ended.counts == [4, 4]
     assert ended.waits == [5, 10, 20] * 2
-    assert isinstance(ended.error, fsm.EmptyResponse)
+    assert isinstance(ended.error, rungwise.EmptyResponse)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_blanks_alone_are_empty(run: Any, blank: ScriptedReply) -> None:
 
 
 def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: Any) -> None:
-    ended = run([EMPTY], policy=fsm.Policy(skip_identical_empties=True))
+    ended = run([EMPTY], policy=rungwise.Policy(skip_identical_empties=True))
     assert ended.outcome == "exhausted"
     assert len(ended.requests) == 2
     assert ended.waits == [5]
@@ -104,7 +104,7 @@ def test_identical_empties_skip_the_reasks_only_where_the_policy_says_so(run: An
 
 
 def test_empty_after_a_tool_result_is_nudged_with_a_placeholder_and_a_hint(run: Any) -> None:
-    ended = run([EMPTY, ANSWER], messages=AFTER_A_TOOL, policy=fsm.Policy(hints=HINTS))
+    ended = run([EMPTY, ANSWER], messages=AFTER_A_TOOL, policy=rungwise.Policy(hints=HINTS))
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
     assert ended.path == ["nudge", "done"]
     assert ended.added == [
@@ -160,36 +160,36 @@ NOTED = [
 
 @pytest.mark.parametrize("nothing", [EMPTY, ScriptedReply(reasoning="I said it all.")])
 def test_empty_after_an_answer_beside_housekeeping_tools_is_salvaged_with_it(run: Any, nothing: ScriptedReply) -> None:
-    ended = run([nothing], messages=NOTED, turn=fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+    ended = run([nothing], messages=NOTED, turn=rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
     assert len(ended.requests) == 1
     assert ended.waits == []
 
 
 def test_a_salvaged_answer_comes_without_its_thinking(run: Any) -> None:
-    turn = fsm.TurnContext(prior_answer=f"<think>reeds?</think>{PRIOR}", only_housekeeping=True)
+    turn = rungwise.TurnContext(prior_answer=f"<think>reeds?</think>{PRIOR}", only_housekeeping=True)
     ended = run([EMPTY], messages=NOTED, turn=turn)
     assert (ended.outcome, ended.text) == ("salvaged", PRIOR)
 
 
 def test_a_prior_answer_of_thinking_alone_is_none(run: Any) -> None:
-    turn = fsm.TurnContext(prior_answer="<think>reeds?</think>", only_housekeeping=True)
+    turn = rungwise.TurnContext(prior_answer="<think>reeds?</think>", only_housekeeping=True)
     ended = run([EMPTY, ANSWER], messages=NOTED, turn=turn)
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
 
 
 def test_empty_after_an_answer_beside_a_substantive_tool_is_not_salvaged(run: Any) -> None:
-    ended = run([EMPTY], messages=NOTED, turn=fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=False))
+    ended = run([EMPTY], messages=NOTED, turn=rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=False))
     assert (ended.outcome, ended.text) == ("exhausted", "")
     assert ended.path == ["nudge", "reask", "reask", "reask", "exhausted"]
 
 
 def test_a_prior_answer_does_not_stand_in_for_an_answer_that_comes(run: Any) -> None:
-    ended = run([ANSWER], messages=NOTED, turn=fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
+    ended = run([ANSWER], messages=NOTED, turn=rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("done", "In the reeds, mostly.")
 
 
 def test_a_prior_answer_does_not_take_the_place_of_text_that_was_gathered(run: Any) -> None:
-    turn = fsm.TurnContext(prior_answer=PRIOR, only_housekeeping=True)
+    turn = rungwise.TurnContext(prior_answer=PRIOR, only_housekeeping=True)
     ended = run([ScriptedReply(text="Part one, ", finish="length"), EMPTY], messages=NOTED, turn=turn)
     assert (ended.outcome, ended.text) == ("partial", "Part one, ")

@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-import fsm
-from adapters import Client, OpenAIChat, ScriptedReply
+import rungwise
+from rungwise import Client, OpenAIChat, ScriptedReply
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 EMPTY = ScriptedReply()
@@ -42,7 +42,7 @@ def test_server_errors_for_ever_fail_after_four_requests(run: Any, draw: float, 
     assert len(ended.requests) == 4
     assert all(body == ended.bodies[0] for body in ended.bodies)
     assert ended.waits == waits
-    assert type(ended.error) is fsm.Failed
+    assert type(ended.error) is rungwise.Failed
     ((name, failure),) = ended.result.failures
     assert (name, failure.status, failure.reason) == ("primary", 500, "server_error")
     assert "500" in str(ended.error)
@@ -66,7 +66,7 @@ def test_server_errors_of_both_backends_are_both_told(run: Any) -> None:
 
 
 def test_the_waits_do_not_grow_beyond_a_minute(run: Any) -> None:
-    ended = run([down()], policy=fsm.Policy(limits=fsm.Limits(retries=7)))
+    ended = run([down()], policy=rungwise.Policy(limits=rungwise.Limits(retries=7)))
     assert ended.waits == [2, 4, 8, 16, 32, 60, 60]
 
 
@@ -106,8 +106,8 @@ def test_a_backend_that_refuses_connections_is_retried_then_left(run: Any, dead_
 
 
 def test_a_backend_that_never_answers_is_left_after_its_second_timeout(run: Any) -> None:
-    limits = fsm.Timeouts(first_byte=0.4, total=0.4)
-    ended = run([ScriptedReply(hang=True)], [ANSWER], policy=fsm.Policy(timeouts=limits))
+    limits = rungwise.Timeouts(first_byte=0.4, total=0.4)
+    ended = run([ScriptedReply(hang=True)], [ANSWER], policy=rungwise.Policy(timeouts=limits))
     assert (ended.outcome, ended.counts) == ("done", [2, 1])
     assert ended.waits == [2]
     assert [failure.reason for _, failure in ended.result.failures] == ["timeout"]
@@ -144,7 +144,7 @@ def test_an_asked_wait_that_is_too_long_switches_to_the_fallback_at_once(run: An
 
 
 def test_an_asked_wait_beyond_the_deadline_ends_the_call_at_once_and_says_why(run: Any) -> None:
-    policy = fsm.Policy(budget=fsm.Budget(seconds=60), waits=fsm.Waits(longest_asked=1000))
+    policy = rungwise.Policy(budget=rungwise.Budget(seconds=60), waits=rungwise.Waits(longest_asked=1000))
     ended = run([down(429, headers={"retry-after": "500"})], policy=policy)
     assert ended.outcome in ("failed", "over_budget")
     assert len(ended.requests) == 1
@@ -295,7 +295,7 @@ def test_a_compactor_that_is_a_coroutine_function_is_refused_before_anything_is_
     async def compact(messages: Any) -> Any:
         return messages
 
-    with pytest.raises(fsm.ConfigurationError, match="coroutine"):
+    with pytest.raises(rungwise.ConfigurationError, match="coroutine"):
         run([TOO_LONG, ANSWER], compactor=compact)
     assert not stages[0].requests
 
@@ -394,7 +394,7 @@ def test_a_refusal_is_never_sent_to_the_same_model_again(run: Any, refusal: Scri
     assert (ended.outcome, ended.text) == ("refused", "")
     assert len(ended.requests) == 1
     assert ended.waits == []
-    assert type(ended.error) is fsm.Refused
+    assert type(ended.error) is rungwise.Refused
     assert ended.result.tool_calls == ()
 
 
@@ -465,13 +465,13 @@ def test_a_type_error_in_the_callers_compactor_is_raised_at_once(run: Any, stage
 
 
 def test_an_argument_that_has_no_form_in_json_is_raised_before_anything_is_sent(run: Any, stages: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError) as raised:
+    with pytest.raises(rungwise.ConfigurationError) as raised:
         run([ANSWER], parameters={"temperature": object()})
     assert not stages[0].requests
     assert "object" in str(raised.value)
 
 
 def test_an_option_that_nobody_knows_is_a_clear_error(run: Any, stages: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="temprature"):
+    with pytest.raises(rungwise.ConfigurationError, match="temprature"):
         run([ANSWER], temprature=1)
     assert not stages[0].requests

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ScriptedReply
-from fsm import Limits, Policy, testing
+import rungwise
+from rungwise import Limits, Policy, ScriptedReply
+from rungwise.fsm import testing
 
 TEXT = "Herons of the northern lake nest in tall dead trees, well above the reeds."
 FIRST = TEXT[:31]
@@ -84,7 +84,7 @@ def test_a_wait_that_a_broken_stream_asks_for_is_kept(run: Any) -> None:
 
 @STREAMS
 def test_a_wait_that_does_not_fit_leaves_the_backend(run: Any) -> None:
-    policy = Policy(waits=fsm.Waits(longest_asked=10))
+    policy = Policy(waits=rungwise.Waits(longest_asked=10))
     ended = run([broken(ERROR)], [ScriptedReply(text=TEXT[31:])], policy=policy)
     assert (ended.outcome, ended.text) == ("done", TEXT)
     assert (ended.waits, ended.counts) == ([], [1, 1])
@@ -193,11 +193,11 @@ def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twic
 
 def test_what_a_stale_connection_lost_goes_out_again_at_once() -> None:
     call = testing.run(
-        Policy(budget=fsm.Budget(output_tokens=1000)),
-        [fsm.Failure("connection", is_stale=True), fsm.Reply("An answer.", stop_reason="stop")],
+        Policy(budget=rungwise.Budget(output_tokens=1000)),
+        [rungwise.Failure("connection", is_stale=True), rungwise.Reply("An answer.", stop_reason="stop")],
     )
     (step,) = [step for step in call.journal.steps if step.target == "retry"]
     assert (step.guard, step.wait, step.draw) == ("may_resend", 0.0, None)
     assert call.result.attempts == 2
     assert call.result.usage.output_tokens < 10
-    assert fsm.replay(fsm.Journal.from_json(call.journal.to_json())).outcome == "done"
+    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == "done"

@@ -17,13 +17,13 @@ import anyio
 import httpx
 import pytest
 
-import fsm
-from adapters import Client, OpenAIChat
-from fsm.metering import COUNTED_BESIDE
+import rungwise
+from rungwise import Client, OpenAIChat
+from rungwise.fsm.call.metering import COUNTED_BESIDE
 
 MODES = ("call", "stream", "acall", "astream")
 CEILING = 32 * 8 * 2**20
-POLICY = fsm.Policy(limits=fsm.Limits(retries=0, continuations=0))
+POLICY = rungwise.Policy(limits=rungwise.Limits(retries=0, continuations=0))
 MEGABYTE = 2**20
 
 
@@ -84,18 +84,18 @@ def raw() -> Iterator[Serve]:
         server.server_close()
 
 
-def run(server: Raw, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any) -> fsm.Result:
+def run(server: Raw, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any) -> rungwise.Result:
     """Make a call, and return how it ended."""
     chat = OpenAIChat("m", base_url=server.base_url, **(backend or {}))
     given = {"policy": POLICY, **options}
 
-    async def ask(http: Any) -> fsm.Result:
+    async def ask(http: Any) -> rungwise.Result:
         async with Client(chat, async_http=http, **given) as client:
             if mode == "acall":
                 return await client.acall("hi")
             return [event async for event in client.astream("hi")][-1]  # type: ignore[return-value]
 
-    async def ask_passed_in() -> fsm.Result:
+    async def ask_passed_in() -> rungwise.Result:
         async with httpx.AsyncClient() as http:
             return await ask(http)
 
@@ -105,7 +105,7 @@ def run(server: Raw, mode: str, *, passed_in: bool = False, backend: Any = None,
         http = httpx.Client() if passed_in else None
         with Client(chat, http=http, **given) as client:
             return client.call("hi") if mode == "call" else list(client.stream("hi"))[-1]  # type: ignore[return-value]
-    except fsm.CallError as error:
+    except rungwise.CallError as error:
         return error.result
 
 
@@ -125,7 +125,7 @@ def body_for(mode: str) -> bytes:
     return STREAM if "stream" in mode else completion()
 
 
-def small(run_it: Callable[[], fsm.Result], most: int = CEILING) -> fsm.Result:
+def small(run_it: Callable[[], rungwise.Result], most: int = CEILING) -> rungwise.Result:
     tracemalloc.start()
     try:
         result = run_it()
@@ -135,7 +135,7 @@ def small(run_it: Callable[[], fsm.Result], most: int = CEILING) -> fsm.Result:
     return result
 
 
-def malformed(result: fsm.Result) -> bool:
+def malformed(result: rungwise.Result) -> bool:
     return (result.outcome, [failure.reason for _, failure in result.failures]) == ("failed", ["malformed"])
 
 
@@ -316,7 +316,7 @@ def test_a_long_reply_is_read_where_the_client_says_so(raw: Serve, mode: str) ->
 
 @pytest.mark.parametrize("largest", [0, -1, 1.5, True, "8", None])
 def test_largest_reply_is_a_number_of_bytes(largest: Any) -> None:
-    with pytest.raises(fsm.ConfigurationError, match="largest_reply"):
+    with pytest.raises(rungwise.ConfigurationError, match="largest_reply"):
         Client(OpenAIChat("m", base_url="http://localhost/v1"), largest_reply=largest)
 
 
@@ -391,7 +391,7 @@ REFUSALS = {
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(raw: Serve, mode: str, body: bytes) -> None:
     server = raw("", body)
-    result = run(server, mode, policy=fsm.Policy())
+    result = run(server, mode, policy=rungwise.Policy())
     assert (result.outcome, result.text, len(server.heads)) == ("refused", "", 1)
 
 
@@ -400,7 +400,7 @@ def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(raw: Serv
 def test_a_refusal_in_a_whole_body_without_an_end_is_one(raw: Serve, mode: str, finish: str | None) -> None:
     message = {"content": "Sure, here is", "refusal": NO}
     server = raw("", json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}]}).encode())
-    assert (run(server, mode, policy=fsm.Policy()).outcome, len(server.heads)) == ("refused", 1)
+    assert (run(server, mode, policy=rungwise.Policy()).outcome, len(server.heads)) == ("refused", 1)
 
 
 # what nobody reported
@@ -416,7 +416,9 @@ SILENT = {
 @pytest.mark.parametrize("body", SILENT.values(), ids=SILENT)
 @pytest.mark.parametrize("mode", MODES)
 def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body: bytes) -> None:
-    policy = fsm.Policy(budget=fsm.Budget(output_tokens=5000), waits=fsm.Waits(retry_base=0, reask_base=0))
+    policy = rungwise.Policy(
+        budget=rungwise.Budget(output_tokens=5000), waits=rungwise.Waits(retry_base=0, reask_base=0)
+    )
     server = raw("content-type: text/event-stream\r\n", body)
     result = run(server, mode, policy=policy)
     spent = 5000 - COUNTED_BESIDE  # which is kept back
@@ -426,7 +428,7 @@ def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body:
 @pytest.mark.parametrize("text", ["", "A few words "])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_reply_that_the_cap_has_cut_counts_as_its_cap(raw: Serve, mode: str, text: str) -> None:
-    policy = fsm.Policy(budget=fsm.Budget(output_tokens=1000))
+    policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
     body = event(content=text) + ended("length") if "stream" in mode else completion(text, "length")
     server = raw("", body)
     result = run(server, mode, policy=policy)

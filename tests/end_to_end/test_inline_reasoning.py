@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ScriptedReply
+import rungwise
+from rungwise import ScriptedReply
 
 THOUGHT = "The user wants to know where herons nest. They nest in reeds."
 ANSWER = "In the reeds."
@@ -38,9 +38,9 @@ def test_what_stands_before_a_lone_closing_tag_is_reasoning(run: Any, between: s
     assert (ended.outcome, ended.text) == ("done", ANSWER)
     assert ended.result.reasoning.strip() == THOUGHT
     if ended.events:
-        reasoning = "".join(event.text for event in ended.events if isinstance(event, fsm.Reasoning))
+        reasoning = "".join(event.text for event in ended.events if isinstance(event, rungwise.Reasoning))
         assert reasoning.strip() == THOUGHT
-        assert sum(isinstance(event, fsm.Discard) for event in ended.events) <= 1
+        assert sum(isinstance(event, rungwise.Discard) for event in ended.events) <= 1
 
 
 @pytest.mark.parametrize("chunk_size", [1, 400])
@@ -88,7 +88,7 @@ def test_a_block_behind_the_answer_counts_if_it_is_closed(run: Any, chunk_size: 
 
 @pytest.mark.parametrize("prior", [f"{THOUGHT}\n</think>\n\n{ANSWER}", f"<think>{THOUGHT}</think>{ANSWER}"])
 def test_a_prior_answer_comes_without_its_reasoning(run: Any, prior: str) -> None:
-    ended = run([ScriptedReply()], turn=fsm.TurnContext(prior_answer=prior, only_housekeeping=True))
+    ended = run([ScriptedReply()], turn=rungwise.TurnContext(prior_answer=prior, only_housekeeping=True))
     assert (ended.outcome, ended.text) == ("salvaged", ANSWER)
 
 
@@ -97,7 +97,7 @@ def test_text_that_nobody_can_see_is_no_answer(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text * 3, chunk_size=1), ScriptedReply(text=ANSWER)])
     assert (ended.outcome, ended.text) == ("done", ANSWER)
     assert ended.path == ["reask", "done"]
-    ended = run([ScriptedReply(text=text)], turn=fsm.TurnContext(prior_answer=text, only_housekeeping=True))
+    ended = run([ScriptedReply(text=text)], turn=rungwise.TurnContext(prior_answer=text, only_housekeeping=True))
     assert ended.outcome == "exhausted"
     ended = run([ScriptedReply(text=text, finish="length"), ScriptedReply(text=ANSWER)])
     assert (ended.path, ended.text) == (["enlarge", "done"], ANSWER)

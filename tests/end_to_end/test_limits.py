@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-import fsm
-from adapters import Client, OpenAIChat, ScriptedReply
+import rungwise
+from rungwise import Client, OpenAIChat, ScriptedReply
 
 
 def test_one_client_serves_one_event_loop_after_another(serve: Any, backend_of: Any) -> None:
@@ -48,10 +48,10 @@ def test_a_body_without_an_end_is_not_read_to_it(streams: bool) -> None:
     client = Client(
         OpenAIChat("m", base_url="http://localhost/v1"),
         http=httpx.Client(transport=transport),
-        policy=fsm.Policy(limits=fsm.Limits(retries=0)),
+        policy=rungwise.Policy(limits=rungwise.Limits(retries=0)),
         largest_reply=100_000,
     )
-    with pytest.raises(fsm.Failed) as raised:
+    with pytest.raises(rungwise.Failed) as raised:
         _ = list(client.stream("hi")) if streams else client.call("hi")
     assert raised.value.result.failures[0][1].reason == "malformed"
     assert read <= 12

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import transitions
 
-from adapters import Client, ScriptedReply
+from rungwise import Client, ScriptedReply
 
 ANSWER = ScriptedReply(text="In the reeds.")
 
@@ -50,8 +50,9 @@ def test_other_machines_of_the_process_log_as_ever(caplog: pytest.LogCaptureFixt
 def test_basic_logging_stays_short() -> None:
     script = (
         "import logging; logging.basicConfig(level=logging.INFO)\n"
-        "import fsm\n"
-        "call = fsm.Call(fsm.Request('hi')); call.begin(); call.receive(fsm.Reply('Hello.', stop_reason='stop'))\n"
+        "import rungwise\n"
+        "call = rungwise.Call(rungwise.Request('hi')); call.begin()\n"
+        "call.receive(rungwise.Reply('Hello.', stop_reason='stop'))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert [line.split(":")[1] for line in done.stderr.splitlines()] == ["rungwise", "rungwise"]

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import Client, ScriptedReply
-from fsm import ToolCall
+import rungwise
+from rungwise import Client, ScriptedReply, ToolCall
 
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.", usage={"prompt_tokens": 12, "completion_tokens": 5})
@@ -27,7 +26,7 @@ class Complaint(Exception):
 
 @pytest.mark.parametrize("error", [Complaint, ValueError, TypeError, StopIteration, AssertionError, OSError])
 def test_an_observer_that_raises_breaks_no_call(run: Any, error: type[Exception]) -> None:
-    def observe(step: fsm.Step) -> None:
+    def observe(step: rungwise.Step) -> None:
         raise error("about herons")
 
     ended = run([DOWN, ScriptedReply(), ANSWER], observer=observe)
@@ -36,7 +35,7 @@ def test_an_observer_that_raises_breaks_no_call(run: Any, error: type[Exception]
 
 
 def test_an_observer_that_raises_is_told_of_without_its_words(run: Any, caplog: pytest.LogCaptureFixture) -> None:
-    def observe(step: fsm.Step) -> None:
+    def observe(step: rungwise.Step) -> None:
         raise Complaint("about herons")
 
     run([ANSWER], observer=observe)
@@ -51,7 +50,7 @@ def test_the_observer_hears_of_a_step_before_the_next_thing_happens(serve: Any, 
     heard: list[tuple[str, int]] = []
     waits: list[float] = []
 
-    def observe(step: fsm.Step) -> None:
+    def observe(step: rungwise.Step) -> None:
         heard.append((step.event, len(provider.requests)))
         assert not waits or step.number > 2
 
@@ -64,7 +63,7 @@ def test_an_observer_may_make_a_call_of_its_own(serve: Any, backend_of: Any) -> 
     provider = serve(ANSWER)
     with Client(backend_of(provider)) as other:
 
-        def observe(step: fsm.Step) -> None:
+        def observe(step: rungwise.Step) -> None:
             if step.event == "sent":
                 other.call("And storks?")
 
@@ -100,7 +99,7 @@ def test_the_journal_of_a_success_holds_every_step(run: Any) -> None:
     assert [step.cap for step in ended.steps if step.event == "sent"] == [700, 700, 1400]
     assert [step.status for step in ended.steps] == [None, 500, None, None, None, None]
     assert [step.stop_raw for step in ended.steps] == [None, None, None, "length", None, "stop"]
-    assert ended.steps[-1].usage == fsm.Usage(12, 5)
+    assert ended.steps[-1].usage == rungwise.Usage(12, 5)
     assert {step.backend for step in ended.steps} == {"primary"}
     times = [step.at for step in ended.steps]
     assert times == sorted(times)
@@ -134,7 +133,7 @@ def test_a_journal_with_contents_holds_no_key_that_a_provider_quotes(serve: Any,
     key = "sk-9d2f6b1c44e07a35"
     quoting = ScriptedReply(status=401, error={"message": f"Incorrect API key: {key}.", "code": "invalid_api_key"})
     backend = backend_of(serve(quoting), api_key=key)
-    with Client(backend, contents=True) as client, pytest.raises(fsm.Failed) as raised:
+    with Client(backend, contents=True) as client, pytest.raises(rungwise.Failed) as raised:
         client.call("Where?")
     assert key not in raised.value.result.journal.to_json()
 
@@ -154,20 +153,23 @@ def test_a_replay_gives_the_same_result_with_its_reasoning(serve: Any, backend_o
     with Client(backend_of(serve(reply)), contents=True, sleep=lambda seconds: None) as client:
         try:
             result = client.call("Where?")
-        except fsm.Exhausted as error:
+        except rungwise.Exhausted as error:
             result = error.result
-    replayed = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    replayed = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
     names = ("outcome", "text", "final_text", "tool_calls", "reasoning", "parts", "usage", "attempts", "backend")
     for name in names:
         assert getattr(replayed, name) == getattr(result, name), name
 
 
 def test_a_replay_of_failures_names_them_again(serve: Any, backend_of: Any) -> None:
-    with Client(backend_of(serve(DOWN)), sleep=lambda seconds: None) as client, pytest.raises(fsm.Failed) as raised:
+    with (
+        Client(backend_of(serve(DOWN)), sleep=lambda seconds: None) as client,
+        pytest.raises(rungwise.Failed) as raised,
+    ):
         client.call("Where?")
-    journal = fsm.Journal.from_json(raised.value.result.journal.to_json())
-    with pytest.raises(fsm.Failed) as again:
-        fsm.replay(journal).raise_for_outcome()
+    journal = rungwise.Journal.from_json(raised.value.result.journal.to_json())
+    with pytest.raises(rungwise.Failed) as again:
+        rungwise.replay(journal).raise_for_outcome()
     assert str(again.value) == str(raised.value)
 
 
@@ -181,8 +183,8 @@ def test_a_replay_that_differs_names_the_first_step(
     with Client(backend_of(serve(DOWN, ANSWER)), sleep=lambda seconds: None, jitter=lambda: 0.0) as client:
         document = json.loads(client.call("Where?").journal.to_json())
     document["steps"][number - 1].update(changed)
-    with pytest.raises(fsm.JournalMismatch, match=f"step {number}:"):
-        fsm.replay(fsm.Journal.from_json(json.dumps(document)))
+    with pytest.raises(rungwise.JournalMismatch, match=f"step {number}:"):
+        rungwise.replay(rungwise.Journal.from_json(json.dumps(document)))
 
 
 def test_the_jitter_that_was_drawn_is_replayed(run: Any) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ScriptedReply
+import rungwise
+from rungwise import ScriptedReply
 
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."
@@ -80,7 +80,7 @@ def test_thinking_for_ever_is_exhausted_after_one_and_two_and_three_requests(
     assert [len(added) for added in ended.added] == [0, 1, 1, 0, 0, 0]
     assert THOUGHT not in str(ended.bodies[3:])
     assert all(body == ended.bodies[0] for body in ended.bodies[3:])
-    assert isinstance(ended.error, fsm.EmptyResponse)
+    assert isinstance(ended.error, rungwise.EmptyResponse)
     assert ended.text == ""
 
 

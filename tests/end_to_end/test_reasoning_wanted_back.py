@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from adapters import Client, ReceivedRequest, ScriptedReply
-from adapters.chat_request import STAND_IN
+from rungwise import Client, ReceivedRequest, ScriptedReply
+from rungwise.adapters.wires.chat.request import STAND_IN
 
 THOUGHT = "Herons like shallow water and reeds."
 WANTED = "The `reasoning_content` in the thinking mode must be passed back to the API."

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapters import ReceivedRequest, ScriptedReply
-from fsm import Budget, Policy
+from rungwise import Budget, Policy, ReceivedRequest, ScriptedReply
 
 NATIVE = [{"prefill": "trailing"}]
 ROWS = "| herons | 4 |\n" * 8

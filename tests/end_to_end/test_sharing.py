@@ -11,13 +11,13 @@ import attrs
 import httpx
 import pytest
 
-import fsm
-from adapters import Client, OpenAIChat, ScriptedReply
-from adapters.backend import HttpRequest
-from adapters.endpoint import key_of_environment
-from adapters.own_http import OwnHttp
-from fsm.request import headers_for
-from fsm.secret import Secret, SecretMap, fingerprint
+import rungwise
+from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.endpoint import key_of_environment
+from rungwise.adapters.http.own import OwnHttp
+from rungwise.fsm.call.request import headers_for
+from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 KEY, OTHER = "sk-9d2f6b1c44e07a35", "sk-0000feedbeef1234"
 BUSY = ScriptedReply(status=401)
@@ -68,13 +68,13 @@ async def _run(client: Client, mode: str, options: Any) -> None:
 )
 def test_an_origin_is_scheme_host_and_port(url: str, shared: bool) -> None:
     first, link = (OpenAIChat("m", base_url=each, api_key=KEY) for each in ("https://h.example/v1", url))
-    request = fsm.Request("hi", headers={"x-a": "b"})
+    request = rungwise.Request("hi", headers={"x-a": "b"})
     assert headers_for(request, first, link) == ({"x-a": "b"} if shared else {})
 
 
 def test_a_backend_that_does_not_say_where_it_is_gets_no_headers() -> None:
     first, link = object(), object()
-    request = fsm.Request("hi", headers={"x-a": "b"})
+    request = rungwise.Request("hi", headers={"x-a": "b"})
     assert headers_for(request, first, link) == {}  # type: ignore[arg-type]
     assert headers_for(request, first, first) == {"x-a": "b"}  # type: ignore[arg-type]
 
@@ -106,7 +106,7 @@ def test_this_machine_is_known_by_all_of_its_names(host: str, monkeypatch: pytes
     monkeypatch.setenv("no_proxy", "")
     backend = OpenAIChat("m", base_url=f"http://{host}:8000/v1")
     assert backend.problem is None  # no key is asked for either
-    send = fsm.Call(fsm.Request("hi"), chain=[backend]).begin()
+    send = rungwise.Call(rungwise.Request("hi"), chain=[backend]).begin()
     assert send is not None
     assert not OwnHttp(1)._is_proxied(backend.encode(send, stream=False))
 
@@ -119,9 +119,9 @@ def test_what_is_elsewhere_is_asked_through_the_proxy(host: str, monkeypatch: py
 
 
 def test_headers_of_a_request_stay_with_the_first_plain_link() -> None:
-    links = [fsm.PlainLink("one.example"), fsm.PlainLink("two.example")]
-    call = fsm.Call(fsm.Request("hi", headers={"x-api-key": KEY}), chain=links)
-    first, second = call.begin(), call.receive(fsm.Failure("auth", status=401))
+    links = [rungwise.PlainLink("one.example"), rungwise.PlainLink("two.example")]
+    call = rungwise.Call(rungwise.Request("hi", headers={"x-api-key": KEY}), chain=links)
+    first, second = call.begin(), call.receive(rungwise.Failure("auth", status=401))
     assert first is not None
     assert second is not None
     assert (first.headers, second.headers) == ({"x-api-key": KEY}, {})
@@ -135,8 +135,8 @@ def test_a_redirect_takes_no_key_to_another_host(serve: Any, mode: str) -> None:
     backend = OpenAIChat("m", base_url=provider.base_url, headers={"api-key": KEY})
     http = {"http": httpx.Client(follow_redirects=True), "async_http": httpx.AsyncClient(follow_redirects=True)}
     ask = {"call": lambda: client.call("Where?"), "acall": lambda: asyncio.run(_run(client, mode, {}))}
-    policy = fsm.Policy(limits=fsm.Limits(retries=0))
-    with Client(backend, policy=policy, **http) as client, pytest.raises(fsm.Failed):
+    policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
+    with Client(backend, policy=policy, **http) as client, pytest.raises(rungwise.Failed):
         ask[mode]()
     assert provider.requests
     assert not other.requests
@@ -162,7 +162,7 @@ def test_a_second_key_for_one_model_is_asked(serve: Any) -> None:
     ]
     for secret in (KEY, OTHER, *(fingerprint({"authorization": f"Bearer {key}"}) + "x" for key in (KEY, OTHER))):
         assert secret not in written
-    assert fsm.replay(fsm.Journal.from_json(written)).outcome == "done"
+    assert rungwise.replay(rungwise.Journal.from_json(written)).outcome == "done"
 
 
 def test_headers_tell_backends_apart_as_keys_do() -> None:
@@ -179,7 +179,7 @@ def test_headers_tell_backends_apart_as_keys_do() -> None:
 
 
 def sent_by(backend: OpenAIChat) -> str | None:
-    call = fsm.Call(fsm.Request("hi"), chain=[backend])
+    call = rungwise.Call(rungwise.Request("hi"), chain=[backend])
     send = call.begin()
     assert send is not None
     return backend.encode(send, stream=False).headers.get("authorization")
@@ -204,7 +204,7 @@ def test_the_key_of_the_environment_goes_to_openai_alone(monkeypatch: pytest.Mon
 
 def test_a_key_of_the_environment_that_cannot_be_sent_is_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
-    with pytest.raises(fsm.ConfigurationError, match="OPENAI_API_KEY has blanks") as raised:
+    with pytest.raises(rungwise.ConfigurationError, match="OPENAI_API_KEY has blanks") as raised:
         OpenAIChat("gpt-5")
     assert KEY not in str(raised.value)
     monkeypatch.setenv("OPENAI_API_KEY", "  ")
@@ -217,7 +217,7 @@ def test_a_key_of_the_environment_that_cannot_be_sent_is_named_and_not_shown(mon
 
 def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
     backend = OpenAIChat("m", base_url="https://h.example/v1", api_key=KEY, headers={"x-api-key": OTHER})
-    request = fsm.Request("hi", headers={"x-api-key": OTHER})
+    request = rungwise.Request("hi", headers={"x-api-key": OTHER})
     for thing in (backend, request, attrs.asdict(backend), attrs.asdict(request), attrs.astuple(backend)):
         assert KEY not in repr(thing)
         assert OTHER not in repr(thing)
@@ -226,7 +226,7 @@ def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
     for thing in (backend.api_key, backend.headers, request):
         with pytest.raises(TypeError, match="not pickled"):
             pickle.dumps(thing)
-    assert pickle.loads(pickle.dumps(fsm.Request("hi"))) == fsm.Request("hi")
+    assert pickle.loads(pickle.dumps(rungwise.Request("hi"))) == rungwise.Request("hi")
     assert f"{backend.api_key}" == KEY == backend.api_key
     assert attrs.evolve(backend, model="n").api_key == Secret(KEY) != Secret(OTHER)
     assert backend.headers == {"x-api-key": OTHER} == SecretMap({"x-api-key": OTHER})
@@ -234,10 +234,10 @@ def test_what_holds_a_key_shows_it_in_no_form_but_one() -> None:
 
 def test_what_a_driver_holds_shows_no_prompt() -> None:
     prompt = "Where do herons nest?"
-    call = fsm.Call(fsm.Request([{"role": "user", "content": prompt}], headers={"x-api-key": KEY}))
+    call = rungwise.Call(rungwise.Request([{"role": "user", "content": prompt}], headers={"x-api-key": KEY}))
     send = call.begin()
     assert send is not None
-    call.receive(fsm.Reply("", reasoning=prompt, stop_reason="stop"))
+    call.receive(rungwise.Reply("", reasoning=prompt, stop_reason="stop"))
     for thing in (call, send, send.request, call._attempt, call._transcript, call._last, call.journal):
         assert prompt not in repr(thing)
         assert KEY not in repr(thing)

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ScriptedReply
-from fsm import ToolCall
+import rungwise
+from rungwise import ScriptedReply, ToolCall
 
 STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
 WHOLE = pytest.mark.parametrize("run", ["call", "acall"], indirect=True)
 FIRST = "Herons nest in reeds, "
 SECOND = "and they nest in trees."
 ANSWER = ScriptedReply(text=SECOND)
-HINTS = fsm.Policy(hints=fsm.Hints(continuation="Go on."))
+HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
 CALL = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
 GO_ON = [{"role": "assistant", "content": FIRST}, {"role": "user", "content": "Go on."}]
 
@@ -38,7 +37,7 @@ def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> No
     assert ended.caps == [None, 8192]
     assert ended.waits == []
     assert ended.steps[1].event == "interrupted"
-    assert not [event for event in ended.events if isinstance(event, fsm.Discard)]
+    assert not [event for event in ended.events if isinstance(event, rungwise.Discard)]
 
 
 @STREAMS
@@ -47,7 +46,7 @@ def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> No
 def test_nothing_is_lost_or_said_twice_after_a_cut(run: Any, cut: Any, second: str, chunk_size: int) -> None:
     ended = run([cut(long(), FIRST), ScriptedReply(text=second, chunk_size=chunk_size)])
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
-    shown = "".join(event.text for event in ended.events if isinstance(event, fsm.Text))
+    shown = "".join(event.text for event in ended.events if isinstance(event, rungwise.Text))
     assert shown == FIRST + SECOND
 
 
@@ -139,7 +138,7 @@ def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: A
 
 @STREAMS
 def test_a_stream_cut_after_text_goes_on_at_the_fallback_when_no_continuation_is_left(run: Any, cut: Any) -> None:
-    policy = fsm.Policy(limits=fsm.Limits(continuations=0), hints=HINTS.hints)
+    policy = rungwise.Policy(limits=rungwise.Limits(continuations=0), hints=HINTS.hints)
     ended = run([cut(long(), FIRST)], [ANSWER], policy=policy)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
     assert ended.counts == [1, 1]
@@ -148,14 +147,14 @@ def test_a_stream_cut_after_text_goes_on_at_the_fallback_when_no_continuation_is
 
 @STREAMS
 def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: Any) -> None:
-    ended = run([cut(long(), FIRST)], policy=fsm.Policy(limits=fsm.Limits(continuations=0)))
+    ended = run([cut(long(), FIRST)], policy=rungwise.Policy(limits=rungwise.Limits(continuations=0)))
     assert (ended.outcome, ended.text) == ("partial", FIRST)
     assert len(ended.requests) == 1
 
 
 @STREAMS
 def test_a_stream_that_falls_silent_after_text_is_a_cut(run: Any, cut: Any) -> None:
-    policy = fsm.Policy(timeouts=fsm.Timeouts(idle=0.5), hints=HINTS.hints)
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(idle=0.5), hints=HINTS.hints)
     ended = run([cut(long(), FIRST, hang=True), ANSWER], policy=policy)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
     assert ended.added == [[], GO_ON]
@@ -256,12 +255,12 @@ def test_text_that_was_streamed_before_the_attempt_came_to_nothing_is_salvaged(r
     ended = run([ScriptedReply(text=FIRST, reasoning=reasoning, final_message=NOTHING), ANSWER])
     assert (ended.outcome, ended.text) == ("salvaged", FIRST)
     assert len(ended.requests) == 1
-    assert not [event for event in ended.events if isinstance(event, fsm.Discard)]
+    assert not [event for event in ended.events if isinstance(event, rungwise.Discard)]
 
 
 @STREAMS
 def test_streamed_text_comes_before_an_answer_of_earlier_in_the_turn(run: Any) -> None:
-    turn = fsm.TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
+    turn = rungwise.TurnContext(prior_answer="I noted the nests.", only_housekeeping=True)
     ended = run([ScriptedReply(text=FIRST, final_message=NOTHING)], turn=turn)
     assert (ended.outcome, ended.text) == ("salvaged", FIRST)
 
@@ -278,7 +277,7 @@ def test_what_is_salvaged_of_a_continuation_follows_the_part_before(run: Any) ->
 def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
     ended = run([ScriptedReply(text=FIRST, finish="banana"), ScriptedReply()])
     assert (ended.outcome, ended.text) == ("exhausted", "")
-    assert [event.text for event in ended.events if isinstance(event, fsm.Discard)] == [FIRST]
+    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == [FIRST]
     assert ended.path == ["retry", "reask", "reask", "reask", "exhausted"]
 
 
@@ -301,7 +300,7 @@ def test_messages_may_take_the_place_of_deltas_altogether(run: Any, pieces: list
     events = [f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices]
     ended = run([ScriptedReply(body="".join(events), headers={"content-type": "text/event-stream"})])
     assert (ended.outcome, ended.text, len(ended.requests)) == ("done", "Herons nest in reeds.", 1)
-    assert "".join(event.text for event in ended.events if isinstance(event, fsm.Text)) in ("", ended.text)
+    assert "".join(event.text for event in ended.events if isinstance(event, rungwise.Text)) in ("", ended.text)
 
 
 @STREAMS
@@ -322,9 +321,9 @@ def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str)
     ids=["unknown finish", "cut call", "filter"],
 )
 def test_text_of_a_discarded_attempt_is_taken_back(run: Any, discarded: ScriptedReply) -> None:
-    ended = run([discarded], [ANSWER], policy=fsm.Policy(limits=fsm.Limits(enlargements=0)))
+    ended = run([discarded], [ANSWER], policy=rungwise.Policy(limits=rungwise.Limits(enlargements=0)))
     assert (ended.outcome, ended.text) == ("done", SECOND)
-    assert [event.text for event in ended.events if isinstance(event, fsm.Discard)] == ["Herons eat fish."]
+    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == ["Herons eat fish."]
 
 
 @STREAMS
@@ -332,12 +331,12 @@ def test_a_discard_takes_back_nothing_of_the_parts_before(run: Any) -> None:
     first = ScriptedReply(text=FIRST, finish="length")
     ended = run([first, ScriptedReply(text="and eat fish.", finish="banana"), ANSWER])
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
-    assert [event.text for event in ended.events if isinstance(event, fsm.Discard)] == ["and eat fish."]
+    assert [event.text for event in ended.events if isinstance(event, rungwise.Discard)] == ["and eat fish."]
 
 
 @STREAMS
 def test_reasoning_is_handed_out_as_such(run: Any) -> None:
     ended = run([ScriptedReply(text="<think>Trees?</think>In the reeds.", reasoning="Herons like reeds.")])
-    thoughts = "".join(event.text for event in ended.events if isinstance(event, fsm.Reasoning))
+    thoughts = "".join(event.text for event in ended.events if isinstance(event, rungwise.Reasoning))
     assert thoughts == "Herons like reeds.Trees?"
     assert ended.text == "In the reeds."

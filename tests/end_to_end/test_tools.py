@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ScriptedReply
-from fsm import ToolCall
+import rungwise
+from rungwise import ScriptedReply, ToolCall
 
 WHOLE = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
 OTHER = ToolCall("call_2", "look", '{"city": "Lund"}')
@@ -59,7 +58,7 @@ def test_cut_calls_for_ever_are_exhausted_after_three_larger_caps(run: Any, brok
     assert ended.added == [[]] * 4
     assert ended.result.tool_calls == ()
     assert ended.text == ""
-    assert type(ended.error) is fsm.Exhausted
+    assert type(ended.error) is rungwise.Exhausted
 
 
 def test_cut_calls_for_ever_go_to_the_fallback_with_the_callers_own_cap(run: Any) -> None:

@@ -16,8 +16,8 @@ import pytest
 import rich.console
 import rich.traceback
 
-import fsm
-from adapters import Cancellation, Client, OpenAIChat, ScriptedReply
+import rungwise
+from rungwise import Cancellation, Client, OpenAIChat, ScriptedReply
 
 # Put together here, so that no quoted line of source holds them.
 KEY = "-".join(["sk", "canary" * 3])
@@ -27,7 +27,9 @@ SECRETS = (KEY, HEADER, PROMPT)
 
 ANSWER = ScriptedReply(text="In the reeds.")
 TOO_LONG = ScriptedReply(status=413)
-FAST = fsm.Policy(limits=fsm.Limits(retries=0), timeouts=fsm.Timeouts(connect=0.2, first_byte=0.2, idle=0.2, total=0.4))
+FAST = rungwise.Policy(
+    limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=0.2, first_byte=0.2, idle=0.2, total=0.4)
+)
 
 
 def backend(url: str, kind: type[OpenAIChat] = OpenAIChat) -> OpenAIChat:
@@ -100,7 +102,7 @@ MODES = pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 
 def asked(given: Callable[[], Any]) -> Any:
     value = given()
-    return value if isinstance(value, fsm.Request) else [value]
+    return value if isinstance(value, rungwise.Request) else [value]
 
 
 def run(mode: str, client: Client, given: Callable[[], Any] = message, **options: Any) -> None:
@@ -144,7 +146,7 @@ def caught(mode: str, client: Client, given: Callable[[], Any] = message, **opti
 def test_of_messages_that_cannot_be_sent(serve: Any, mode: str, given: Any) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:
         error = caught(mode, client, given)
-    assert isinstance(error, fsm.ConfigurationError)
+    assert isinstance(error, rungwise.ConfigurationError)
     assert_silent(error)
 
 
@@ -152,8 +154,8 @@ def test_of_messages_that_cannot_be_sent(serve: Any, mode: str, given: Any) -> N
 def test_of_options_that_are_wrong(serve: Any, mode: str) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:
         assert_silent(caught(mode, client, max_token=1))
-        assert_silent(caught(mode, client, lambda: fsm.Request([message()], headers={"x": f"{HEADER}\n"})))
-        assert_silent(caught(mode, client, lambda: fsm.Request([message()], parameters={"x": {PROMPT: object()}})))
+        assert_silent(caught(mode, client, lambda: rungwise.Request([message()], headers={"x": f"{HEADER}\n"})))
+        assert_silent(caught(mode, client, lambda: rungwise.Request([message()], parameters={"x": {PROMPT: object()}})))
 
 
 @MODES
@@ -161,7 +163,7 @@ def test_of_a_refused_connection_and_a_timeout(serve: Any, mode: str, dead_url: 
     for url in (dead_url, serve(ScriptedReply(hang=True)).base_url):
         with Client(backend(url), policy=FAST) as client:
             error = caught(mode, client)
-        assert isinstance(error, fsm.Failed)
+        assert isinstance(error, rungwise.Failed)
         assert error.result.failures[0][1].exception is not None
         assert_silent(error)
 
@@ -213,7 +215,7 @@ def test_of_a_cancelled_call(serve: Any, mode: str) -> None:
     with Client(backend(serve(ScriptedReply(hang=True)).base_url)) as client:
         error = caught(mode, client, cancellation=cancellation)
     timer.join()
-    assert isinstance(error, fsm.Cancelled)
+    assert isinstance(error, rungwise.Cancelled)
     assert_silent(error)
 
 
@@ -240,7 +242,7 @@ def test_of_a_backend_that_cannot_be_built(wrong: dict[str, Any]) -> None:
     given = {"api_key": KEY, "headers": {"x-api-key": HEADER}, **wrong}
     try:
         OpenAIChat("model", **given)
-    except fsm.ConfigurationError as error:
+    except rungwise.ConfigurationError as error:
         given.clear()
         wrong = {}
         assert_silent(error)
@@ -271,25 +273,27 @@ def private() -> str:
 
 
 BEGUN_ALONE = {
-    "messages in place of a request": lambda: fsm.Call([message()]),  # type: ignore[arg-type]
+    "messages in place of a request": lambda: rungwise.Call([message()]),  # type: ignore[arg-type]
     "an answer in place of a reply": lambda: sent().receive(private()),  # type: ignore[arg-type]
     "an answer in place of a delta": lambda: sent(is_streaming=True).hear(private()),  # type: ignore[arg-type]
-    "a prior answer": lambda: fsm.TurnContext(prior_answer=[private()]),  # type: ignore[arg-type]
+    "a prior answer": lambda: rungwise.TurnContext(prior_answer=[private()]),  # type: ignore[arg-type]
     "a count that raises": lambda: sent(estimate=fails),
     "a chain": lambda: Client([backend("http://localhost:1/v1"), private()]),  # type: ignore[list-item]
-    "a time that is none": lambda: sent().receive(fsm.Reply(private()), "soon"),  # type: ignore[arg-type]
+    "a time that is none": lambda: sent().receive(rungwise.Reply(private()), "soon"),  # type: ignore[arg-type]
 }
 
 
-def sent(**options: Any) -> fsm.Call:
-    chain = [fsm.PlainLink(prices=fsm.Prices(1, 1))]
-    call = fsm.Call(fsm.Request([message()]), fsm.Policy(budget=fsm.Budget(money=1.0)), chain, **options)
+def sent(**options: Any) -> rungwise.Call:
+    chain = [rungwise.PlainLink(prices=rungwise.Prices(1, 1))]
+    call = rungwise.Call(
+        rungwise.Request([message()]), rungwise.Policy(budget=rungwise.Budget(money=1.0)), chain, **options
+    )
     call.begin()
     return call
 
 
 @pytest.mark.parametrize("build", BEGUN_ALONE.values(), ids=BEGUN_ALONE)
 def test_of_the_core_alone(build: Callable[[], object]) -> None:
-    with pytest.raises((fsm.RungwiseError, ValueError, TypeError, AttributeError)) as caught:
+    with pytest.raises((rungwise.RungwiseError, ValueError, TypeError, AttributeError)) as caught:
         build()
     assert_silent(caught.value)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import fsm
-from adapters import ScriptedReply
+import rungwise
+from rungwise import ScriptedReply
 
 NATIVE = [{"prefill": "trailing"}]
-HINTS = fsm.Policy(hints=fsm.Hints(continuation="Go on."))
+HINTS = rungwise.Policy(hints=rungwise.Hints(continuation="Go on."))
 
 
 def part(text: str, output: int = 7, **more: Any) -> ScriptedReply:

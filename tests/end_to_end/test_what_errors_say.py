@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from adapters import Client, OpenAIChat, ScriptedReply
-from adapters.exchange import Exchange
-from adapters.limits import AttemptLimits
-from fsm.reply import Failure
+from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.exchange import Exchange
+from rungwise.fsm.call.reply import Failure
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]

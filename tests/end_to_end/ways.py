@@ -11,8 +11,8 @@ import attrs
 import httpx
 import httpx2
 
-import fsm
-from adapters import Client, OpenAIChat
+import rungwise
+from rungwise import Client, OpenAIChat
 
 OWN = ("own sync", "own async")
 PASSED_IN = ("httpx.Client", "httpx.AsyncClient", "httpx2.Client", "httpx2.AsyncClient")
@@ -20,7 +20,7 @@ ALL = OWN + PASSED_IN
 SYNC = ("own sync", "httpx.Client", "httpx2.Client")
 _LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
 
-ONCE = fsm.Limits(retries=0, reasks=0, continuations=0)
+ONCE = rungwise.Limits(retries=0, reasks=0, continuations=0)
 
 
 def is_async(way: str) -> bool:
@@ -43,7 +43,7 @@ def backend(url: str, **options: Any) -> OpenAIChat:
 class Asked:
     """Hold how a call ended: what it came to, what was shown of it, and the seconds that the caller was kept."""
 
-    result: fsm.Result
+    result: rungwise.Result
     seconds: float
     events: list[Any]
 
@@ -56,7 +56,7 @@ class Asked:
         return self.result.text
 
     @property
-    def failures(self) -> list[fsm.Failure]:
+    def failures(self) -> list[rungwise.Failure]:
         return [failure for _, failure in self.result.failures]
 
 
@@ -83,7 +83,7 @@ def _ask(client: Client, messages: Any, *, streams: bool, **options: Any) -> Ask
             result = events[-1]
         else:
             result = client.call(messages, **options)
-    except fsm.CallError as error:
+    except rungwise.CallError as error:
         result = error.result
     return Asked(result, time.monotonic() - began, events)
 
@@ -99,7 +99,7 @@ async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True
             result = events[-1]
         else:
             result = await client.acall(messages)
-    except fsm.CallError as error:
+    except rungwise.CallError as error:
         result = error.result
     return Asked(result, time.monotonic() - began, events)
 
@@ -107,7 +107,7 @@ async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True
 def client_for(way: str, chain: Any, http: Any = None, **options: Any) -> Client:
     """Return a client that goes a way; `http` stands in for a new HTTP client."""
     http = http or http_of(way)
-    options = {"policy": fsm.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
+    options = {"policy": rungwise.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
     if http is not None:
         options["async_http" if is_async(way) else "http"] = http
     client = Client(chain, **options)

@@ -2,11 +2,11 @@
 
 from hypothesis import given
 
-import fsm
-from fsm import testing
+import rungwise
+from rungwise.fsm import testing
 
-POLICY = fsm.Policy(limits=fsm.Limits(retries=2, reasks=1), budget=fsm.Budget(attempts=12))
-CERTIFICATE = fsm.verify(POLICY, chain=2)
+POLICY = rungwise.Policy(limits=rungwise.Limits(retries=2, reasks=1), budget=rungwise.Budget(attempts=12))
+CERTIFICATE = rungwise.verify(POLICY, chain=2)
 
 
 @given(testing.scripts_of_replies())

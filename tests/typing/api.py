@@ -6,61 +6,66 @@ from collections.abc import Sequence
 
 import httpx
 
-import adapters
-import fsm
+import rungwise
 
 
-def build() -> adapters.Client:
-    policy = fsm.Policy(
-        limits=fsm.Limits(retries=2),
-        budget=fsm.Budget(attempts=10, seconds=60, output_tokens=20_000, money=0.5),
-        waits=fsm.Waits(retry_base=1),
-        timeouts=fsm.Timeouts(idle=30),
-        hints=fsm.Hints(nudge="Go on."),
+def build() -> rungwise.Client:
+    policy = rungwise.Policy(
+        limits=rungwise.Limits(retries=2),
+        budget=rungwise.Budget(attempts=10, seconds=60, output_tokens=20_000, money=0.5),
+        waits=rungwise.Waits(retry_base=1),
+        timeouts=rungwise.Timeouts(idle=30),
+        hints=rungwise.Hints(nudge="Go on."),
         switch_after={"rate_limit": 1},
     )
-    primary = adapters.OpenAIChat("model", api_key="key", prices=fsm.Prices(1.0, 2.0))
-    return adapters.Client([primary], policy=policy, http=httpx.Client(), async_http=httpx.AsyncClient())
+    primary = rungwise.OpenAIChat("model", api_key="key", prices=rungwise.Prices(1.0, 2.0))
+    return rungwise.Client([primary], policy=policy, http=httpx.Client(), async_http=httpx.AsyncClient())
 
 
-def shorten(messages: tuple[fsm.Message, ...]) -> Sequence[fsm.Message]:
+def shorten(messages: tuple[rungwise.Message, ...]) -> Sequence[rungwise.Message]:
     return messages[-2:]
 
 
-def use(client: adapters.Client) -> str:
-    result: fsm.Result = client.call("hello", max_tokens=100, turn=fsm.TurnContext("prior", only_housekeeping=True))
-    for event in client.stream([{"role": "user", "content": "hello"}], cancellation=adapters.Cancellation()):
+def use(client: rungwise.Client) -> str:
+    result: rungwise.Result = client.call(
+        "hello", max_tokens=100, turn=rungwise.TurnContext("prior", only_housekeeping=True)
+    )
+    for event in client.stream([{"role": "user", "content": "hello"}], cancellation=rungwise.Cancellation()):
         match event:
-            case fsm.Text(text) | fsm.Reasoning(text):
+            case rungwise.Text(text) | rungwise.Reasoning(text):
                 print(text)
-            case fsm.Discard(text):
+            case rungwise.Discard(text):
                 print(len(text))
-            case fsm.Rung(step):
+            case rungwise.Rung(step):
                 print(step.event, step.guard, step.target)
-            case fsm.Result():
+            case rungwise.Result():
                 result = event
-    call: fsm.ToolCall = result.tool_calls[0]
-    usage: fsm.Usage = result.usage
-    replayed: fsm.Result = fsm.replay(fsm.Journal.from_json(result.journal.to_json()))
+    call: rungwise.ToolCall = result.tool_calls[0]
+    usage: rungwise.Usage = result.usage
+    replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
     return f"{call.name} {usage.total_tokens} {replayed.outcome}"
 
 
-async def use_async(client: adapters.Client) -> str:
-    result = await client.acall(fsm.Request("hello"))
+async def use_async(client: rungwise.Client) -> str:
+    result = await client.acall(rungwise.Request("hello"))
     async with client.astream("hello") as stream:
         async for event in stream:
-            if isinstance(event, fsm.Result):
+            if isinstance(event, rungwise.Result):
                 result = event
     return result.text
 
 
-def core() -> fsm.Result:
-    call = fsm.Call(fsm.Request("hello"), fsm.Policy(), [fsm.PlainLink("one"), fsm.PlainLink("two")])
+def core() -> rungwise.Result:
+    call = rungwise.Call(
+        rungwise.Request("hello"), rungwise.Policy(), [rungwise.PlainLink("one"), rungwise.PlainLink("two")]
+    )
     send = call.begin()
     while send is not None:
-        send = call.receive(fsm.Reply("text", stop_reason="stop"))
+        send = call.receive(rungwise.Reply("text", stop_reason="stop"))
     return call.result
 
 
-def derive() -> fsm.Policy:
-    return fsm.Policy(table=fsm.CALL.without("prefill").with_rows(fsm.Row("refused", "await", "has_text", "partial")))
+def derive() -> rungwise.Policy:
+    return rungwise.Policy(
+        table=rungwise.CALL.without("prefill").with_rows(rungwise.Row("refused", "await", "has_text", "partial"))
+    )

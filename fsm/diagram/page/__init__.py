@@ -8,19 +8,19 @@ from typing import Any
 
 from attrs import asdict
 
-from fsm.checker.certificate import Certificate
-from fsm.checker.verify import verify
-from fsm.diagram import Marks, render
-from fsm.diagram.page.machine import machine_data
-from fsm.diagram.page.markup import columns, document, picture, section
-from fsm.diagram.page.recording import call_data
-from fsm.diagram.page.timeline import timeline
-from fsm.diagram.page.usual import usual_facts
-from fsm.errors import TableError
-from fsm.journal import Step
-from fsm.ladder import COUNTER, names_of
-from fsm.policy import DEFAULT_POLICY, Policy
-from fsm.trail import Trail
+from rungwise.fsm.call.ladder import COUNTER, names_of
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.diagram import Marks, render
+from rungwise.fsm.diagram.page.machine import machine_data
+from rungwise.fsm.diagram.page.markup import columns, document, picture, section
+from rungwise.fsm.diagram.page.recording import call_data
+from rungwise.fsm.diagram.page.timeline import timeline
+from rungwise.fsm.diagram.page.usual import usual_facts
+from rungwise.fsm.errors import TableError
+from rungwise.fsm.journal.path import Trail
+from rungwise.fsm.journal.record import Step
 
 __all__ = ["explain_page", "play_page"]
 

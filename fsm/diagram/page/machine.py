@@ -10,12 +10,12 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from fsm.checker.explore import Refusal, SymbolicPath, Terms, apply, explore, value_of
-from fsm.checker.moves import moves_of
-from fsm.checker.proof import change_of
-from fsm.errors import TableError
-from fsm.ladder import COUNTER, Ladder, names_of
-from fsm.table import Row, Table
+from rungwise.fsm.call.ladder import COUNTER, Ladder, names_of
+from rungwise.fsm.checker.explore import Refusal, SymbolicPath, Terms, apply, explore, value_of
+from rungwise.fsm.checker.moves import moves_of
+from rungwise.fsm.checker.proof import change_of
+from rungwise.fsm.errors import TableError
+from rungwise.fsm.machine.table import Row, Table
 
 Plain = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -7,10 +7,10 @@ from typing import Any
 
 from attrs import asdict
 
-from fsm.journal import Step
-from fsm.ledger import Ledger
-from fsm.request import Prices
-from fsm.trail import Trail
+from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.request import Prices
+from rungwise.fsm.journal.path import Trail
+from rungwise.fsm.journal.record import Step
 
 Plain = dict[str, Any]
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from attrs import frozen
 
-from fsm.trail import SKIPPED, Trail
+from rungwise.fsm.journal.path import SKIPPED, Trail
 
 MOST_TICKS = 6
 SHORTEST = 1e-9

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from attrs import evolve, frozen
 
-from fsm.call import Call
-from fsm.errors import IllegalEvent
-from fsm.policy import Budget, Limits, Policy
-from fsm.reply import Failure, Reply, ToolCall
-from fsm.request import PlainLink, Request
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.policy import Budget, Limits, Policy
+from rungwise.fsm.call.reply import Failure, Reply, ToolCall
+from rungwise.fsm.call.request import PlainLink, Request
+from rungwise.fsm.errors import IllegalEvent
 
 EXAMPLES: tuple[Reply | Failure, ...] = (
     Reply("", stop_reason="stop"),

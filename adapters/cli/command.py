@@ -1,0 +1,148 @@
+"""The command line: `rungwise`, and what all of its commands have in common."""
+
+from __future__ import annotations
+
+import sys
+
+try:
+    from collections.abc import Mapping, Sequence
+    from importlib import import_module
+    from typing import Any, Final
+
+    import click
+
+    from rungwise.adapters.cli.output import (
+        BAD_INPUT,
+        CANCELLED,
+        PROGRAM,
+        STDOUT_GONE,
+        StdoutGone,
+        complain,
+        forgive_encodings,
+        put,
+        require_stdout,
+        silence_stdout,
+    )
+except KeyboardInterrupt:  # nothing has begun, and nobody else can catch it here
+    sys.exit(130)
+
+COMMANDS: Final[Mapping[str, str]] = {
+    "ask": "rungwise.adapters.cli.ask",
+    "demo": "rungwise.adapters.demo.command",
+    "diagram": "rungwise.adapters.cli.machine",
+    "diff": "rungwise.adapters.cli.review",
+    "explain": "rungwise.adapters.cli.review",
+    "fuzz": "rungwise.adapters.cli.fuzz",
+    "serve": "rungwise.adapters.cli.serve",
+    "verify": "rungwise.adapters.cli.machine",
+}
+"""Where each command is, under its own name; its module is imported when it is needed."""
+
+MAY_WRITE_FILES: Final = frozenset({"diagram", "explain", "fuzz"})
+"""The commands that can do without stdout, because an option names a file for what they have to say."""
+
+
+class OneLineErrors(click.Group):
+    """Say on one line what is wrong, whatever it is, and end with an exit code that the help explains."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit with its code."""
+        try:
+            code = self._run(args, prog_name, complete_var, extra)
+        except KeyboardInterrupt:
+            code = CANCELLED
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def _run(
+        self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, extra: dict[str, Any]
+    ) -> Any:
+        forgive_encodings()
+        try:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx is not None else PROGRAM
+            complain(error.format_message(), hint=f" ({command} --help tells more)")
+            return BAD_INPUT
+        except click.ClickException as error:
+            complain(error.format_message())
+            return BAD_INPUT
+        except click.Abort:
+            return CANCELLED
+        except StdoutGone as gone:
+            silence_stdout()
+            if not gone.is_quiet:
+                complain(f"stdout cannot be written: {gone}")
+            return STDOUT_GONE
+        except Exception as error:
+            from rungwise.fsm.errors import ConfigurationError
+
+            if not isinstance(error, ConfigurationError):
+                raise
+            complain(error)
+            return BAD_INPUT
+
+
+class LateImports(OneLineErrors):
+    """Import a command when it is asked for, so that Ctrl-C finds somebody who catches it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; for a name that is none, import all, whose names are then suggested."""
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.add_command(getattr(import_module(COMMANDS[name]), name), name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    if value and not context.resilient_parsing:
+        try:
+            put(f"rungwise {version('rungwise')}\n")
+        except PackageNotFoundError:
+            put("rungwise, from a source tree that is not installed\n")
+        context.exit()
+
+
+@click.group(
+    cls=LateImports,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Make one call to a language model succeed, or fail honestly, within a budget that is proved beforehand.
+
+    Answers go to stdout; what happens on the way, and what is wrong, goes to stderr. Of every command, exit code 130
+    means ended by Ctrl-C, and 141 that stdout was closed or could not be written.
+
+    \b
+    Begin with:
+      rungwise demo        ten calls to a provider that misbehaves; no key, no network
+      rungwise ask "Hello" --model gpt-4o-mini
+    """
+    if context.invoked_subcommand is None:
+        put(context.get_help() + "\n")
+    elif context.invoked_subcommand not in MAY_WRITE_FILES:
+        require_stdout()

@@ -1,0 +1,188 @@
+"""`rungwise fuzz`: look for a script of replies that makes a call dishonest."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rungwise.adapters.cli.output import bad_input, complain, counted, is_terminal, note, one_line, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rungwise.adapters.testing.fuzzing import Finding, Fuzzer
+    from rungwise.fsm.call.policy import Policy
+
+DISHONEST: Final = 1
+STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
+DEFAULT_EXAMPLES: Final = 1_000
+HOSTILE_SHARE: Final = 0.1
+REPORT_SECONDS: Final = 5.0
+REFRESH_SECONDS: Final = 0.1
+
+
+@click.command(short_help="Look for a provider's behaviour that makes a call dishonest.")
+@click.argument("policy", required=False, type=click.Path(exists=True, dir_okay=False), metavar="[POLICY.toml]")
+@click.option(
+    "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 unless --seconds."
+)
+@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="N", help="Make calls for so long.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Begin with this seed; the same calls follow.")
+@click.option("--backends", type=click.IntRange(1, 20), default=2, show_default=True, help="How long the chain is.")
+@click.option(
+    "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls meet hostile bytes."
+)
+@click.option("--hostile", is_flag=True, help="Let every call meet a server on loopback that writes hostile bytes.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
+)
+def fuzz(
+    policy: str | None,
+    examples: int | None,
+    seconds: float | None,
+    seed: int | None,
+    backends: int,
+    over_http: bool,
+    hostile: bool,
+    output: str | None,
+) -> int:
+    """Make calls under a policy, over providers that do anything, and check that every one is honest.
+
+    Each call goes through the real adapters and drivers, in all four ways, over a script of replies that nobody thought
+    of. What it spends is held against the certificate of the policy. Waits are virtual. The smallest script that fails
+    goes to stdout as TOML, which `rungwise serve` takes; without POLICY.toml it is about the default policy.
+
+    Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take real time, so the
+    policy's seconds and timeouts are cut to fractions of a second; `rungwise.fsm.testing.read_responses` takes what
+    failed.
+
+    \b
+    Exit codes:
+      0  every call was honest
+      1  one was not; stdout has the script
+      2  bad input, or Hypothesis is not installed
+
+    \b
+    Examples:
+      rungwise fuzz
+      rungwise fuzz policy.toml --backends 3 --seconds 60
+      rungwise fuzz --examples 20000
+      rungwise fuzz --over-http --examples 500
+      rungwise fuzz policy.toml --hostile --seconds 60
+      rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
+    """
+    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+
+    chosen = Policy.load(policy) if policy else DEFAULT_POLICY
+    if examples is None and seconds is None:
+        examples = DEFAULT_EXAMPLES
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
+    with _no_litter(), _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http, hostile=share) as fuzzer:
+        _check_certificate(fuzzer)
+        with _progress(examples, seconds) as fuzzer.progress:
+            found = fuzzer.run(examples=examples, seconds=seconds)
+    note(f"seed {seed}: {counted(fuzzer.examples, 'call')}; {fuzzer.coverage.summary()}")
+    if found is None:
+        put(f"every one of {counted(fuzzer.examples, 'call')} was honest\n")
+        return 0
+    return _report(found, output)
+
+
+@contextmanager
+def _no_litter() -> Iterator[None]:
+    """Keep Hypothesis from leaving a folder where the command was run."""
+    if "hypothesis" in sys.modules or STORAGE in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="rungwise-") as folder:
+        os.environ[STORAGE] = folder
+        try:
+            yield
+        finally:
+            del os.environ[STORAGE]
+
+
+def _fuzzer(policy: Policy, **options: Any) -> Fuzzer:
+    try:
+        from rungwise.adapters.testing.fuzzing import Fuzzer
+    except ImportError as error:
+        bad_input(str(error))
+    return Fuzzer(policy, **options)
+
+
+def _check_certificate(fuzzer: Fuzzer) -> None:
+    failed = [each.name for each in fuzzer.certificate.properties if each.holds is False]
+    if failed:
+        bad_input(f"the policy has no certificate: {'; '.join(failed)}; rungwise verify tells more")
+
+
+@contextmanager
+def _progress(examples: int | None, seconds: float | None) -> Iterator[Callable[[Fuzzer], None]]:
+    """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
+    if not is_terminal(sys.stderr):
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("0 calls", total=examples if examples is not None else seconds)
+        started = last = time.monotonic()
+
+        def show(fuzzer: Fuzzer) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= REFRESH_SECONDS:
+                last = now
+                done = fuzzer.examples if examples is not None else now - started
+                bar.update(task, completed=done, description=_standing(fuzzer))
+
+        yield show
+
+
+class _Lines:
+    """Write a line every few seconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, fuzzer: Fuzzer) -> None:
+        now = time.monotonic()
+        if now - self._last >= REPORT_SECONDS:
+            self._last = now
+            note(f"  {_standing(fuzzer)}")
+
+
+def _standing(fuzzer: Fuzzer) -> str:
+    coverage = fuzzer.coverage
+    rows = len(coverage.known)
+    return f"{counted(fuzzer.examples, 'call')}, {rows - len(coverage.missing)} of {rows} rows"
+
+
+def _report(found: Finding, output: str | None) -> int:
+    """Write the failing script."""
+    complain(found.what)
+    for line in found.case.describe():
+        note(f"  {one_line(line)}")
+    text = found.to_toml()
+    if output is None:
+        put(text)
+        return DISHONEST
+    try:
+        Path(output).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
+    serve = "" if hasattr(found.case, "responses") else f": rungwise serve {output}"
+    note(f"  what failed is in {output}{serve}")
+    return DISHONEST

@@ -1,0 +1,1 @@
+"""What `rungwise demo` shows."""

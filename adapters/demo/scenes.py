@@ -1,0 +1,190 @@
+"""The scenes of `rungwise demo`, as data: what is asked, and how the providers misbehave.
+
+A scene says nothing about what the client does: the demo shows what a real run brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from rungwise.adapters.capabilities import PrefillMode
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.fsm.call.reply import ToolCall
+
+Messages = tuple[Mapping[str, Any], ...]
+
+DOWN: Final = None
+"""The script of a backend on whose port nobody listens."""
+
+
+@frozen
+class Scene:
+    """Hold one scene.
+
+    Arguments:
+        name: what `--scene` calls it.
+        title: its heading.
+        says: one sentence on what the providers do.
+        messages: what is asked.
+        primary: the replies of the first backend, the last one for ever; None if it is down.
+        fallback: the replies of the second backend; None for a chain of one.
+        tools: the tools of the request.
+        max_tokens: the caller's own output cap.
+        prefill: whether the first backend goes on from a trailing assistant turn.
+    """
+
+    name: str
+    title: str
+    says: str
+    messages: Messages
+    primary: tuple[ScriptedReply, ...] | None
+    fallback: tuple[ScriptedReply, ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    max_tokens: int = 300
+    prefill: PrefillMode = "no"
+
+
+def _ask(text: str) -> Messages:
+    return ({"role": "user", "content": text},)
+
+
+WEATHER_TOOL: Final[Mapping[str, Any]] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Look up the weather of a place.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+AFTER_A_TOOL: Final[Messages] = (
+    {"role": "user", "content": "Do I need a coat in Oslo?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "4 degrees, light rain"},
+)
+
+# Cut where the caps of 16 and 32 tokens fall, at the provider's 4 characters a token.
+LONG: Final = (
+    "A ladder is two rails and a lot of rungs. The rails carry the load, the rungs carry whoever climbs. Its whole art "
+    "is in the spacing: close enough to be found in the dark by the foot, far enough apart to get anywhere before "
+    "nightfall."
+)
+TIDES: Final = (
+    "The moon pulls on the sea. The water bulges towards it, and on the far side away from it, and as the earth "
+    "turns, each shore passes through both bulges: two high tides a day."
+)
+TIDES_CUT: Final = "on the far side away from it, "
+
+SCENES: Final[tuple[Scene, ...]] = (
+    Scene(
+        "clean",
+        "A clean answer",
+        "The provider answers at once, as it should.",
+        _ask("Why do ladders have rungs?"),
+        (ScriptedReply(text="So that a fall from one of them is a short one."),),
+    ),
+    Scene(
+        "rate-limit",
+        "Rate limited",
+        "The provider turns the first request away and asks for 30 seconds of peace.",
+        _ask("Name three rivers."),
+        (ScriptedReply(status=429, headers={"retry-after": "30"}), ScriptedReply(text="Rhine, Rhone and Reuss.")),
+    ),
+    Scene(
+        "tool-round",
+        "Silence after a tool round",
+        "The model falls silent on a tool result, as many do.",
+        AFTER_A_TOOL,
+        (ScriptedReply(), ScriptedReply(text="Yes: 4 degrees and light rain call for a coat, and a hat.")),
+        tools=(WEATHER_TOOL,),
+    ),
+    Scene(
+        "thinking-only",
+        "Thoughts, but no answer",
+        "The model thinks, and stops before it has said anything.",
+        _ask("Is 91 a prime number?"),
+        (
+            ScriptedReply(reasoning="91 is odd, its digits add up to 10, and 7 times 13 is 91."),
+            ScriptedReply(text="No: 91 is 7 times 13."),
+        ),
+        prefill="trailing",
+    ),
+    Scene(
+        "truncated",
+        "Truncated twice",
+        "The output cap cuts the answer, and then its continuation, in the middle of a word.",
+        _ask("What is a ladder?"),
+        (
+            ScriptedReply(text=LONG[:64], finish="length"),
+            ScriptedReply(text=LONG[64:192], finish="length"),
+            ScriptedReply(text=LONG[192:]),
+        ),
+        max_tokens=20,
+    ),
+    Scene(
+        "cut-stream",
+        "A stream cut in the middle",
+        "The connection drops amid the answer; asked to go on, the model repeats itself.",
+        _ask("Why are there tides?"),
+        (
+            ScriptedReply(text=TIDES, cut_after=2600),
+            ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),
+        ),
+    ),
+    Scene(
+        "cut-tool-call",
+        "A truncated tool call",
+        "The output cap cuts a tool call amid its arguments.",
+        _ask("What is the weather in Reykjavik?"),
+        (
+            ScriptedReply(
+                text="Let me look that up.",
+                tool_calls=(ToolCall("call_1", "get_weather", '{"city": "Reykj'),),
+                finish="length",
+            ),
+            ScriptedReply(tool_calls=(ToolCall("call_2", "get_weather", '{"city": "Reykjavik"}'),)),
+        ),
+        tools=(WEATHER_TOOL,),
+        max_tokens=20,
+    ),
+    Scene(
+        "refusal",
+        "A refusal, and a fallback",
+        "A content filter stops the first provider amid its answer; the second one has none.",
+        _ask("How do I kill a zombie process?"),
+        (ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
+        (ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
+    ),
+    Scene(
+        "dead-primary",
+        "A dead primary",
+        "Nobody listens on the port of the first provider.",
+        _ask("Is anybody there?"),
+        DOWN,
+        (ScriptedReply(text="The second in the chain is here."),),
+    ),
+    Scene(
+        "all-broken",
+        "Everything is broken",
+        "Both providers fail in one way after another, and no answer ever comes.",
+        _ask("Will you ever answer?"),
+        (
+            ScriptedReply(status=500),
+            ScriptedReply(),
+            ScriptedReply(body="<html><body>It works!</body></html>"),
+        ),
+        (
+            ScriptedReply(status=529),
+            ScriptedReply(cut_after=0),
+            ScriptedReply(status=401),
+        ),
+    ),
+)

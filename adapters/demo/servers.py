@@ -1,0 +1,112 @@
+"""Who plays in the demo: servers that misbehave by script, and a clock that does not make anybody wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import attrs
+from attrs import define, frozen
+
+from rungwise.adapters.demo.scenes import Scene
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.fsm.call.request import Prices
+
+PRICES: Final = Prices(input=15.0, output=75.0)
+"""Made up, for a million tokens."""
+
+
+@frozen
+class Pace:
+    """Say how fast the tour goes.
+
+    Arguments:
+        shorten: what a wait is multiplied by.
+        longest: seconds that no wait exceeds.
+        chunk: seconds between two pieces of a reply.
+        step: seconds to look at a step.
+        scene: seconds to look at a scene.
+    """
+
+    shorten: float
+    longest: float
+    chunk: float
+    step: float
+    scene: float
+
+    def shortened(self, seconds: float) -> float:
+        """Return how long a wait is in the tour."""
+        return min(seconds * self.shorten, self.longest)
+
+
+WATCHED: Final = Pace(shorten=0.05, longest=0.3, chunk=0.02, step=0.05, scene=0.25)
+PIPED: Final = Pace(shorten=0.01, longest=0.05, chunk=0.0, step=0.0, scene=0.0)
+
+
+@define
+class Clock:
+    """Be a call's clock: it counts a shortened wait in full, and a pause for the reader not at all."""
+
+    pace: Pace
+    _ahead: float = 0.0
+
+    def now(self) -> float:
+        """Return the seconds on it."""
+        return time.monotonic() + self._ahead
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, for a shorter time."""
+        short = self.pace.shortened(seconds)
+        time.sleep(short)
+        self._ahead += seconds - short
+
+    def pause(self, seconds: float) -> None:
+        """Let the reader look."""
+        if seconds:
+            time.sleep(seconds)
+            self._ahead -= seconds
+
+
+@define
+class Cast:
+    """Hold the backends of a scene, and the servers behind them by the backend's name."""
+
+    chain: tuple[OpenAIChat, ...]
+    servers: dict[str, EmbeddedProvider]
+
+    @property
+    def arrived(self) -> int:
+        """Count the requests that arrived anywhere."""
+        return sum(len(server.requests) for server in self.servers.values())
+
+
+@contextmanager
+def casting(scene: Scene, pace: Pace) -> Iterator[Cast]:
+    """Start the servers of a scene, and stop them at its end."""
+    scripts = {"primary": scene.primary}
+    if scene.fallback is not None:
+        scripts["fallback"] = scene.fallback
+    chain, servers = [], {}
+    with ExitStack() as stack:
+        for name, replies in scripts.items():
+            shown = replies or ()
+            script = Script([attrs.evolve(reply, chunk_delay=pace.chunk) for reply in shown] or [ScriptedReply()])
+            server = stack.enter_context(EmbeddedProvider(script))
+            if replies is None:
+                server.close()  # its port stays known, and nobody listens there
+            else:
+                servers[name] = server
+            chain.append(
+                OpenAIChat(
+                    "demo",
+                    name=name,
+                    base_url=server.base_url,
+                    prefill=scene.prefill if name == "primary" else "no",
+                    prices=PRICES,
+                )
+            )
+        yield Cast(tuple(chain), servers)

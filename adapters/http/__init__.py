@@ -1,0 +1,1 @@
+"""The drivers, and the HTTP beneath them: deadlines, sockets, pools, cancellation."""

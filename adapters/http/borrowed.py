@@ -1,0 +1,394 @@
+"""An HTTP client that the caller passed in: nobody but itself can stop it, so its work is left where it cannot be.
+
+In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled, the caller goes on at
+once; the worker's socket is shut down where it can be reached, and the worker closes what it still gets. httpcore tells
+of sockets, and of the moment before a request goes out, through its documented `trace` extension.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import queue
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Protocol
+
+import anyio
+import h11
+import httpx
+
+from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.connection import StaleConnection
+from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.encodings import comes_decoded
+from rungwise.adapters.http.names import addresses_of
+from rungwise.adapters.http.waiting import CallEnded, arun, within
+
+CLOSING = 1.0
+"""Seconds to wait for a client to close a response."""
+
+AHEAD = 8192
+"""Bytes that a worker reads without being asked for more: handing over costs more than reading."""
+
+
+class HttpClient(Protocol):
+    """What is used of an `httpx.Client`."""
+
+    def build_request(
+        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
+    ) -> Any:
+        """Build a request."""
+        ...
+
+    def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
+        """Send it."""
+        ...
+
+
+class AsyncHttpClient(Protocol):
+    """What is used of an `httpx.AsyncClient`."""
+
+    def build_request(
+        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
+    ) -> Any:
+        """Build a request."""
+        ...
+
+    async def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
+        """Send it."""
+        ...
+
+
+_UNANSWERED = "Server disconnected without sending a response."
+"""What httpcore says of a connection that ended before a whole head of a response; it says all else of a broken one."""
+
+
+class Abandoned(Exception):
+    """Stop a client before it sends what nobody waits for any more."""
+
+
+class _Progress:
+    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send."""
+
+    def __init__(self, limits: AttemptLimits) -> None:
+        self.is_connecting = False
+        self.is_abandoned = False
+        self._has_connected = self._has_sent = self._has_heard = False
+        self._limits = limits
+        self._socket: Any = None
+
+    def note(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore."""
+        if name.endswith("connect_tcp.started"):
+            self.is_connecting = self._has_connected = True
+        elif name.endswith("send_request_headers.started"):
+            self.is_connecting, self._has_sent = False, True
+            if self.is_abandoned:
+                raise Abandoned
+        elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self.found(info.get("return_value"))
+        elif name.endswith("receive_response_headers.failed"):
+            self._has_heard = _has_heard(info.get("exception"))
+
+    async def anote(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore, and look the host up before it does.
+
+        asyncio looks names up in threads that `asyncio.run` waits for at its end, however long they take.
+        """
+        self.note(name, info)
+        if name.endswith("connect_tcp.started"):
+            limits = self._limits
+            lookup = addresses_of(info["host"], info["port"], limits.moment(limits.connect))
+            with suppress(httpx.ConnectError):  # the client may know more than we do, and will say what is wrong
+                await arun(lookup, limits.cancellation)
+
+    def found(self, stream: Any) -> None:
+        """Take the network stream that the attempt uses."""
+        self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+        if self.is_abandoned:
+            self.shut()
+
+    def shut(self) -> None:
+        """Shut the socket down, which ends whatever waits for it."""
+        if isinstance(self._socket, socket.socket):
+            with suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
+
+    def as_stale(self, error: BaseException) -> BaseException:
+        """Return the error as that of a stale connection, if the server had closed one that the client reused.
+
+        Nobody can tell a client to use no such connection again, so of several in a row only the first counts as stale:
+        the next attempts have their ordinary waits.
+        """
+        kind = type(error).__name__
+        broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
+        was_idle = self._has_sent and not (self._has_connected or self._has_heard)
+        if not broke or not was_idle or self.is_abandoned or self._limits.is_fresh:
+            return error
+        return StaleConnection(str(error))
+
+    def timeout(self) -> httpx.TimeoutException:
+        """Return what says that the time was up, and whether the request may have been sent by then."""
+        return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
+
+
+def _has_heard(error: object) -> bool:
+    """Tell whether anything of an answer had come when httpcore gave up reading its head.
+
+    It says so nowhere, but its frames do: they hold h11's connection with the bytes that are no head yet, and the event
+    before, which was some information. Where another client has other frames, nothing is known to have come.
+    """
+    trace = error.__traceback__ if isinstance(error, BaseException) else None
+    while trace is not None:
+        names = trace.tb_frame.f_locals
+        h11_state = getattr(names.get("self"), "_h11_state", None)
+        if trace.tb_frame.f_code.co_name == "_receive_response_headers" and "event" in names:
+            return True
+        if isinstance(h11_state, h11.Connection) and h11_state.trailing_data[0]:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _no_redirects(http: Any) -> dict[str, bool]:
+    """Return how a request is sent: never on to where a redirect leads, which might be another host.
+
+    httpx takes `authorization` off a request that it sends on, but no other header that holds a key. A client around
+    another one does not show what that does by itself, so all are told that take the word.
+    """
+    try:
+        taken = inspect.signature(http.send).parameters.values()
+    except (TypeError, ValueError):  # what is not written in Python may not tell
+        return {"follow_redirects": False}
+    named = any(each.name == "follow_redirects" or each.kind is each.VAR_KEYWORD for each in taken)
+    return {"follow_redirects": False} if named else {}
+
+
+def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> tuple[Any, dict[str, float | None]]:
+    timeout = limits.timeout_extension()
+    extensions = {"timeout": timeout, "trace": trace}
+    headers = dict(request.headers)
+    try:
+        built = http.build_request(
+            request.method, request.url, content=request.body, headers=headers, extensions=extensions
+        )
+    except ValueError as error:  # such as a cookie that some server gave it, and that no header can hold
+        # Not the error itself, which holds the value.
+        raise httpx.LocalProtocolError(f"the client cannot build the request ({type(error).__name__})") from None
+    return built, timeout
+
+
+class _Worker:
+    """Do one task after another in a daemon thread; each answers once or more, and its last answer is what it returns.
+
+    `is_busy` tells whether a task has not given its last answer.
+    """
+
+    def __init__(self, limits: AttemptLimits) -> None:
+        self.progress = _Progress(limits)
+        self.response: Any = None
+        self.is_busy = False
+        self._limits = limits
+        self._tasks: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[Any, BaseException | None, bool]] = queue.SimpleQueue()
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._work,), name="rungwise attempt", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise httpx.ConnectError("no thread could be started for the request") from error
+
+    def begin(self, task: Callable[[], Any]) -> None:
+        """Begin a task; `answer` tells what comes of it."""
+        if self.progress.is_abandoned:
+            raise self.progress.timeout()
+        self.is_busy = True
+        self._tasks.put(task)
+
+    def answer(self) -> Any:
+        """Wait for an answer, for as long as the attempt may go on.
+
+        Raises:
+            CallEnded: the call was cancelled meanwhile.
+            httpx.TimeoutException: the time is up.
+        """
+        if self.progress.is_abandoned:
+            raise self.progress.timeout()
+        forget = self._limits.cancellation.on_cancel(lambda: self._answers.put((None, CallEnded(), False)))
+        try:
+            value, error, is_last = self._answers.get(timeout=self._limits.left)
+            if isinstance(error, CallEnded):
+                raise error
+        except queue.Empty:
+            self.abandon()
+            raise self.progress.timeout() from None
+        except BaseException:
+            self.abandon()
+            raise
+        finally:
+            forget()
+        self.is_busy = not is_last
+        if error is not None:
+            raise error
+        return value
+
+    def tell(self, value: Any) -> None:
+        """Answer in the middle of a task."""
+        self._answers.put((value, None, False))
+
+    def abandon(self) -> None:
+        """Leave the worker to itself."""
+        self.progress.is_abandoned = True
+        self.progress.shut()
+        self._tasks.put(None)
+
+    def close(self) -> None:
+        """Close the response and end the worker."""
+        if self.progress.is_abandoned:
+            return
+        if self.is_busy:
+            self.abandon()
+        else:
+            self._tasks.put(None)
+            self._thread.join(CLOSING)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                self._answers.put((task(), None, True))
+            except BaseException as error:
+                self._answers.put((None, error, True))
+        if self.response is not None:
+            with suppress(Exception):
+                self.response.close()
+
+
+class BorrowedHttp:
+    """Send requests over a client that was passed in, from threads; it is neither closed nor changed."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self.http = http
+        self._options = _no_redirects(http)
+
+    @contextmanager
+    def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
+        """Hold no place: the client has its own rules for that."""
+        yield True
+
+    def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedResponse:
+        """Send a request and return the response, its body unread."""
+        worker = _Worker(limits)
+        progress = worker.progress
+        try:
+            built, timeout = _request(self.http, request, limits, progress.note)
+
+            def send() -> Any:
+                worker.response = self.http.send(built, stream=True, **self._options)
+                progress.found(worker.response.extensions.get("network_stream"))
+                return worker.response
+
+            worker.begin(send)
+            response = worker.answer()
+        except BaseException as error:
+            worker.close()
+            told = progress.as_stale(error)
+            if told is error:
+                raise
+            raise told from None
+        # The body is read under the same mapping, so this is the limit between bytes from now on.
+        timeout["read"] = limits.within(limits.idle)
+        return BorrowedResponse(worker, response)
+
+
+class BorrowedResponse:
+    """Be the response of a client that was passed in."""
+
+    def __init__(self, worker: _Worker, response: Any) -> None:
+        self.status_code, self.headers = response.status_code, response.headers
+        self._worker, self._response = worker, response
+
+    def pieces(self) -> tuple[Iterator[bytes], bool]:
+        """Read the body as it comes, and tell whether its encoding was taken off."""
+        is_decoded, response = comes_decoded(self._response), self._response
+        return self._iterate(response.iter_bytes() if is_decoded else response.iter_raw()), is_decoded
+
+    def _iterate(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        worker = self._worker
+
+        def read() -> bool:
+            """Tell of some chunks as they come, and in the end whether there are more."""
+            size = 0
+            while size < AHEAD and (data := next(chunks, None)) is not None:
+                worker.tell(data)
+                size += len(data)
+            return size >= AHEAD
+
+        goes_on = True
+        while goes_on:
+            worker.begin(read)
+            while isinstance(answer := worker.answer(), bytes):
+                yield answer
+            goes_on = answer
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._worker.close()
+
+
+class BorrowedAsyncHttp:
+    """Send requests over a client that was passed in, from tasks; it is neither closed nor changed."""
+
+    def __init__(self, http: AsyncHttpClient) -> None:
+        self.http = http
+        self._options = _no_redirects(http)
+
+    @asynccontextmanager
+    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
+        """Hold no place: the client has its own rules for that."""
+        yield True
+
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
+        """Send a request and return the response, its body unread."""
+        progress = _Progress(limits)
+        built, timeout = _request(self.http, request, limits, progress.anote)
+
+        async def send() -> Any:
+            return await self.http.send(built, stream=True, **self._options)
+
+        try:
+            response = await within(limits.left, send, cancellation=limits.cancellation)
+        except TimeoutError:
+            raise progress.timeout() from None
+        except Exception as error:
+            raise progress.as_stale(error) from None
+        timeout["read"] = limits.within(limits.idle)
+        return BorrowedAsyncResponse(response, limits)
+
+
+class BorrowedAsyncResponse:
+    """Be the response of an asynchronous client that was passed in."""
+
+    def __init__(self, response: Any, limits: AttemptLimits) -> None:
+        self.status_code, self.headers = response.status_code, response.headers
+        self._response, self._limits = response, limits
+
+    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
+        """Read the body as it comes, and tell whether its encoding was taken off."""
+        is_decoded, response = comes_decoded(self._response), self._response
+        return self._iterate(response.aiter_bytes() if is_decoded else response.aiter_raw()), is_decoded
+
+    async def _iterate(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async def following() -> bytes | None:
+            return await anext(chunks, None)
+
+        while (data := await within(self._limits.left, following, cancellation=self._limits.cancellation)) is not None:
+            yield data
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        with anyio.move_on_after(CLOSING, shield=True):
+            await self._response.aclose()

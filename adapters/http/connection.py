@@ -1,0 +1,183 @@
+"""One HTTP/1.1 connection: h11 knows the protocol, `sockets` the limits, and this what a request on it amounts to."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable
+
+import h11
+import httpx
+from attrs import define, field
+
+from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.sockets import is_quiet, read, what_came, write
+from rungwise.adapters.http.waiting import Operation
+
+Origin = tuple[str, str, int]
+"""The scheme, host and port that a connection leads to."""
+
+KEEP = 5.0
+"""Seconds for which an idle connection is kept, as httpx keeps it."""
+
+LARGEST_HEAD = 100 * 1024
+"""Bytes of a head, or of one line between chunks, after which a response is broken."""
+
+
+class StaleConnection(httpx.ReadError):
+    """Say that a connection which had served another request broke before a byte of an answer came."""
+
+
+@define(eq=False)
+class Connection:
+    """Send one request after another and read the answers.
+
+    Arguments:
+        origin: where it leads.
+        sock: the socket, which does not block.
+    """
+
+    origin: Origin
+    sock: socket.socket
+    served: int = field(default=0, init=False)
+    idle_since: float = field(default=0.0, init=False)
+    _protocol: h11.Connection = field(init=False)
+    _has_read: bool = field(default=False, init=False)
+    _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
+    _is_cut_short: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
+
+    @property
+    def is_old(self) -> bool:
+        """Tell whether an idle connection has been kept for long enough."""
+        return time.monotonic() - self.idle_since >= KEEP
+
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether an idle connection can take a request: it is young, open, and nobody has said anything."""
+        return not self.is_old and is_quiet(self.sock)
+
+    def close(self) -> None:
+        """Close it, whatever it is doing."""
+        self.sock.close()
+
+    def ask(
+        self, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, limits: AttemptLimits
+    ) -> Operation[h11.Response]:
+        """Send a request and read the head of the answer.
+
+        Raises:
+            StaleConnection: it had served another request, and broke before a byte of an answer came.
+            httpx.TransportError: the request could not be sent, or no answer came.
+        """
+        is_reused, self._has_read = self.served > 0, False
+        self.served += 1
+        try:
+            unsent = yield from self._send(method, target, headers, body, limits)
+            return (yield from self._read_head(unsent, limits))
+        except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+            if is_reused and not self._has_read:
+                raise StaleConnection(str(error)) from error
+            raise
+
+    def _send(
+        self, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, limits: AttemptLimits
+    ) -> Operation[httpx.WriteError | None]:
+        """Send a request; return what broke that, because the server may have said why before it closed."""
+        protocol = self._protocol
+        try:
+            head = protocol.send(h11.Request(method=method, target=target, headers=list(headers)))
+            data = (head or b"") + (protocol.send(h11.Data(body)) or b"") + (protocol.send(h11.EndOfMessage()) or b"")
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError(str(error)) from error
+        try:
+            yield from write(self.sock, data, limits, self._hear)
+        except httpx.WriteError as error:
+            return error
+        return None
+
+    def _hear(self, sock: socket.socket) -> bool:
+        """Take what comes while the request is still being sent, and tell whether the rest of it is of no use.
+
+        A server that refuses a request for its size may read no more of it. One that begins to answer well reads on.
+        """
+        data = b"" if self._early is not None else what_came(sock)  # what follows is read behind the request
+        if not data:
+            return False
+        self._has_read = True
+        self._protocol.receive_data(data)
+        event = self._next_event()
+        while isinstance(event, h11.InformationalResponse) and event.status_code != 101:
+            event = self._next_event()
+        if event is h11.NEED_DATA:
+            return False
+        self._early = event
+        self._is_cut_short = not isinstance(event, h11.Response) or event.status_code >= 300
+        return self._is_cut_short
+
+    def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
+        # What only informs is no beginning of the response, so the limit is one for all of the head.
+        until = limits.moment(limits.first_byte)
+        while True:
+            early, self._early = self._early, None
+            event = early or self._next_event()
+            if isinstance(event, h11.Response):
+                return event
+            if event is h11.NEED_DATA:
+                try:
+                    yield from self._read(until, limits)
+                except httpx.NetworkError as error:
+                    if unsent is None:
+                        raise
+                    raise unsent from error
+            elif not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
+                raise httpx.RemoteProtocolError("the server changed the protocol without being asked")
+
+    def buffered(self) -> bytes | None:
+        """Return what has been read of the body and not been handed out: nothing if more must be read, None at its end.
+
+        Raises:
+            httpx.RemoteProtocolError: the body is broken.
+        """
+        event = self._next_event()
+        if isinstance(event, h11.Data):
+            return bytes(event.data)
+        return b"" if event is h11.NEED_DATA else None
+
+    def fill(self, limits: AttemptLimits) -> Operation[None]:
+        """Read on in the body.
+
+        Raises:
+            httpx.TransportError: the connection is broken, or its time is up.
+        """
+        return self._read(limits.moment(limits.idle), limits)
+
+    def finish(self) -> bool:
+        """Make ready for the next request behind a response; tell whether that can be.
+
+        It cannot where bytes have come that nobody asked for: they would answer the next request. Nor can it where the
+        request was not sent whole.
+        """
+        protocol = self._protocol
+        is_done = protocol.our_state is h11.DONE and protocol.their_state is h11.DONE
+        if not is_done or self._is_cut_short or protocol.trailing_data != (b"", False):
+            return False
+        protocol.start_next_cycle()
+        self.idle_since = time.monotonic()
+        return True
+
+    def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        try:
+            return self._protocol.next_event()
+        except h11.RemoteProtocolError as error:
+            raise httpx.RemoteProtocolError(str(error)) from error
+
+    def _read(self, until: float, limits: AttemptLimits) -> Operation[None]:
+        data = yield from read(self.sock, until, limits)
+        if data:
+            self._has_read = True
+        elif self._protocol.their_state is h11.SEND_RESPONSE:
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        self._protocol.receive_data(data)

@@ -1,0 +1,254 @@
+"""One request and its response, as far as no I/O is needed: what both drivers share."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from email.utils import formatdate
+from typing import Final
+
+from attrs import define, evolve, field
+
+from rungwise.adapters.backend import Backend, Decoder, HttpRequest
+from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.http.connection import StaleConnection
+from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encoding_of
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
+from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.request import Send
+from rungwise.fsm.failures.asked_wait import has_date
+from rungwise.fsm.failures.classify import classify_exception
+from rungwise.fsm.tracebacks import forget_locals
+
+LARGEST_REPLY: Final = 8 * 2**20
+"""Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
+
+As objects they are held to some 16 times as much, while they are read (`jsontext.is_heavy`).
+"""
+
+OVERHEAD: Final = 16
+"""How many times the largest reply a stream may bring: with each piece of text come some hundred bytes around it."""
+
+LEAST_TAKEN: Final = 128
+"""Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
+
+_DENSEST: Final = 32  # what a decoder holds is never more than so many times what it was fed
+
+
+UNREADABLE: Final = Failure("malformed", message="the body has an encoding that was not asked for, or not as it says")
+TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any that is read")
+
+
+@define(eq=False)
+class WholeBody:
+    """Be the decoder of a response that is not streamed."""
+
+    backend: Backend
+    status: int
+    headers: Mapping[str, str]
+    finished: bool = False
+    size: int = field(default=0, init=False)
+    _pieces: list[bytes] = field(factory=list, init=False, repr=False)
+
+    def feed(self, data: bytes) -> list[Text | Reasoning]:
+        """Keep the bytes."""
+        self.size += len(data)
+        self._pieces.append(data)
+        return []
+
+    def close(self, failure: Failure | None = None) -> Reply | Failure:
+        """Decode the whole body, or say what cut it."""
+        if failure is None:
+            return self.backend.decode(self.status, self.headers, b"".join(self._pieces))
+        if failure.reason == "malformed" and not 200 <= self.status < 300:
+            return self.backend.decode(self.status, self.headers, b"")  # the status alone says what went wrong
+        return failure
+
+
+@define(eq=False)
+class Exchange:
+    """Follow one attempt from its first byte to its reply.
+
+    Arguments:
+        backend: who is asked.
+        limits: the time limits of the attempt.
+        is_streaming: whether the reply was asked for as a stream.
+        largest: the bytes of a reply after which no more of it is read.
+        wall_clock: returns the seconds since 1970.
+    """
+
+    backend: Backend
+    limits: AttemptLimits
+    is_streaming: bool
+    largest: int = LARGEST_REPLY
+    wall_clock: Callable[[], float] = time.time
+    decoder: Decoder | None = field(default=None, init=False)
+    _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
+    _size: int = field(default=0, init=False)
+    _failure: Failure | None = field(default=None, init=False)
+    _cap: int | None = field(default=None, init=False)
+    _meter: Meter = field(factory=Meter, init=False)
+    _least: int = field(default=0, init=False)
+    _is_unseen: bool = field(default=False, init=False)
+    _overran: bool = field(default=False, init=False)
+    _room: int = field(default=PIECE, init=False)
+    _outer: BaseException | None = field(factory=sys.exception, init=False, repr=False)
+
+    def encode(self, send: Send) -> HttpRequest:
+        """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
+        self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
+        self._set_room()
+        request = self.backend.encode(send, stream=self.is_streaming)
+        return HttpRequest(request.url, asking(request.headers), request.body, request.method)
+
+    def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
+        """Take the head of the response; one without a date that a wait may count from is given that of now.
+
+        Arguments:
+            is_decoded: whether the HTTP client takes off the encoding of the body by itself.
+        """
+        self._encoding = Plain() if is_decoded else encoding_of(headers)
+        if self._encoding is None:
+            self._failure = UNREADABLE
+        if not has_date(headers):
+            rest = {name: value for name, value in headers.items() if name.lower() != "date"}
+            headers = {**rest, "date": formatdate(self.wall_clock(), usegmt=True)}
+        if self.is_streaming and status == 200 and self._encoding is not None:
+            self.decoder = self.backend.decoder(headers)
+        else:
+            self.decoder = WholeBody(self.backend, status, headers)
+
+    def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
+        """Take bytes of the body as they came and return the deltas that they bring.
+
+        They come in lists, each for so little work that a driver can look at its caller behind it: a few bytes may
+        unpack to many.
+        """
+        if type(self._encoding) is Plain and len(data) <= self._room:
+            return (self._take(data),)
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> Iterator[list[Text | Reasoning]]:
+        try:
+            for piece in self._encoding.pieces(data) if self._encoding else ():
+                yield self._take_by_room(piece)
+                if not self.goes_on:
+                    return
+        except Unreadable:
+            self._failure = UNREADABLE
+
+    def _take_by_room(self, piece: bytes) -> list[Text | Reasoning]:
+        """Take a piece in parts that cannot pass the cap by far, so that no more is taken of what does."""
+        deltas: list[Text | Reasoning] = []
+        start = 0
+        while start < len(piece) and not (self._overran or self._failure or self.is_finished):
+            end = start + self._room
+            deltas += self._take(piece[start:end])
+            start = end
+        return deltas
+
+    def _take(self, piece: bytes) -> list[Text | Reasoning]:
+        decoder = self.decoder
+        assert decoder is not None
+        deltas = decoder.feed(piece)
+        self._size += len(piece)
+        if self._size > self.largest // _DENSEST and not decoder.finished:
+            is_whole = isinstance(decoder, WholeBody)
+            if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
+                self._failure = TOO_LARGE
+        if self._cap is not None:
+            self._measure(deltas)
+        return deltas
+
+    def _measure(self, deltas: list[Text | Reasoning]) -> None:
+        """Count what has come against the cap: what is shown and what is not, or what was written beside all that."""
+        for delta in deltas:
+            self._meter.feed(delta.text)
+        said = self._meter.least + getattr(self.decoder, "unshown", 0) // BYTES_A_TOKEN
+        beside = getattr(self.decoder, "beside", 0) // BYTES_A_TOKEN
+        self._least, self._is_unseen = max(said, beside), beside > said
+        self._overran = is_beyond(self._least, self._cap)
+        self._set_room()
+
+    def _set_room(self) -> None:
+        """Work out how many bytes may be taken in one go: a token has at least one, and one before it."""
+        if self._cap is not None:
+            self._room = min(PIECE, max(LEAST_TAKEN, 2 * (self._cap - self._least)))
+
+    def fail(self, error: Exception) -> None:
+        """Take what was raised while reading or writing; a bug is raised again."""
+        failure = classify_exception(error)
+        if isinstance(error, StaleConnection):
+            failure = evolve(failure, is_stale=True)
+        _make_safe(error, self._outer)
+        # A socket that was shut down because the time was up reports a broken connection.
+        self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
+
+    @property
+    def is_finished(self) -> bool:
+        """Tell whether the terminal event has come."""
+        return self.decoder is not None and self.decoder.finished
+
+    @property
+    def goes_on(self) -> bool:
+        """Tell whether more of the body is to be read."""
+        if self.is_finished or self._overran:
+            return False
+        if self.limits.is_over:
+            self._failure = Failure("timeout")
+            return False
+        return self._failure is None
+
+    def reply(self) -> Reply | Failure:
+        """Return what the attempt amounts to."""
+        if self.decoder is None:
+            return self._failure or Failure("connection")
+        reply = self.decoder.close(self._failure)
+        if isinstance(reply, Failure):
+            _learn(self.backend, reply)
+            return reply
+        if self._overran and self._is_unseen:
+            # The reply does not show why, so the count stands in for what the provider has not reported.
+            tokens = max(reply.usage.output_tokens, self._least)
+            reply = evolve(reply, usage=evolve(reply.usage, output_tokens=tokens, estimated=False))
+        if self._overran and reply.interrupted and reply.failure is None:
+            # It was cut here, where the provider should have: at the cap.
+            return evolve(reply, interrupted=False, halted=True, stop_reason="length")
+        return self.limits.mark(reply)
+
+
+def _make_safe(error: BaseException, outer: BaseException | None) -> None:
+    """Take keys and prompts off an exception that a `Failure` keeps; httpx hangs the whole request on its own."""
+    forget_locals(error, outer)
+    with suppress(Exception):
+        error.request.headers.clear()  # type: ignore[attr-defined] # the request is ours, and has served
+
+
+def _learn(backend: Backend, failure: Failure) -> None:
+    """Remember for later calls that a backend does not go on from a trailing assistant turn."""
+    if failure.reason == "prefill_unsupported":
+        for identity in getattr(backend, "places", backend.identities):
+            LEARNED.learn_no_prefill(identity)
+
+
+def partial(exchange: Exchange | None) -> Reply | None:
+    """Return what had arrived of an exchange when the caller ended the call."""
+    if exchange is None or exchange.decoder is None:
+        return None
+    reply = exchange.decoder.close(Failure("connection"))
+    return reply if isinstance(reply, Reply) else None
+
+
+def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
+    """Tell whether the next attempt needs a new connection: one that had been used before was lost, and none has held.
+
+    Arguments:
+        has_needed: whether this attempt needed one already.
+    """
+    if not isinstance(reply, Failure):
+        return False
+    return reply.is_stale or (has_needed and reply.reason == "connection")

@@ -1,0 +1,228 @@
+"""The HTTP that a `Client` speaks on its own: HTTP/1.1 on connections that keep the limits of an attempt.
+
+An HTTP client takes its limits for one operation at a time and cannot be stopped in the middle of it; nor does it say
+whether a connection was used before. Where the environment names a proxy for a host, httpx is asked all the same, as
+one that was passed in would be.
+"""
+
+from __future__ import annotations
+
+import queue
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cached_property, lru_cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+import anyio
+import h11
+import httpx
+
+from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.endpoint import is_this_machine
+from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.connection import Connection, Origin
+from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.environment import environment_named
+from rungwise.adapters.http.pool import Pool, Waiter
+from rungwise.adapters.http.sockets import connect
+from rungwise.adapters.http.waiting import CallEnded, Operation, arun, run, within
+
+HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
+"""What every request says beside the headers of its backend."""
+
+_PORTS = {"http": 80, "https": 443}
+# Our own places bound it; httpx does not see that a connection holds a reply nobody asked for, or belongs to a parent.
+_UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+
+_OF_HTTPX = {"user-agent": HEADERS["user-agent"]}
+
+_url = lru_cache(maxsize=64)(httpx.URL)
+
+
+def _for_proxies() -> dict[str, Any]:
+    """Return how httpx is asked: no reply leaves anything behind that the next request would meet."""
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # takes none: the callers may be many people
+    return {"timeout": None, "limits": _UNKEPT, "headers": _OF_HTTPX, "cookies": cookies}
+
+
+class _Http:
+    """Be what threads and tasks have in common: the pool, and how a request is sent.
+
+    Arguments:
+        max_connections: how many connections there may be.
+    """
+
+    def __init__(self, max_connections: int) -> None:
+        self.pool = Pool(max_connections)
+        self._proxies = getproxies()
+        if self._proxies:
+            with environment_named():
+                pass
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        """Load the certificates when they are first needed: that takes longer than many a call."""
+        with environment_named():
+            context = httpx.create_ssl_context()
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    def _is_proxied(self, request: HttpRequest) -> bool:
+        if not self._proxies:
+            return False
+        url = _url(request.url)
+        if is_this_machine(url.host):
+            return False  # a proxy would be given the keys of what is on this machine
+        return bool(self._proxies.get(url.scheme) or self._proxies.get("all")) and not proxy_bypass(url.host)
+
+    def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
+        """Send a request on an idle connection or a new one, and read the head of the answer."""
+        url = _url(request.url)
+        host, port = url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
+        origin: Origin = (url.scheme, host, port)
+        connection = self.pool.take(origin, is_fresh=limits.is_fresh)
+        if connection is None:
+            context = self._context if url.scheme == "https" else None
+            connection = Connection(origin, (yield from connect(host, port, context, limits)))
+            self.pool.add(connection)
+        body = request.body
+        given = {name.lower(): value for name, value in request.headers.items()}
+        headers = {"host": url.netloc.decode("ascii"), **HEADERS, **given, "content-length": str(len(body))}
+        try:
+            head = yield from connection.ask(request.method, url.raw_path, headers.items(), body, limits)
+        except BaseException:
+            self.pool.give_back(connection, is_usable=False)
+            raise
+        return connection, head
+
+
+class OwnHttp(_Http):
+    """Send requests from threads."""
+
+    @contextmanager
+    def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
+        """Hold a place among the connections, and tell whether there was one in time.
+
+        Arguments:
+            seconds: how long to wait for it; None for as long as it takes.
+            cancellation: ends the wait.
+
+        Raises:
+            CallEnded: the call was cancelled meanwhile.
+        """
+        woken = queue.SimpleQueue[None]()
+        waiter = Waiter(lambda: woken.put(None))
+        try:
+            if not self.pool.take_place(waiter):
+                forget = cancellation.on_cancel(waiter.wake)
+                try:
+                    with suppress(queue.Empty):
+                        woken.get(timeout=seconds)
+                finally:
+                    forget()
+                if cancellation.is_cancelled:
+                    raise CallEnded
+            yield waiter.has_place
+        finally:
+            self.pool.leave(waiter)
+
+    def send(self, request: HttpRequest, limits: AttemptLimits) -> Any:
+        """Send a request and return the response, its body unread."""
+        if self._is_proxied(request):
+            return self._proxied.send(request, limits)
+        connection, head = run(self._exchange(request, limits), limits.cancellation)
+        return OwnResponse(self.pool, connection, head, limits)
+
+    @cached_property
+    def _proxied(self) -> BorrowedHttp:
+        with environment_named():
+            return BorrowedHttp(httpx.Client(**_for_proxies()))
+
+    def close(self) -> None:
+        """Close the idle connections; the others are closed when their calls end."""
+        self.pool.close()
+        if "_proxied" in self.__dict__:
+            self._proxied.http.close()  # type: ignore[attr-defined] # it is our own
+
+
+class OwnAsyncHttp(_Http):
+    """Send requests from the tasks of one event loop; see `OwnHttp`."""
+
+    @asynccontextmanager
+    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
+        """Hold a place among the connections; see `OwnHttp.place`."""
+        woken = anyio.Event()
+        waiter = Waiter(woken.set)
+        try:
+            if not self.pool.take_place(waiter):
+                with suppress(TimeoutError):
+                    await within(seconds, woken.wait, cancellation=cancellation)
+            yield waiter.has_place
+        finally:
+            self.pool.leave(waiter)
+
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> Any:
+        """Send a request and return the response, its body unread."""
+        if self._is_proxied(request):
+            return await self._proxied.send(request, limits)
+        connection, head = await arun(self._exchange(request, limits), limits.cancellation)
+        return OwnResponse(self.pool, connection, head, limits)
+
+    @cached_property
+    def _proxied(self) -> BorrowedAsyncHttp:
+        with environment_named():
+            return BorrowedAsyncHttp(httpx.AsyncClient(**_for_proxies()))
+
+    async def aclose(self) -> None:
+        """Close the idle connections; the others are closed when their calls end."""
+        self.pool.close()
+        if "_proxied" in self.__dict__:
+            await self._proxied.http.aclose()  # type: ignore[attr-defined] # it is our own
+
+
+class OwnResponse:
+    """Be the response on one of our own connections, for threads and tasks alike."""
+
+    def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
+        self.status_code = head.status_code
+        self.headers = httpx.Headers(list(head.headers))
+        self._pool, self._limits = pool, limits
+        self._connection: Connection | None = connection
+
+    def iter_raw(self) -> Iterator[bytes]:
+        """Read the body as it comes, encoded as it is."""
+        while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
+            if data:
+                yield data
+            else:
+                run(connection.fill(self._limits), self._limits.cancellation)
+
+    async def aiter_raw(self) -> AsyncIterator[bytes]:
+        """Read the body as it comes, encoded as it is."""
+        while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
+            if data:
+                yield data
+            else:
+                await arun(connection.fill(self._limits), self._limits.cancellation)
+
+    def pieces(self) -> tuple[Iterator[bytes], bool]:
+        """Read the body as it comes, and tell that its encoding is still on it."""
+        return self.iter_raw(), False
+
+    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
+        """Read the body as it comes, and tell that its encoding is still on it."""
+        return self.aiter_raw(), False
+
+    def close(self) -> None:
+        """Let the connection serve the next request if it can."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._pool.give_back(connection, is_usable=connection.finish())
+
+    async def aclose(self) -> None:
+        """Let the connection serve the next request if it can."""
+        self.close()

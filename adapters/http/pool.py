@@ -1,0 +1,137 @@
+"""The connections of one client: which are idle, how many there may be, and who waits for a place among them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+
+from attrs import define, field
+
+from rungwise.adapters.http.connection import Connection, Origin
+
+
+@define(eq=False)
+class Waiter:
+    """Wait for a place; `wake` is called when it was given."""
+
+    wake: Callable[[], None]
+    has_place: bool = False
+
+
+@define(eq=False)
+class Pool:
+    """Keep idle connections, and let no more than a number of calls have one; the others wait in turn.
+
+    Arguments:
+        max_connections: how many connections there may be, idle ones included.
+    """
+
+    max_connections: int
+    # Reentrant: the garbage collector may close a forgotten stream in the middle of any of these methods.
+    _lock: threading.RLock = field(factory=threading.RLock, init=False)
+    _taken: int = field(default=0, init=False)
+    _waiting: deque[Waiter] = field(factory=deque, init=False)
+    _idle: list[Connection] = field(factory=list, init=False)
+    _active: set[Connection] = field(factory=set, init=False)
+    _is_closed: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        _pools.add(self)
+
+    # places
+
+    def take_place(self, waiter: Waiter) -> bool:
+        """Take a place, or a place in the queue; tell which."""
+        with self._lock:
+            if self._taken < self.max_connections:
+                self._taken += 1
+                waiter.has_place = True
+            else:
+                self._waiting.append(waiter)
+            return waiter.has_place
+
+    def leave(self, waiter: Waiter) -> None:
+        """Give a place back, or leave the queue."""
+        with self._lock:
+            if not waiter.has_place:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
+                return
+            waiter.has_place = False
+            if not self._waiting:
+                self._taken = max(0, self._taken - 1)  # a place of before a fork counts no more
+                return
+            following = self._waiting.popleft()
+            following.has_place = True
+        following.wake()
+
+    # connections
+
+    def take(self, origin: Origin, *, is_fresh: bool) -> Connection | None:
+        """Take the idle connection to an origin that was used last; None where a new one is to be made.
+
+        Arguments:
+            is_fresh: whether none that has served a request will do; then those to the origin are closed.
+        """
+        found, useless = None, list[Connection]()
+        with self._lock:
+            while self._idle and self._idle[0].is_old:
+                useless.append(self._idle.pop(0))
+            for connection in [idle for idle in reversed(self._idle) if idle.origin == origin]:
+                self._idle.remove(connection)
+                if not is_fresh and connection.is_usable:
+                    found = connection
+                    self._active.add(found)
+                    break
+                useless.append(connection)
+            if found is None and self._idle and len(self._idle) + self._taken > self.max_connections:
+                useless.append(self._idle.pop(0))
+        for connection in useless:
+            connection.close()
+        return found
+
+    def add(self, connection: Connection) -> None:
+        """Count a new connection."""
+        with self._lock:
+            self._active.add(connection)
+
+    def give_back(self, connection: Connection, *, is_usable: bool) -> None:
+        """Keep a connection for the next request, or close it."""
+        with self._lock:
+            self._active.discard(connection)
+            is_kept = is_usable and not self._is_closed
+            if is_kept:
+                self._idle.append(connection)
+        if not is_kept:
+            connection.close()
+
+    def close(self) -> None:
+        """Close every idle connection, and the others when they are given back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def forget(self) -> None:
+        """Begin anew in a forked child: what the parent has open is its own, down to the last byte."""
+        self._lock = threading.RLock()
+        connections = [*self._idle, *self._active]
+        self._taken, self._waiting, self._idle, self._active = 0, deque(), [], set()
+        for connection in connections:
+            connection.close()
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _forget() -> None:
+    for pool in list(_pools):
+        pool.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,193 @@
+"""Sockets that never block: connecting, TLS, writing and reading as operations that keep the limits of an attempt.
+
+Every operation looks at the time before it touches the socket, not only when it has to wait: a server that keeps
+sending does not thereby keep the call.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import httpx
+
+from rungwise.adapters.http.cancellation import SLICE
+from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.names import Address, addresses_of
+from rungwise.adapters.http.waiting import PAUSE, CallEnded, Operation, Wait, Want, is_ready
+
+STAGGER = 0.25
+"""Seconds after which the next address of a host is tried beside one that does not answer (RFC 8305)."""
+
+PIECE = 65_536
+"""Bytes that are read or written at once."""
+
+_UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+
+
+def connect(host: str, port: int, context: ssl.SSLContext | None, limits: AttemptLimits) -> Operation[socket.socket]:
+    """Connect to the first address of a host that answers, and agree on TLS.
+
+    Arguments:
+        context: how to encrypt; None for plain HTTP.
+
+    Raises:
+        httpx.ConnectError: no address takes connections, or TLS failed.
+        httpx.ConnectTimeout: the time for connecting is up.
+    """
+    until = limits.moment(limits.connect)
+    addresses = yield from addresses_of(host, port, until)
+    sock = yield from _connect_to_any(addresses, until)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            sock = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
+            yield from _shake_hands(sock, until)
+        return sock
+    except OSError as error:
+        sock.close()
+        raise httpx.ConnectError(str(error)) from error
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[socket.socket]:
+    """Try one address after another, each beside those that are still silent."""
+    left, trying, error = list(addresses), list[socket.socket](), OSError("no address")
+    next_at = 0.0
+    try:
+        while left or trying:
+            if left and (not trying or time.monotonic() >= next_at):
+                next_at = time.monotonic() + STAGGER
+                try:
+                    trying.append(_begin(*left.pop(0)))
+                except OSError as failed:
+                    error = failed
+                    continue
+            pause = min(until, next_at) if left else until if len(trying) == 1 else time.monotonic() + SLICE
+            yield Wait(trying[-1], "write", min(pause, until))
+            for sock in [sock for sock in trying if is_ready(sock, "write")]:
+                trying.remove(sock)
+                code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code == 0:
+                    return sock
+                sock.close()
+                error, next_at = OSError(code, os.strerror(code)), 0.0
+            if trying and time.monotonic() >= until:
+                raise httpx.ConnectTimeout("no connection in time")
+        raise httpx.ConnectError(str(error)) from error
+    finally:
+        for sock in trying:
+            sock.close()
+
+
+def _begin(family: int, address: tuple[object, ...]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        if code not in _UNDER_WAY:
+            raise OSError(code, os.strerror(code))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
+    while True:
+        try:
+            return sock.do_handshake()
+        except ssl.SSLWantReadError:
+            want: Want = "read"
+        except ssl.SSLWantWriteError:
+            want = "write"
+        if time.monotonic() >= until:
+            raise httpx.ConnectTimeout("no TLS in time")
+        yield Wait(sock, want, until)
+
+
+def write(
+    sock: socket.socket, data: bytes, limits: AttemptLimits, hear: Callable[[socket.socket], bool] = lambda sock: False
+) -> Operation[None]:
+    """Write all of the data, unless an answer makes the rest of no use.
+
+    Arguments:
+        hear: looks at what comes while no more is taken, and tells whether to stop.
+
+    Raises:
+        httpx.WriteTimeout: nothing was taken for the limit between bytes, or the time of the attempt is up.
+        httpx.WriteError: the connection is broken.
+    """
+    rest = memoryview(data)
+    until = limits.moment(limits.idle)
+    while rest:
+        if limits.cancellation.is_cancelled:
+            raise CallEnded
+        try:
+            rest = rest[sock.send(rest[:PIECE]) :]
+            until = limits.moment(limits.idle) if rest else until
+            continue
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            want: Want = "write"
+        except ssl.SSLWantReadError:
+            want = "read"
+        except OSError as error:
+            raise httpx.WriteError(str(error)) from error
+        now = time.monotonic()
+        if now >= until:
+            raise httpx.WriteTimeout("the request was not taken in time")
+        if hear(sock):
+            return
+        yield Wait(sock, want, min(until, now + SLICE))
+
+
+def what_came(sock: socket.socket) -> bytes:
+    """Return what has come by now. Nothing may be an end as well, which does not mean that nobody reads."""
+    with suppress(OSError):  # the next write is told what is wrong
+        return sock.recv(PIECE)
+    return b""
+
+
+def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[bytes]:
+    """Read what there is, as soon as there is anything; nothing at the end.
+
+    Arguments:
+        until: the moment at which to give up, on `time.monotonic`.
+
+    Raises:
+        httpx.ReadTimeout: that moment has come.
+        httpx.ReadError: the connection is broken.
+    """
+    has_waited = False
+    while True:
+        if limits.cancellation.is_cancelled:
+            raise CallEnded
+        if time.monotonic() >= until:
+            raise httpx.ReadTimeout("nothing more came in time")
+        try:
+            data = sock.recv(PIECE)
+            if not has_waited:
+                yield PAUSE  # a server that never lets us wait must not keep the event loop to itself
+            return data
+        except (BlockingIOError, ssl.SSLWantReadError):
+            want: Want = "read"
+        except ssl.SSLWantWriteError:
+            want = "write"
+        except OSError as error:
+            raise httpx.ReadError(str(error)) from error
+        yield Wait(sock, want, until)
+        has_waited = True
+
+
+def is_quiet(sock: socket.socket) -> bool:
+    """Tell whether nothing has come on an idle connection, not even its end."""
+    with suppress(OSError, ValueError):
+        return not is_ready(sock, "read") and not (isinstance(sock, ssl.SSLSocket) and sock.pending())
+    return False

@@ -1,0 +1,166 @@
+"""What `Client.stream` and `Client.astream` return: the events of a call, one after another, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from threading import Lock
+from types import TracebackType
+from weakref import WeakSet
+
+from attrs import define, field
+
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.tracebacks import without_locals
+
+
+class Stream(Iterator[StreamEvent | Result]):
+    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
+
+    def __init__(self, call: Call, events: Iterator[StreamEvent], cancellation: Cancellation) -> None:
+        self._call = call
+        self._events = events
+        self.cancellation = cancellation
+        self._ended = False
+        self._is_read = Lock()
+
+    @property
+    def result(self) -> Result:
+        """Return the end of the call.
+
+        Raises:
+            IllegalEvent: the call has not ended.
+        """
+        return self._call.result
+
+    def __iter__(self) -> Stream:
+        return self
+
+    @without_locals
+    def __next__(self) -> StreamEvent | Result:
+        if self._ended:
+            raise StopIteration
+        with self._is_read:
+            for event in self._events:
+                return event
+        self._ended = True
+        return self._call.result.raise_for_outcome()
+
+    @without_locals
+    def close(self) -> None:
+        """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
+        if self._end():
+            self._ended = True
+
+    def end(self) -> None:
+        """End the call because its client is closed; whoever reads the stream is told."""
+        self._end()
+
+    def _end(self) -> bool:
+        """End the call, or have it ended by the thread that is waiting for an event; tell whether it has ended."""
+        self.cancellation.cancel()  # which whoever is reading sees
+        if not self._is_read.acquire(blocking=False):
+            return False
+        try:
+            self._stop()
+        finally:
+            self._is_read.release()
+        return True
+
+    def _stop(self) -> None:
+        if not self._call.is_over:
+            self._events.close()  # type: ignore[attr-defined] # it is a generator
+            if not self._call.is_over:
+                self._call.cancel()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncStream(AsyncIterator[StreamEvent | Result]):
+    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
+
+    def __init__(self, call: Call, events: AsyncIterator[StreamEvent], cancellation: Cancellation) -> None:
+        self._call = call
+        self._events = events
+        self.cancellation = cancellation
+        self._ended = False
+
+    @property
+    def result(self) -> Result:
+        """Return the end of the call.
+
+        Raises:
+            IllegalEvent: the call has not ended.
+        """
+        return self._call.result
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    @without_locals
+    async def __anext__(self) -> StreamEvent | Result:
+        if self._ended:
+            raise StopAsyncIteration
+        async for event in self._events:
+            return event
+        self._ended = True
+        return self._call.result.raise_for_outcome()
+
+    @without_locals
+    async def aclose(self) -> None:
+        """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
+        if await self._end():
+            self._ended = True
+
+    async def end(self) -> None:
+        """End the call because its client is closed; whoever reads the stream is told."""
+        await self._end()
+
+    async def _end(self) -> bool:
+        """End the call, or have it ended by the task that is waiting for an event; tell whether it has ended."""
+        if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
+            self.cancellation.cancel()
+            return False
+        await self._stop()
+        return True
+
+    async def _stop(self) -> None:
+        if not self._call.is_over:
+            await self._events.aclose()  # type: ignore[attr-defined] # it is a generator
+            if not self._call.is_over:
+                self._call.cancel()
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@define(eq=False)
+class Running:
+    """Hold what ends the calls that are running: those of threads, or those of one event loop.
+
+    Arguments:
+        cancellation: ends what waits for something.
+        streams: are ended one by one, for nobody may be reading them.
+    """
+
+    cancellation: Cancellation = field(factory=Cancellation, init=False)
+    streams: WeakSet[Stream] = field(factory=WeakSet, init=False)
+    async_streams: WeakSet[AsyncStream] = field(factory=WeakSet, init=False)
+
+    def cancel(self) -> None:
+        """End what waits for something, the streams that are being read among it."""
+        self.cancellation.cancel()
+        cancellations = [stream.cancellation for stream in self.streams]
+        cancellations += [stream.cancellation for stream in self.async_streams]
+        for cancellation in cancellations:
+            cancellation.cancel()

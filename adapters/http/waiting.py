@@ -1,0 +1,161 @@
+"""How network operations wait: they are generators that yield what they wait for, so that both drivers run the same.
+
+An operation never blocks. It yields a `Wait`; `run` blocks a thread until that may go on, `arun` a task. Both notice a
+cancellation meanwhile, and the operation itself raises when its time is up, even while data keep arriving.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from rungwise.adapters.http.cancellation import SLICE, Cancellation
+
+LATE = 0.001
+"""Seconds behind a deadline at which it has surely passed."""
+
+Want = Literal["read", "write"]
+
+
+class Wait(NamedTuple):
+    """Wait until a socket can be read or written, or until a moment on `time.monotonic` has come.
+
+    `what` may also be an event that another thread sets, or nothing: then others are let run, and no time passes.
+    """
+
+    what: socket.socket | threading.Event | None
+    want: Want = "read"
+    until: float = 0.0
+
+
+PAUSE = Wait(None)
+
+
+T = TypeVar("T")
+Operation = Generator[Wait, None, T]
+
+
+class CallEnded(BaseException):
+    """Say that the caller ended the call; like a KeyboardInterrupt, it is no failure that anything should handle."""
+
+
+def run(operation: Operation[T], cancellation: Cancellation) -> T:
+    """Run an operation in this thread.
+
+    Raises:
+        CallEnded: the call was cancelled.
+    """
+    try:
+        while True:
+            wait = next(operation)
+            if wait is not PAUSE:  # the other threads are let run all the time
+                _block(wait, cancellation)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        operation.close()
+
+
+def _block(wait: Wait, cancellation: Cancellation) -> None:
+    while True:
+        if cancellation.is_cancelled:
+            raise CallEnded
+        left = wait.until - time.monotonic()
+        if _comes(wait, max(0.0, min(left, SLICE))) or left <= SLICE:
+            return
+
+
+def _comes(wait: Wait, seconds: float) -> bool:
+    if isinstance(wait.what, threading.Event):
+        return wait.what.wait(seconds)
+    return wait.what is None or is_ready(wait.what, wait.want, seconds)
+
+
+def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
+    """Tell whether a socket can be read or written, or has failed, within some seconds."""
+    if sock.fileno() < 0:
+        return True  # it was closed, and whoever uses it will be told
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(sock, select.POLLIN if want == "read" else select.POLLOUT)
+        return bool(poll.poll(seconds * 1000))
+    readers, writers = ([sock], []) if want == "read" else ([], [sock])
+    return any(select.select(readers, writers, [sock], seconds))
+
+
+def seconds_until(deadline: float | None, now: float) -> float | None:
+    """Return the seconds that are left on the driver's clock; None where there is no deadline."""
+    return None if deadline is None else max(deadline - now, 0.0)
+
+
+def when_late(deadline: float | None, now: float) -> float:
+    """Return the time once a wait until a deadline was in vain, which the driver's own clock may not show yet."""
+    return now if deadline is None else max(now, deadline + LATE)
+
+
+async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
+    """Run an operation in this task.
+
+    Raises:
+        CallEnded: the call was ended by its client; a cancelled task is told so by its event loop.
+    """
+    try:
+        while True:
+            wait = next(operation)
+            if wait is PAUSE:
+                await checkpoint()
+                continue
+            with suppress(TimeoutError):  # which the operation sees for itself
+                await within(wait.until - time.monotonic(), _until_ready, wait, cancellation=cancellation)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        operation.close()
+
+
+async def _until_ready(wait: Wait) -> None:
+    if wait.what is None:
+        await checkpoint()
+    elif isinstance(wait.what, threading.Event):
+        pause = 0.001
+        while not wait.what.is_set():  # no event loop has a wait for this that can be left at once
+            await anyio.sleep(pause)
+            pause = min(2 * pause, SLICE)
+    elif wait.want == "read":
+        await anyio.wait_readable(wait.what)
+    else:
+        await anyio.wait_writable(wait.what)
+
+
+async def within(
+    seconds: float | None, function: Callable[..., Awaitable[T]], *args: Any, cancellation: Cancellation
+) -> T:
+    """Await a function for so many seconds at most.
+
+    Raises:
+        TimeoutError: they have passed.
+        CallEnded: the call was ended by its client.
+    """
+    if cancellation.is_cancelled:
+        raise CallEnded
+    deadline = math.inf if seconds is None else anyio.current_time() + max(0.0, seconds)
+    with anyio.CancelScope(deadline=deadline) as scope:
+        forget = cancellation.on_cancel(scope.cancel)
+        try:
+            return await function(*args)
+        finally:
+            forget()
+    if cancellation.is_cancelled:
+        raise CallEnded
+    raise TimeoutError

@@ -1,0 +1,1 @@
+"""The embedded provider that misbehaves by script."""

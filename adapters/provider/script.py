@@ -1,0 +1,380 @@
+"""The script of the embedded provider: which reply it gives to which request, well or badly behaved.
+
+    after = "error"               # instead of the last reply for ever
+
+    [[replies]]
+    status = 429
+    headers = { retry-after = "2" }
+
+    [[replies]]
+    text = "The first half arrives, the second one does not."
+    cut_after = 700               # bytes of the body
+
+    [[replies]]
+    tool_calls = [{ id = "call_1", name = "search", arguments = '{"q": "rungs"}' }]
+
+Every field of `ScriptedReply` may stand in a reply.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import attrs
+from attrs import field, frozen
+
+from rungwise.fsm.call.reply import ToolCall
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.forms import LONGEST, short
+from rungwise.fsm.values.frozen_map import frozen_copy
+from rungwise.fsm.values.toml import read_toml
+
+ReasoningField = Literal["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
+"""Where a provider puts its reasoning."""
+
+After = Literal["repeat", "error", "loop"]
+"""What comes after the last reply: the last one for ever, a 500 that says so, or the first one again."""
+
+ERROR_FIELDS = ("message", "type", "code", "param")
+CALL_FIELDS = ("id", "name", "arguments")
+FRAMING = ("content-length", "transfer-encoding")
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+SURROGATE = re.compile("[\ud800-\udfff]")  # alone it fits into neither TOML nor UTF-8
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+Validator = Callable[[Any, "attrs.Attribute[Any]", Any], Any]
+
+
+def _must(right: str, holds: Callable[[Any], bool]) -> Validator:
+    def check(instance: object, attribute: Any, value: Any) -> None:
+        if not holds(value):
+            raise ConfigurationError(f"{attribute.name} must be {right}, not {short(value)}")
+
+    return check
+
+
+def _refuse_unknown(where: str, given: Iterable[object], known: Collection[str]) -> None:
+    for key in given:
+        if key not in known:
+            is_plain = isinstance(key, str) and len(key) <= LONGEST and BARE_KEY.fullmatch(key)
+            name = str(key) if is_plain else short(key)
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it must be one of {', '.join(known)}"
+            raise ConfigurationError(f"{where}{name} is unknown; {hint}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not SURROGATE.search(value)
+
+
+def _is_whole(value: object, least: int = 0) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
+
+
+def _is_seconds(value: object) -> bool:
+    # An int may be larger than any float, and is then no more a number to count with than infinity is.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+
+
+def _is_counts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        _is_text(key) and (_is_whole(count) or (isinstance(count, float) and _is_seconds(count)) or _is_counts(count))
+        for key, count in value.items()
+    )
+
+
+def _check_error(instance: object, attribute: Any, value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{attribute.name} must be a table of {', '.join(ERROR_FIELDS)}")
+    _refuse_unknown(f"{attribute.name}.", value, ERROR_FIELDS)
+    for key, part in value.items():
+        if not _is_text(part) and not (key == "code" and _is_whole(part)):
+            raise ConfigurationError(f"{attribute.name}.{key} must be a string, not {short(part)}")
+
+
+def _check_headers(instance: object, attribute: Any, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"headers must be a table of strings, not {short(value)}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not TOKEN.fullmatch(name):
+            raise ConfigurationError(f"headers has {short(name)}, which is not the name of a header")
+        if name.lower() in FRAMING:
+            raise ConfigurationError(f"headers.{name} is the provider's own; cut_after ends a body too early")
+        if not isinstance(text, str) or not text.isprintable() or max(text, default="") > "\xff":
+            raise ConfigurationError(f"headers.{name} must be one line in Latin-1, not {short(text)}")
+
+
+# Converters leave what they cannot convert to the validators, which know the field's name.
+
+
+def _copied(value: Mapping[str, Any] | None) -> Any:
+    return frozen_copy(value, "a table of a reply")
+
+
+def _tuple(value: Sequence[int]) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _tool_calls(value: Sequence[ToolCall | Mapping[str, str]]) -> tuple[ToolCall, ...]:
+    if not isinstance(value, list | tuple):
+        raise ConfigurationError(f"tool_calls must be a list of tables with {', '.join(CALL_FIELDS)}")
+    return tuple(_tool_call(f"tool_calls[{index}]", index, call) for index, call in enumerate(value))
+
+
+def _tool_call(where: str, index: int, value: object) -> ToolCall:
+    given = {name: getattr(value, name) for name in CALL_FIELDS} if isinstance(value, ToolCall) else value
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"{where} must be a table with {', '.join(CALL_FIELDS)}, not {short(value)}")
+    _refuse_unknown(f"{where}.", given, CALL_FIELDS)
+    if "name" not in given:
+        raise ConfigurationError(f"{where}.name is missing; give the name of the tool")
+    whole = {"id": f"call_{index + 1}", "arguments": "{}", **given}
+    for name, part in whole.items():
+        if not _is_text(part):
+            hint = "; write the JSON as one string" if name == "arguments" else ""
+            raise ConfigurationError(f"{where}.{name} must be a string, not {short(part)}{hint}")
+    return ToolCall(**whole)
+
+
+def _one_of(words: object) -> Validator:
+    allowed = get_args(words)
+    return _must(f"one of {', '.join(allowed)}", lambda value: value in allowed)
+
+
+def _optional(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or holds(value)
+
+
+_TEXT = _must("a string", _is_text)
+_FLAG = _must("true or false", lambda value: isinstance(value, bool))
+_SECONDS = _must("a number of seconds, 0 or more", _is_seconds)
+
+
+@frozen
+class ScriptedReply:
+    """Describe one reply, and how it misbehaves.
+
+    Arguments:
+        text: the visible content.
+        reasoning: the reasoning, sent before the text.
+        reasoning_field: the field that carries the reasoning.
+        tool_calls: tool calls, or mappings with `id`, `name` and `arguments` (JSON as a string, valid or not).
+        finish: the finish reason; "" for none, None for what fits ("tool_calls" or "stop").
+        refusal: the model's refusal.
+        model: the model id in the reply; "" repeats the requested one.
+        usage: token counts as the provider reports them; {} for no report, None counts 4 characters a token.
+        status: the HTTP status.
+        error: `message`, `type`, `code` and `param` of an error body; None takes what fits the status.
+        body: the whole body, which overrides everything above but the status.
+        headers: headers of the response.
+        delay: seconds before the first byte.
+        chunk_delay: seconds between two writes of the body.
+        hang: whether to fall silent for ever: before the first byte, or after `cut_after` bytes where that is given.
+        cut_after: bytes of the body after which the connection is closed.
+        chunk_size: code points of text in one streamed delta.
+        write_sizes: bytes of successive writes of the body, over and over; empty writes event by event.
+        done: whether `data: [DONE]` ends a stream.
+        error_event: an error like `error`, sent inside a reply of status 200 after the text, in place of its finish.
+        final_message: whether the last chunk carries a whole `message` too: True with the text, or this text instead.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    text: str = field(default="", validator=_TEXT)
+    reasoning: str = field(default="", validator=_TEXT)
+    reasoning_field: ReasoningField = field(
+        default="reasoning_content",
+        validator=_one_of(ReasoningField),
+    )
+    tool_calls: tuple[ToolCall, ...] = field(default=(), converter=_tool_calls)
+    finish: str | None = field(default=None, validator=_must("a string", _optional(_is_text)))
+    refusal: str = field(default="", validator=_TEXT)
+    model: str = field(default="", validator=_TEXT)
+    usage: Mapping[str, Any] | None = field(
+        default=None, converter=_copied, validator=_must("a table of numbers, 0 or more", _optional(_is_counts))
+    )
+    status: int = field(
+        default=200,
+        validator=_must(
+            "a status from 200 to 999 that has a body",
+            lambda value: _is_whole(value, 200) and value < 1000 and value not in (204, 304),
+        ),
+    )
+    error: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_check_error)
+    body: str | None = field(default=None, validator=_must("a string", _optional(_is_text)))
+    headers: Mapping[str, str] = field(factory=dict, converter=_copied, validator=_check_headers)
+    delay: float = field(default=0.0, validator=_SECONDS)
+    chunk_delay: float = field(default=0.0, validator=_SECONDS)
+    hang: bool = field(default=False, validator=_FLAG)
+    cut_after: int | None = field(
+        default=None, validator=_must("a whole number of bytes, 0 or more", _optional(_is_whole))
+    )
+    chunk_size: int = field(
+        default=12, validator=_must("a whole number of characters above 0", lambda value: _is_whole(value, 1))
+    )
+    write_sizes: tuple[int, ...] = field(
+        default=(),
+        converter=_tuple,
+        validator=_must(
+            "a list of whole numbers of bytes above 0",
+            lambda value: isinstance(value, tuple) and all(_is_whole(size, 1) for size in value),
+        ),
+    )
+    done: bool = field(default=True, validator=_FLAG)
+    error_event: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_check_error)
+    final_message: bool | str | None = field(
+        default=None,
+        validator=_must("true, false or a string", _optional(lambda value: isinstance(value, bool) or _is_text(value))),
+    )
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Return the finish reason on the wire, None for none."""
+        if self.finish is None:
+            return "tool_calls" if self.tool_calls else "stop"
+        return self.finish or None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the fields that differ from their defaults."""
+        return {name: value for name, value in _values(self).items() if value != _DEFAULTS[name]}
+
+    def __repr__(self) -> str:
+        return f"ScriptedReply({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+
+
+def _values(reply: ScriptedReply) -> dict[str, Any]:
+    """Return the fields as plain values, as `ScriptedReply` takes them."""
+    values = {attribute.name: getattr(reply, attribute.name) for attribute in attrs.fields(ScriptedReply)}
+    calls = [{name: getattr(call, name) for name in CALL_FIELDS} for call in reply.tool_calls]
+    return {
+        name: dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+        for name, value in {**values, "tool_calls": calls}.items()
+    }
+
+
+_DEFAULTS = _values(ScriptedReply())
+
+
+def _replies(value: Iterable[ScriptedReply]) -> tuple[ScriptedReply, ...]:
+    if not isinstance(value, Iterable):
+        raise ConfigurationError(f"replies must be a list of replies, not {type(value).__name__}: put it into a list")
+    return tuple(value)
+
+
+def _check_replies(instance: object, attribute: object, value: tuple[object, ...]) -> None:
+    if not value:
+        raise ConfigurationError("replies is empty; give at least one reply")
+    for index, reply in enumerate(value):
+        if not isinstance(reply, ScriptedReply):
+            raise ConfigurationError(f"replies[{index}] must be a ScriptedReply, not {type(reply).__name__}")
+
+
+@frozen
+class Script:
+    """Hold what the embedded provider answers, request by request.
+
+    Arguments:
+        replies: the replies, at least one.
+        after: what comes after the last one.
+
+    Raises:
+        ConfigurationError: there is no reply, or `after` is not one of its words.
+    """
+
+    replies: tuple[ScriptedReply, ...] = field(converter=_replies, validator=_check_replies)
+    after: After = field(
+        default="repeat",
+        validator=_one_of(After),
+    )
+
+    def reply(self, index: int) -> ScriptedReply:
+        """Return the reply to the request with this index, counted from 0."""
+        count = len(self.replies)
+        if index < count:
+            return self.replies[index]
+        if self.after == "error":
+            message = f"The script has ended: it has {count} replies, and this is request {index + 1}."
+            return ScriptedReply(status=500, error={"message": message, "type": "script_ended"})
+        return self.replies[index % count if self.after == "loop" else -1]
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "script") -> Self:
+        """Read a script from TOML.
+
+        Arguments:
+            text: the TOML.
+            source: what errors call it, usually the name of the file.
+
+        Raises:
+            ConfigurationError: the text is no TOML, or a field is unknown or not of its form.
+        """
+        try:
+            table = read_toml(text)
+            _refuse_unknown("", table, ("replies", "after"))
+            replies = table.get("replies", [])
+            if not isinstance(replies, list):
+                raise ConfigurationError("replies must be a list of tables: start each with [[replies]]")
+            parsed = [_read_reply(f"replies[{index}]", reply) for index, reply in enumerate(replies)]
+            return cls(parsed, table.get("after", "repeat"))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{source}: {error}") from None
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a script from a TOML file.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or is not a script.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+        except (ValueError, TypeError):
+            raise ConfigurationError(f"{short(path)} is not a path of a file") from None
+        return cls.from_toml(text, str(path))
+
+    def to_toml(self) -> str:
+        """Write the script as TOML; the fields of a reply that have their default are left out."""
+        blocks = [f"after = {_toml(self.after)}\n"]
+        for reply in self.replies:
+            lines = [f"{name} = {_toml(value)}\n" for name, value in reply.given.items()]
+            blocks.append("".join(["[[replies]]\n", *lines]))
+        return "\n".join(blocks)
+
+
+def _read_reply(where: str, table: object) -> ScriptedReply:
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{where} must be a table, not {short(table)}")
+    _refuse_unknown(f"{where}.", table, _DEFAULTS)
+    try:
+        return ScriptedReply(**table)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where}.{error}") from None
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = (f"{key if BARE_KEY.fullmatch(key) else _toml(key)} = {_toml(part)}" for key, part in value.items())
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value)

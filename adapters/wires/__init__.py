@@ -1,0 +1,1 @@
+"""The languages of providers, a folder for each."""

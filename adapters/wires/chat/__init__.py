@@ -1,0 +1,1 @@
+"""Chat completions: the protocol of OpenAI and of those who speak it."""

@@ -1,0 +1,106 @@
+"""Count what the model of a streamed chat completion wrote that no delta shows: it is paid for like any other text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.adapters.wires.chat.reply import REASONING_FIELDS, contents
+from rungwise.adapters.wires.chat.tools import calls_in
+
+SPARE: Final = 8192
+"""Letters that are not counted of what may be no text at all: encrypted reasoning, a server's own lines, a page."""
+
+_MOST: Final = 10_000  # values of a chunk that are looked at; no chunk of a model has as many
+_SHOWN: Final = frozenset({"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"})
+_WRITTEN: Final = (
+    *("content", "text", "refusal", "summary", "transcript", "arguments", "input", "reasoning_text"),
+    *("thinking_blocks", *REASONING_FIELDS),
+    *("delta", "message", "audio", "tool_calls", "function_call", "function", "custom", "provider_specific_fields"),
+)
+"""The members under which a model writes, and those that hold such members; citations, log probabilities and other
+things of the server's are not among them, nor are pictures and sounds."""
+
+_SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
+
+
+@define(eq=False)
+class Beside:
+    """Count the letters of a stream that are no part of what its deltas gathered."""
+
+    _letters: int = field(default=0, init=False)
+    _loose: int = field(default=0, init=False)
+    _calls: str = field(default="", init=False)
+    _said: tuple[str, str, str] = field(default=("", "", ""), init=False)
+
+    @property
+    def letters(self) -> int:
+        """Return the letters so far, those of encrypted reasoning and of stray lines only beyond `SPARE`."""
+        return self._letters + max(0, self._loose - SPARE)
+
+    def stray(self, data: bytes) -> None:
+        """Count bytes that belong to no chunk."""
+        self._loose += len(data)
+
+    def take(self, choices: object, own: Mapping[str, Any]) -> None:
+        """Count what the choices of a chunk hold beside the delta of their own; its message is for `replace`.
+
+        Arguments:
+            own: the choice that is the reply's, where there is one.
+        """
+        if not isinstance(choices, list):
+            return
+        seen: set[str] = set()
+        found: list[object] = [choice for choice in choices if choice is not own]
+        if own:
+            delta = own.get("delta")
+            if isinstance(delta, dict) and not delta.keys() <= _SHOWN:
+                seen.update(contents(delta))  # several fields often say the same
+                found.append({name: delta[name] for name in delta if name not in ("tool_calls", "function_call")})
+            if "text" in own:
+                found.append(own["text"])
+        for text, is_sealed in _texts(found) if found else ():
+            if text in seen:
+                continue
+            seen.add(text)
+            if is_sealed:
+                self._loose += len(text)
+            else:
+                self._letters += len(text)
+
+    def replace(self, message: Mapping[str, Any], *held: StringIO) -> None:
+        """Count what a whole message says anew; some servers send all of it again each time.
+
+        Arguments:
+            held: the text, the reasoning and the refusal that it takes the place of.
+        """
+        said = contents(message)
+        for new, old, last in zip(said, held, self._said, strict=True):
+            # What is longer is no beginning of this, and would be copied for nothing.
+            goes_on = old.tell() <= len(new) and new.startswith(old.getvalue())
+            again = len(last) if new.startswith(last) else 0  # a server may have stripped what its deltas brought
+            self._letters += len(new) - max(again, old.tell() if goes_on else 0)
+        self._said = said
+        calls = "".join([text for text, _ in _texts(calls_in(message))])
+        self._letters += len(calls) - (len(self._calls) if calls.startswith(self._calls) else 0)
+        self._calls = calls
+
+
+def _texts(found: Sequence[object]) -> Iterator[tuple[str, bool]]:
+    """Return what was written somewhere in these values, and whether it is encrypted."""
+    values: list[Any] = [*reversed(found)]
+    for _ in range(_MOST):
+        if not values:
+            return
+        value = values.pop()
+        if isinstance(value, str):
+            yield value, False
+        elif isinstance(value, list):
+            values += value[:_MOST][::-1]
+        elif isinstance(value, dict):
+            if value.get("type") in _SEALED and isinstance(value.get("data"), str):
+                yield value["data"], True
+            values += [value[name] for name in _WRITTEN if name in value]

@@ -1,0 +1,315 @@
+"""Read a chat completion: messages, finish reasons and usage in every spelling that servers of this protocol use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
+from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
+from rungwise.fsm.call.classify import is_complete
+from rungwise.fsm.call.reply import Failure, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.failures.classify import classify_response
+
+_WORDS: Final[tuple[tuple[StopReason, str], ...]] = (
+    ("stop", "stop eos eos_token end_turn complete completed stop_sequence load"),
+    ("length", "length max_tokens max_output_tokens max_length max_len model_length time_limit"),
+    ("tool_calls", "tool_calls tool_call tool_use function_call"),
+    (
+        "content_filter",
+        "content_filter content_filtered sensitive refusal safety recitation blocklist prohibited_content spii"
+        " guardrail_intervened model_armor image_safety image_prohibited_content image_recitation",
+    ),
+    ("paused", "pause_turn compaction"),
+    ("overflow", "model_context_window_exceeded context_length_exceeded max_context"),
+    (
+        "error",
+        "error network_error insufficient_system_resource abort malformed_function_call malformed_response"
+        " malformed_model_output malformed_tool_use unexpected_tool_call missing_thought_signature",
+    ),
+)
+STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
+    {word: reason for reason, words in _WORDS for word in words.split()}
+)
+"""Every known finish reason, in lower case and without the prefix that gRPC enumerations have."""
+
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_text", "reasoning_details", "thinking")
+"""Where reasoning may be; the first that has any counts, for servers that fill several say the same in each."""
+
+Paths = tuple[tuple[str, ...], ...]
+
+
+def _paths(names: str) -> Paths:
+    return tuple(tuple(name.split(".")) for name in names.split())
+
+
+INPUT: Final = _paths("prompt_tokens input_tokens prompt_eval_count")
+OUTPUT: Final = _paths("completion_tokens output_tokens eval_count")
+CACHE_READ: Final = _paths(
+    "prompt_tokens_details.cached_tokens input_tokens_details.cached_tokens prompt_cache_hit_tokens"
+    " cache_read_input_tokens cached_tokens"
+)
+CACHE_CREATION: Final = _paths(
+    "prompt_tokens_details.cache_write_tokens prompt_tokens_details.cache_creation_tokens"
+    " input_tokens_details.cache_write_tokens cache_creation_input_tokens cache_write_tokens"
+)
+CACHE_MISS: Final = _paths("prompt_cache_miss_tokens")
+REASONING: Final = _paths(
+    "completion_tokens_details.reasoning_tokens output_tokens_details.reasoning_tokens"
+    " output_tokens_details.thinking_tokens reasoning_tokens"
+)
+TOTAL: Final = _paths("total_tokens")
+LARGEST_COUNT: Final = 10**12
+LONGEST_WORD: Final = 200
+"""Characters of a finish reason or of a model's id that are kept; they go into the journal."""
+
+ABOUT: Final = ("id", "created", "model")
+"""What tells one reply from others."""
+
+_RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
+
+
+def read_reply(headers: Mapping[str, str], body: bytes, *, sends_finish_reason: bool = True) -> Reply | Failure:
+    """Read the whole body of a response with a status of success.
+
+    Arguments:
+        headers: the response's headers, for the classification of an error that the body holds.
+        body: the body.
+        sends_finish_reason: whether a reply without a finish reason is a cut one.
+    """
+    try:
+        value = load(body)
+    except ValueError:
+        return malformed("the body is not JSON, or too much of it")
+    if not isinstance(value, dict):
+        return malformed("the body is not a JSON object")
+    choice = first_choice(value)
+    error = error_in(value, choice, body)
+    message = choice.get("message") or choice.get("delta")
+    if not isinstance(message, dict):
+        if not error and not choice.get("finish_reason"):
+            return malformed("the body has no usable choice")
+        message = {}
+    text, reasoning, refusal = contents(message)
+    refusal = refusal or refused_beside(choice)
+    finish, usage = choice.get("finish_reason"), usage_in(value)
+    calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage])
+    return compose(
+        text=text,
+        reasoning=reasoning,
+        refusal=refusal,
+        calls=calls,
+        finish=finish,
+        usage=usage,
+        model=value.get("model"),
+        error=None if error is None else classified(None, headers, error),
+        cut=is_cut(finish, calls, ended=True, sends_finish_reason=sends_finish_reason),
+        raw=_raw(value, body),
+    )
+
+
+def _raw(value: object, body: bytes) -> object:
+    """Return a body for diagnosis, or None where it would take up too much."""
+    if len(body) > _RAW:
+        return None
+    try:
+        return mended(value) if b"\\u" in body else value
+    except RecursionError:
+        return None
+
+
+def compose(
+    *,
+    text: str,
+    reasoning: str,
+    refusal: str,
+    calls: tuple[ToolCall, ...],
+    finish: object,
+    usage: Mapping[str, Any] | None,
+    model: object,
+    error: Failure | None = None,
+    cut: bool = False,
+    cause: Failure | None = None,
+    raw: object = None,
+) -> Reply | Failure:
+    """Make a reply of what was gathered, or a failure where an error left nothing of it.
+
+    Arguments:
+        finish: the finish reason as the provider gave it.
+        usage: the usage as the provider gave it; counted from what was gathered where there is none.
+        error: the error that the provider itself sent.
+        cut: whether the reply broke off before its end.
+        cause: what cut it, where that is known.
+    """
+    text, reasoning, refusal = mended([text, reasoning, refusal])
+    stop_reason, stop_raw = stop_of(finish)
+    reported = usage_of(usage) if usage else None
+    if stop_reason == "error" and not error:
+        error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
+        if not (text or refusal or reported):
+            return error
+        calls = calls if text else ()
+    if cut and not error and cause and cause.reason == "malformed":
+        error = cause  # what cannot be read is the provider's own doing
+    if error and not (text or reasoning or calls or refusal or reported):
+        return error
+    return Reply(
+        text=text,
+        tool_calls=calls,
+        usage=reported or _estimate(text, reasoning, calls),
+        model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,
+        interrupted=cut or error is not None,
+        reasoning=reasoning,
+        stop_reason=stop_reason,
+        stop_raw=stop_raw,
+        refusal=refusal or None,
+        failure=error or (cause if cut else None),
+        raw=raw,
+    )
+
+
+def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_finish_reason: bool) -> bool:
+    """Tell whether a reply broke off on its way: without a finish reason it did, whatever came after it.
+
+    Half a tool call at the end of a reply needs no such word: the output cap cut it, as the call itself shows.
+
+    Arguments:
+        finish: the finish reason as the provider gave it.
+        calls: the tool calls that came.
+        ended: whether the body is whole, or the stream has said that it is over.
+        sends_finish_reason: whether the server sends finish reasons.
+    """
+    if stop_of(finish)[0] is not None:
+        return False
+    has_half_a_call = any(call.arguments.strip() and not is_complete(call, ()) for call in calls)
+    return not (ended and (has_half_a_call or not sends_finish_reason))
+
+
+def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:
+    """Return why a response is a failure; a body of more objects than any error has tells nothing."""
+    return classify_response(status, headers, b"" if is_heavy(body) else body)
+
+
+def malformed(message: str) -> Failure:
+    """Return the failure of a response of status 200 that has no usable shape."""
+    return Failure("malformed", status=200, message=message)
+
+
+def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the choice with index 0, or without one; an empty mapping where there is none."""
+    choices = value.get("choices")
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and not index_of(choice):
+            return choice
+    return {}
+
+
+def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
+    """Return the body to classify where a response of status 200 holds an error, or None."""
+    base = value.get("base_resp")  # MiniMax's envelope
+    if value.get("error") or "error" in (value.get("object"), value.get("type")):
+        return body
+    if isinstance(base, dict) and base.get("status_code"):
+        return body
+    error = choice.get("error")
+    return as_json({"error": error}).encode() if error else None
+
+
+def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the text, the reasoning and the refusal of a message or a delta."""
+    content = message.get("content")
+    text = content if isinstance(content, str) else ""
+    refusal = message.get("refusal")
+    refusal = refusal if refusal and isinstance(refusal, str) else refused_beside(message)
+    thoughts = ""
+    for name in REASONING_FIELDS:
+        if name in message and (thoughts := _text_of(message[name])):
+            break
+    if not isinstance(content, list):
+        return text, thoughts, refusal
+    kinds: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
+    for part in content:
+        kind = str(part.get("type", "text")) if isinstance(part, dict) else "text"
+        kind = {"reasoning": "thinking", "output_text": "text"}.get(kind, kind)
+        if kind in kinds:
+            kinds[kind].append(_text_of(part))
+    text, thinking, refused = ("".join(pieces) for pieces in kinds.values())
+    return text, thoughts or thinking, refusal or refused
+
+
+def refused_beside(value: Mapping[str, Any]) -> str:
+    """Return the refusal that a proxy puts beside a message, or into one, among what it does not know."""
+    fields = value.get("provider_specific_fields")
+    refusal = fields.get("refusal") if isinstance(fields, dict) else None
+    return refusal if isinstance(refusal, str) else ""
+
+
+def _text_of(value: object, depth: int = 4) -> str:
+    """Return the text of a string, of a part, or of a list of either."""
+    if isinstance(value, str):
+        return value
+    if depth and isinstance(value, list):
+        return "".join([_text_of(part, depth - 1) for part in value])
+    if depth and isinstance(value, dict):
+        for name in ("text", "thinking", "summary", "refusal", "content", "reasoning"):
+            if name in value:
+                return _text_of(value[name], depth - 1)
+    return ""
+
+
+def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
+    """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
+    if raw is None or raw in ("", "null"):
+        return None, None
+    if not isinstance(raw, str):
+        return "unknown", as_json(raw)[:LONGEST_WORD]
+    raw = str(mended(raw[:LONGEST_WORD]))
+    word = raw.lower().removeprefix("finish_").removeprefix("reason_")
+    return STOP_REASONS.get(word, "unknown"), raw
+
+
+def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the usage of a completion or a chunk as it came, or None."""
+    groq = value.get("x_groq")
+    usage = value.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
+    return usage if isinstance(usage, dict) else None
+
+
+def usage_of(raw: Mapping[str, Any]) -> Usage | None:
+    """Return the token counts that a provider reported, None where it reported none; garbage counts as none."""
+    total_input, output, reasoning = _count(raw, INPUT), _count(raw, OUTPUT), _count(raw, REASONING)
+    read, creation = _count(raw, CACHE_READ), _count(raw, CACHE_CREATION)
+    total_input = total_input or read + _count(raw, CACHE_MISS)
+    if not total_input and not output:
+        return None
+    total = _count(raw, TOTAL)
+    agrees = total == total_input + output
+    if reasoning > output or (reasoning and total == total_input + output + reasoning):
+        output += reasoning  # some servers count the reasoning beside the output, all others within it
+    if agrees or total == total_input + output:
+        read = min(read, total_input)
+        creation = min(creation, total_input - read)
+    elif read + creation > total_input or total == total_input + output + read + creation:
+        total_input += read + creation  # counted beside the input, likewise
+    return Usage(total_input, output, read, creation, reasoning)
+
+
+def _count(raw: Mapping[str, Any], paths: Paths) -> int:
+    """Return the first count above 0."""
+    for path in paths:
+        value: Any = raw
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):
+            return int(value)
+    return 0
+
+
+def _estimate(text: str, reasoning: str, calls: tuple[ToolCall, ...]) -> Usage:
+    thought, rest = _size(reasoning), _size(text) + sum(_size(call.arguments) for call in calls)
+    return Usage(output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

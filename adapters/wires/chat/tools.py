@@ -1,0 +1,206 @@
+"""Read tool calls, whole or in the pieces of a stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from io import StringIO
+from typing import Any, Final, Self
+
+from attrs import Factory, define
+
+from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended
+from rungwise.fsm.call.reply import ToolCall
+
+WEIGHT: Final = 200
+"""Bytes that a call counts for beside its id, name and arguments, so that empty ones fill no memory either."""
+
+_MOST_PIECES: Final = 1_000
+_DIGITS: Final = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool calls of a message or a delta as they came, a legacy function call among them."""
+    calls = message.get("tool_calls")
+    found = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    legacy = message.get("function_call")
+    return [*found, {"function": legacy}] if isinstance(legacy, dict) else found
+
+
+def _parts(call: Mapping[str, Any]) -> tuple[str, str, str, bool]:
+    """Return id, name and arguments of a tool call or a piece of one, and whether it is a call with free text."""
+    identifier = _text(call.get("id"))
+    if not identifier.strip():
+        identifier = ""
+    name, arguments = _said(call.get("function"), "arguments")
+    if not name and arguments in ("", "{}"):
+        # Some servers put an empty `custom` beside each function; some may do the reverse.
+        custom = _said(call.get("custom"), "input")
+        if any(custom):
+            return identifier, *custom, True
+    return identifier, name, arguments, False
+
+
+def _said(value: object, place: str) -> tuple[str, str]:
+    """Return the name and the arguments that a call holds under one of its kinds."""
+    if not isinstance(value, dict):
+        return "", ""
+    arguments = value.get(place)
+    if not isinstance(arguments, str):
+        arguments = "" if arguments is None else as_json(arguments)
+    return _text(value.get("name")), arguments
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+@define(eq=False)
+class _Slot:
+    """One tool call on its way."""
+
+    place: int
+    custom: bool
+    id: str = ""
+    name: str = ""
+    _is_named_again: bool = False
+    _new: list[str] = Factory(list)
+    _arguments: StringIO = Factory(StringIO)
+    _scanner: ObjectScanner = Factory(ObjectScanner)
+
+    def add(self, piece: str) -> None:
+        self._new.append(piece)
+        if len(self._new) >= _MOST_PIECES:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Put the pieces to the others, and look at them once: a check must not begin at the start each time."""
+        piece = "".join(self._new)
+        self._new.clear()
+        self._arguments.write(piece)
+        self._scanner.feed(piece)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether the arguments are one whole object by now."""
+        self._settle()
+        return self._scanner.is_whole
+
+    def ends_before(self, identifier: str, name: str, arguments: str) -> bool:
+        """Tell whether a piece under the index of this call, or without one, begins another call."""
+        if identifier and self.id:
+            return bool(name and self.name) and identifier != self.id
+        if name and self.name:
+            if name != self.name:
+                return True
+            # Alone, it may come at the end of a call as well as before the arguments of another.
+            self._is_named_again = self._is_named_again or self.is_whole
+        return self._is_named_again and bool(arguments.strip())
+
+    @property
+    def arguments(self) -> str:
+        self._settle()
+        return str(mended(self._arguments.getvalue()))
+
+
+def index_of(value: Mapping[str, Any]) -> int | None:
+    """Return the index of a choice or a call, which some servers write as text, or None where it has none."""
+    index = value.get("index")
+    if isinstance(index, str) and _DIGITS.fullmatch(index):
+        return int(index)
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
+    return index if isinstance(index, int) else None
+
+
+class ToolCalls:
+    """Put tool calls together from the pieces that the deltas bring.
+
+    Pieces belong together by `index`. Where a server leaves it out, or gives several calls the same one, a new call
+    shows by a name with another id, by another name, or by arguments that follow arguments which are whole already.
+    """
+
+    __slots__ = ("_by_id", "_by_index", "_slots", "size")
+
+    def __init__(self) -> None:
+        self.size = 0  # bytes, about, that the calls take up
+        self._slots: list[_Slot] = []
+        self._by_index: dict[int, _Slot] = {}
+        self._by_id: dict[str, _Slot] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._slots)
+
+    @property
+    def letters(self) -> int:
+        """Return the characters of ids, names and arguments, together."""
+        return self.size - WEIGHT * len(self._slots)
+
+    @classmethod
+    def whole(cls, message: Mapping[str, Any]) -> Self:
+        """Return the calls of a whole message."""
+        calls = cls()
+        for index, call in enumerate(calls_in(message)):
+            calls.add({**call, "index": index})
+        return calls
+
+    def add(self, call: Mapping[str, Any]) -> None:
+        """Take one piece, or one whole call."""
+        identifier, name, arguments, custom = _parts(call)
+        if not (identifier or name or arguments):
+            return
+        index = index_of(call)
+        slot = self._find(index, identifier)
+        if slot is not None and slot.ends_before(identifier, name, arguments):
+            if not name:
+                name, custom = slot.name, slot.custom
+            slot = None
+        if slot is None:
+            slot = _Slot(len(self._slots) if index is None else index, custom)
+            self._slots.append(slot)
+            self.size += WEIGHT
+        if index is not None:
+            self._by_index[index] = slot
+        if identifier and not slot.id:
+            slot.id = identifier
+            self._by_id.setdefault(identifier, slot)
+            self.size += len(identifier)
+        if name and not slot.name:
+            slot.name, slot.custom = name, custom
+            self.size += len(name)
+        if arguments:
+            slot.add(arguments)
+            self.size += len(arguments)
+
+    def _find(self, index: int | None, identifier: str) -> _Slot | None:
+        if index is not None:
+            return self._by_index.get(index)
+        last = self._slots[-1] if self._slots else None
+        if not identifier or (last and not last.id):
+            return last
+        return self._by_id.get(identifier)
+
+    def gathered(self, reply: object = None) -> tuple[ToolCall, ...]:
+        """Return the calls as far as they have come, in the order of their indices, each with an id of its own.
+
+        A tool that takes free text gets what all tools get, an object: `{"input": text}`.
+
+        Arguments:
+            reply: JSON data about the reply, which tell its made-up ids from those of other replies.
+        """
+        calls: dict[str, ToolCall] = {}
+        told = ""
+        for slot in sorted(self._slots, key=lambda slot: slot.place):
+            name, arguments = str(mended(slot.name)), slot.arguments
+            identifier = str(mended(slot.id))
+            if not identifier or identifier in calls:
+                told = told or _digest(reply)  # once: it may be as long as the calls are many
+                identifier = f"call_{_digest([told, len(calls), name, arguments])[:24]}"
+            arguments = as_json({"input": arguments}) if slot.custom else arguments
+            calls[identifier] = ToolCall(identifier, name, arguments)
+        return tuple(calls.values())
+
+
+def _digest(value: object) -> str:
+    return sha256(as_json(value).encode()).hexdigest()

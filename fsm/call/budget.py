@@ -1,0 +1,133 @@
+"""The ledger of one call: what it has spent of its budget, and what the next attempt may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, evolve
+
+from rungwise.fsm.call.ladder import Ladder
+from rungwise.fsm.call.metering import reserve_of
+from rungwise.fsm.call.policy import Budget, Policy
+from rungwise.fsm.call.reply import NO_USAGE, Failure, Usage
+from rungwise.fsm.call.request import Link, Prices, Request
+from rungwise.fsm.call.waiting import cap_of
+from rungwise.fsm.failures.transport import may_be_billed
+
+TOKENS_PRICED = 1_000_000
+"""Prices are given for a million tokens."""
+
+LARGEST_PRICED_CAP = 10**12
+"""Output tokens that money may buy at most: keeps a price near zero from overflowing."""
+
+
+@define(eq=False)
+class Ledger:
+    """Count what a call spends; nothing here is ever given back.
+
+    Arguments:
+        budget: the ceilings.
+        usage: the tokens of every attempt so far.
+        cost: in the currency of the prices; None once a backend without prices was paid.
+        elapsed: seconds since the call began.
+        overran: the cap that a provider took no notice of, in tokens; nothing is reserved for an attempt after that.
+    """
+
+    budget: Budget
+    usage: Usage = NO_USAGE
+    cost: float | None = 0.0
+    elapsed: float = 0.0
+    overran: int | None = None
+
+    def pay(self, usage: Usage, prices: Prices | None) -> None:
+        """Add what one attempt has used."""
+        if usage is NO_USAGE or usage == NO_USAGE:  # the first is quicker, the second holds in a replay as well
+            return
+        self.usage = usage if self.usage is NO_USAGE else self.usage + usage
+        if prices is None:
+            self.cost = None
+        elif self.cost is not None:
+            self.cost += price_of(usage, prices)
+
+    def charge(self, usage: Usage, failure: Failure | None, cap: int | None, prompt: Callable[[], int]) -> Usage:
+        """Return what an attempt is counted as where the provider did not say.
+
+        A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
+        have been worked on, is counted as if it had used its cap, so that no budget rests on silence.
+
+        Arguments:
+            usage: what the provider reported, or what was estimated from the text that arrived.
+            failure: why nothing came, if nothing came.
+            cap: the output tokens that the attempt might have brought.
+            prompt: counts the tokens of its prompt, as far as anybody knows.
+        """
+        if failure is not None and usage is NO_USAGE:
+            if not may_be_billed(failure):
+                return usage
+            usage = Usage(output_tokens=cap or 0)
+        if usage.input_tokens:
+            return usage
+        return evolve(usage, input_tokens=prompt(), estimated=True)
+
+    def allows_wait(self, seconds: float) -> bool:
+        """Tell whether the call would still have time after waiting."""
+        return self.budget.seconds is None or self.elapsed + seconds < self.budget.seconds
+
+    def cap(self, policy: Policy, ladder: Ladder, request: Request, link: Link, input_tokens: int) -> int | None:
+        """Return the output cap of the next attempt in tokens: below 1 if nothing is left, None for no cap at all.
+
+        Arguments:
+            input_tokens: the tokens of the prompt, which a budget of money has to pay first.
+        """
+        cap = cap_of(policy, ladder, request.max_tokens or link.max_tokens)
+        budget, prices = self.budget, link.prices
+        if budget.output_tokens is not None:
+            left = self._tokens_left(budget.output_tokens)
+            cap = left if cap is None else min(cap, left)
+        if budget.money is not None and prices is not None:
+            left = self._affordable(budget.money, input_tokens, prices)
+            cap = left if cap is None else min(cap, left)
+        return cap
+
+    def _tokens_left(self, most: int) -> int:
+        return most - reserve_of(most) - self.usage.output_tokens
+
+    def _affordable(self, money: float, tokens: int, prices: Prices) -> int:
+        left = money - (self.cost or 0.0) - tokens * dearest_input(prices) / TOKENS_PRICED
+        if left <= 0:
+            return 0
+        if not prices.output:
+            return LARGEST_PRICED_CAP
+        whole, bought = (int(min(paid * TOKENS_PRICED / prices.output, LARGEST_PRICED_CAP)) for paid in (money, left))
+        return bought - reserve_of(whole)
+
+    def lacking(self, attempts: int, wait: float, cap: int | None) -> str | None:
+        """Name the part of the budget that does not allow the next attempt, if any."""
+        budget = self.budget
+        if attempts >= budget.attempts:
+            return f"all {budget.attempts} attempts of the budget are used"
+        if self.overran is not None:
+            return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
+        if not self.allows_wait(wait):
+            return f"the next attempt would begin after the {budget.seconds:g} s of the budget"
+        if cap is not None and cap < 1:
+            tokens_left = budget.output_tokens is None or self._tokens_left(budget.output_tokens) > 0
+            return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
+        return None
+
+
+def dearest_input(prices: Prices) -> float:
+    """Return the most that an input token can cost: who reserves money does not know what will be cached."""
+    return max(prices.input, prices.cache_read or 0.0, prices.cache_creation or 0.0)
+
+
+def price_of(usage: Usage, prices: Prices) -> float:
+    """Return what an attempt costs, in the currency of the prices; input that nobody reported, at its dearest."""
+    if usage.estimated:
+        input_cost = usage.input_tokens * dearest_input(prices)
+        return (input_cost + usage.output_tokens * prices.output) / TOKENS_PRICED
+    plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
+    read = prices.input if prices.cache_read is None else prices.cache_read
+    created = prices.input if prices.cache_creation is None else prices.cache_creation
+    total = plain * prices.input + usage.cache_read_tokens * read + usage.cache_creation_tokens * created
+    return (total + usage.output_tokens * prices.output) / TOKENS_PRICED

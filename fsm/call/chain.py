@@ -1,0 +1,69 @@
+"""The fallback chain of one call: which backend is asked, and which one comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import define, field
+
+from rungwise.fsm.call.request import Link
+from rungwise.fsm.errors import ConfigurationError
+
+
+@define(eq=False)
+class Chain:
+    """Walk along the backends, forward only.
+
+    Arguments:
+        links: the backends in order.
+        index: the place of the one that is asked.
+        link: the one that is asked.
+    """
+
+    links: tuple[Link, ...]
+    index: int = 0
+    link: Link = field(init=False)
+
+    @classmethod
+    def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
+        """Check a chain and stand at its beginning.
+
+        Raises:
+            ConfigurationError: it is empty, or no backend can be used, or one that needs prices has none.
+        """
+        if not isinstance(links, (list, tuple)):
+            raise ConfigurationError(f"the chain must be a list of backends, not {type(links).__name__}")
+        for link in links:
+            if not hasattr(link, "identities"):
+                raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
+        if not links:
+            raise ConfigurationError("the chain is empty; give at least one backend")
+        if all(link.problem is not None for link in links):
+            problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
+            raise ConfigurationError(f"no backend of the chain can be used ({problems})")
+        if needs_prices:
+            for link in links:
+                if link.prices is None:
+                    raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
+        return cls(tuple(links))
+
+    def __attrs_post_init__(self) -> None:
+        self.move_to(self.index)
+
+    def move_to(self, index: int) -> None:
+        """Ask another backend from now on."""
+        self.index, self.link = index, self.links[index]
+
+    def next_usable(self) -> int | None:
+        """Find the next backend that can be used and is not the current one under another name."""
+        here = self.link.identities
+        for index in range(self.index + 1, len(self.links)):
+            link = self.links[index]
+            if link.problem is None and not (link.identities & here):
+                return index
+        return None
+
+    def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
+        """Name the backends between the current one and the following one (or the end), each with the reason."""
+        for link in self.links[self.index + 1 : following]:
+            yield link, link.problem or f"same as {self.link.name}"

@@ -1,0 +1,127 @@
+"""Judge a reply: which event of the machine it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.text.blank import is_blank
+
+Tools = tuple[Mapping[str, Any], ...]
+
+
+def judge(
+    reply: Reply, visible: str, reasoning: str, cap: int | None, tools: Tools = (), *, expects_json: bool = False
+) -> str:
+    """Return the event that a reply is.
+
+    Arguments:
+        reply: the reply, as the adapter read it.
+        visible: its text without inline reasoning.
+        reasoning: all its reasoning, structured and inline.
+        cap: the output cap in tokens that was sent, or None.
+        tools: the tool definitions of the request, for calls that come without arguments.
+        expects_json: whether the request asked for JSON, so that anything else is no answer.
+    """
+    if not is_blank(reply.refusal or ""):
+        return "refused"  # whatever else broke or came: the model has said no
+    # A provider that has counted up to the cap, and says neither why it stopped nor what broke, was cut by the cap.
+    says_nothing = reply.stop_reason is None and reply.failure is None
+    if reply.interrupted and not (says_nothing and not reply.tool_calls and was_cut(reply, cap)):
+        return "refused" if reply.failure is not None and reply.failure.reason == "content_policy" else "interrupted"
+    if reply.stop_reason == "content_filter":
+        return "refused"
+    if reply.stop_reason == "overflow":
+        return "overflowed"
+    if reply.tool_calls:
+        return _judge_tools(reply, cap, tools)
+    if was_cut(reply, cap):
+        if is_blank(visible):
+            return "reasoning_truncated"
+        return "json_truncated" if expects_json else "truncated"
+    if reply.stop_reason in ("unknown", "error", "tool_calls"):
+        return "malformed"
+    if reply.stop_reason == "paused":
+        return "paused"
+    if not is_blank(visible):
+        return "answered" if not expects_json or is_json(visible) else "malformed"
+    return "came_empty" if is_blank(reasoning) else "only_reasoned"
+
+
+def _judge_tools(reply: Reply, cap: int | None, tools: Tools) -> str:
+    if was_cut(reply, cap) or not all(is_complete(call, tools) for call in reply.tool_calls):
+        return "tools_truncated"
+    return "malformed" if reply.stop_reason in ("unknown", "error") else "called_tools"
+
+
+def was_cut(reply: Reply, cap: int | None) -> bool:
+    """Tell whether the output cap cut a reply, also where the finish reason hides it.
+
+    Servers report `tool_calls`, a word of their own or nothing at all for a reply that the cap has cut; then the number
+    of output tokens tells.
+    """
+    if reply.stop_reason == "length":
+        return True
+    hides = reply.stop_reason in (None, "unknown", "tool_calls")
+    return hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
+
+
+def is_complete(call: ToolCall, tools: Tools) -> bool:
+    """Tell whether a tool call can be handed out: it has a name, and its arguments are one whole JSON object.
+
+    No arguments at all are complete only for a tool whose definition requires none.
+    """
+    if is_blank(call.name):
+        return False
+    if not call.arguments.strip():
+        return _requires_nothing(call.name, tools)
+    try:
+        return isinstance(orjson.loads(call.arguments), dict)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return False
+
+
+def _requires_nothing(name: str, tools: Tools) -> bool:
+    for tool in tools:
+        function = tool.get("function", tool)
+        if isinstance(function, Mapping) and function.get("name") == name:
+            parameters = function.get("parameters") or {}
+            return isinstance(parameters, Mapping) and not parameters.get("required")
+    return False
+
+
+def is_json(text: str) -> bool:
+    """Tell whether a text is one JSON value and nothing else."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _is_odd_json(text)
+    return True
+
+
+def _is_odd_json(text: str) -> bool:
+    """Tell whether Python reads as JSON what stricter readers refuse: NaN, and halves of surrogate pairs."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def expects_json(parameters: Mapping[str, Any]) -> bool | None:
+    """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+    found = parameters.get("response_format")
+    if isinstance(found, Mapping):
+        return str(found.get("type", "")).startswith("json")
+    structured = parameters.get("structured_outputs")
+    if isinstance(structured, Mapping) and any(structured.get(name) for name in ("json", "json_object")):
+        return True
+    return True if any(parameters.get(name) for name in _JSON_PARAMETERS) else None
+
+
+_JSON_PARAMETERS = ("guided_json", "json_schema")
+"""What older vLLM and llama.cpp's server call a schema that the answer must fit."""

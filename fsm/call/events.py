@@ -1,0 +1,38 @@
+"""What a stream hands to its consumer, besides the final `Result`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from rungwise.fsm.journal.record import Step
+
+
+@frozen
+class Text:
+    """Add `text` to what the consumer shows."""
+
+    text: str
+
+
+@frozen
+class Reasoning:
+    """Show a piece of the model's reasoning; it is never part of the result's text."""
+
+    text: str
+
+
+@frozen
+class Discard:
+    """Take back `text`, which is exactly the end of what was handed out so far."""
+
+    text: str
+
+
+@frozen
+class Rung:
+    """Show a step of the machine."""
+
+    step: Step

@@ -1,0 +1,321 @@
+"""What a call may do and spend: `Policy` and its parts, validated when built, loadable from TOML."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import attrs
+from attrs import field, frozen
+
+from rungwise.fsm.call.ladder import COUNTER, names_of
+from rungwise.fsm.call.reply import Reason
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.forms import short
+from rungwise.fsm.machine.table import CALL, Table
+from rungwise.fsm.values.frozen_map import FrozenMap
+from rungwise.fsm.values.toml import read_toml
+
+LARGEST_LIMIT = 1_000
+"""No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
+
+_MISSING: Any = object()
+
+LONGEST_SECONDS = 1e6
+"""No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some waits 2**32 - 1."""
+
+LARGEST_JITTER = 3
+"""No jitter may exceed this share of a wait, so that the longest wait with its jitter is still one that clocks take."""
+
+LARGEST_SUM = 1e12
+"""No sum of money may exceed this."""
+
+Attribute = attrs.Attribute  # the parameter of every validator below
+
+
+def _where(instance: object, attribute: Attribute[Any]) -> str:
+    return f"{type(instance).__name__}.{attribute.name}"
+
+
+def _whole(lowest: int, highest: int) -> Any:
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+            where = _where(instance, attribute)
+            raise ConfigurationError(f"{where} must be a whole number from {lowest} to {highest}, not {short(value)}")
+
+    return check
+
+
+def _number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= highest
+        if not number or (above_zero and value == 0):
+            least = "above 0" if above_zero else "of 0 or more"
+            raise ConfigurationError(
+                f"{_where(instance, attribute)} must be a finite number {least}, at most {highest:,.0f}, "
+                f"not {short(value)}"
+            )
+
+    return check
+
+
+def _text(instance: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{_where(instance, attribute)} must be a text that is not blank")
+
+
+def _instance(kind: type) -> Any:
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if not isinstance(value, kind):
+            where = _where(instance, attribute)
+            raise ConfigurationError(f"{where} must be a {kind.__name__}, not {type(value).__name__}")
+
+    return check
+
+
+def _flag(instance: object, attribute: Attribute[Any], value: object) -> None:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{_where(instance, attribute)} must be true or false, not {short(value)}")
+
+
+def _optional(check: Any) -> Any:
+    return attrs.validators.optional(check)
+
+
+_LIMIT = _whole(0, LARGEST_LIMIT)
+
+
+@frozen(kw_only=True)
+class Limits:
+    """Say how often each rung may be taken. `fallbacks` of None means as many as the chain has."""
+
+    retries: int = field(default=3, validator=_LIMIT)
+    reasks: int = field(default=3, validator=_LIMIT)
+    nudges: int = field(default=1, validator=_LIMIT)
+    prefills: int = field(default=2, validator=_LIMIT)
+    enlargements: int = field(default=3, validator=_LIMIT)
+    repairs: int = field(default=3, validator=_LIMIT)
+    compactions: int = field(default=3, validator=_LIMIT)
+    continuations: int = field(default=3, validator=_LIMIT)
+    fallbacks: Any = field(default=None, validator=_optional(_LIMIT))
+
+
+@frozen(kw_only=True)
+class Budget:
+    """Say what the whole call may spend; nothing ever gives any of it back.
+
+    Arguments:
+        attempts: requests.
+        seconds: from the beginning of the call to its end, waits included; None sets no limit.
+        output_tokens: output tokens of all attempts together; None sets no limit. Eight of them, or a ninth, are kept
+            back from every cap, for servers that count the end of a turn beside it.
+        money: in the currency of the backends' prices; None sets no limit, anything else needs prices.
+    """
+
+    attempts: int = field(default=24, validator=_whole(1, LARGEST_LIMIT))
+    seconds: float | None = field(default=None, validator=_optional(_number(above_zero=True)))
+    output_tokens: int | None = field(default=None, validator=_optional(_whole(1, 10**12)))
+    money: float | None = field(default=None, validator=_optional(_number(above_zero=True, highest=LARGEST_SUM)))
+
+
+@frozen(kw_only=True)
+class Waits:
+    """Say how long the rungs wait, in seconds.
+
+    The n-th wait is min(base * 2**(n - 1), cap), plus a uniform jitter of up to `jitter` times that. A wait that the
+    service asks for is kept in full up to `longest_asked`; a longer one leaves the backend.
+    """
+
+    retry_base: float = field(default=2.0, validator=_number(above_zero=False))
+    retry_cap: float = field(default=60.0, validator=_number(above_zero=False))
+    overload_cap: float = field(default=60.0, validator=_number(above_zero=False))
+    reask_base: float = field(default=5.0, validator=_number(above_zero=False))
+    reask_cap: float = field(default=120.0, validator=_number(above_zero=False))
+    jitter: float = field(default=0.5, validator=_number(above_zero=False, highest=LARGEST_JITTER))
+    longest_asked: float = field(default=120.0, validator=_number(above_zero=False))
+
+
+@frozen(kw_only=True)
+class Timeouts:
+    """Limit one attempt, in seconds: to connect, to the first byte, between bytes, and in total (None: no limit)."""
+
+    connect: float = field(default=10.0, validator=_number(above_zero=True))
+    first_byte: float = field(default=120.0, validator=_number(above_zero=True))
+    idle: float = field(default=60.0, validator=_number(above_zero=True))
+    total: float | None = field(default=600.0, validator=_optional(_number(above_zero=True)))
+
+
+def _quotes_reasoning(instance: object, attribute: Attribute[Any], value: object) -> None:
+    _text(instance, attribute, value)
+    if "{reasoning}" not in str(value):
+        raise ConfigurationError(f"{_where(instance, attribute)} must hold '{{reasoning}}' where the reasoning goes")
+
+
+def _rung_hints(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) and text.strip() for text in value.values()):
+        raise ConfigurationError("Hints.rungs must map the name of a rung to a text that is not blank")
+    return FrozenMap(value)
+
+
+@frozen(kw_only=True)
+class Hints:
+    """Word what the rungs add to the conversation; `rungs` is for rungs of your own, which send it as a user turn."""
+
+    placeholder: str = field(default="(no answer was given)", validator=_text)
+    nudge: str = field(
+        default="That reply had no content. Read the tool results above and carry on from them.", validator=_text
+    )
+    continuation: str = field(
+        default="Your reply broke off there. Pick up at the very next character, with no preamble and no repeats.",
+        validator=_text,
+    )
+    seed: str = field(
+        default="You thought this through but never answered:\n\n{reasoning}\n\nState the answer now.",
+        validator=_quotes_reasoning,
+    )
+    rungs: Mapping[str, str] = field(factory=dict, converter=_rung_hints, hash=False)
+
+
+SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 2})
+"""Where a policy says nothing else: the failures of a reason after which the backend is left."""
+
+
+def _switch_after(value: Any) -> Mapping[str, int]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError("Policy.switch_after must map a reason to a number of failures")
+    for reason, count in value.items():
+        if reason not in get_args(Reason):
+            raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', reason, get_args(Reason))}")
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_LIMIT:
+            raise ConfigurationError(
+                f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to {LARGEST_LIMIT} for never, "
+                f"not {short(count)}"
+            )
+    return FrozenMap({**SWITCH_AFTER, **value})
+
+
+@frozen(kw_only=True)
+class Policy:
+    """Say everything about how a call recovers and what it may spend.
+
+    Arguments:
+        limits, budget, waits, timeouts, hints: see their classes.
+        switch_after: for a reason of failure, the number of such failures after which the backend is left even though
+            retries remain. A reason that is not named keeps its default: 2 for `overloaded` and `timeout`, never for
+            any other. `overloaded = 1000` switches one off: no call makes as many attempts as that and goes on.
+        base_cap: output tokens that the raised caps start from where the caller gave no cap.
+        largest_cap: output tokens that no raised cap exceeds (the caller's own cap is never lowered to it).
+        handful: output tokens; text that a cap of the caller's of so many or fewer has cut is `partial` at once.
+        nudge_window: how many messages from the end are looked at for a tool result.
+        skip_identical_empties: treat two identical empty replies as final for this backend.
+        table: the machine; derive your own with `rungwise.fsm.CALL.without(...)` and its like.
+
+    Raises:
+        ConfigurationError: a field is not of its form; the message names it and says what would be right.
+        TableError: the table cannot be proved.
+    """
+
+    limits: Limits = field(factory=Limits, validator=_instance(Limits))
+    budget: Budget = field(factory=Budget, validator=_instance(Budget))
+    waits: Waits = field(factory=Waits, validator=_instance(Waits))
+    timeouts: Timeouts = field(factory=Timeouts, validator=_instance(Timeouts))
+    hints: Hints = field(factory=Hints, validator=_instance(Hints))
+    switch_after: Mapping[str, int] = field(factory=dict, converter=_switch_after, hash=False)
+    base_cap: int = field(default=4096, validator=_whole(1, 10**9))
+    largest_cap: int = field(default=32_768, validator=_whole(1, 10**9))
+    handful: int = field(default=16, validator=_whole(0, 10**9))
+    nudge_window: int = field(default=5, validator=_whole(0, LARGEST_LIMIT))
+    skip_identical_empties: bool = field(default=False, validator=_flag)
+    table: Table = field(default=CALL, validator=_instance(Table), repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.table is not CALL:  # which the test suite proves, so that no import need
+            from rungwise.fsm.certificate.verify import (
+                check_call_table,  # the checker reads policies, so it is imported late
+            )
+
+            check_call_table(self.table)
+            self._check_own_limits()
+        for name in self.hints.rungs:
+            if name not in self.table.rungs:
+                raise ConfigurationError(f"Hints.rungs: {_unknown('rung', name, self.table.rungs)}")
+
+    def _check_own_limits(self) -> None:
+        for name in names_of(self.table.model, COUNTER):
+            where, limit = f"{type(self.limits).__name__}.{name}", getattr(self.limits, name, _MISSING)
+            if limit is _MISSING:
+                raise ConfigurationError(
+                    f"{type(self.limits).__name__} has no limit {name!r}, which the table counts; "
+                    "derive a frozen attrs class from Limits with that field"
+                )
+            whole = isinstance(limit, int) and not isinstance(limit, bool) and 0 <= limit <= LARGEST_LIMIT
+            if not whole and not (name == "fallbacks" and limit is None):
+                raise ConfigurationError(
+                    f"{where} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
+                )
+
+    @classmethod
+    def from_toml(cls, text: str, *, source: str = "policy") -> Policy:
+        """Read a policy from TOML; every key is optional and named as the field.
+
+        Raises:
+            ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
+        """
+        try:
+            policy: Policy = from_mapping(cls, read_toml(text))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{source}: {error}") from None
+        return policy
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """Read a policy from a TOML file.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or `from_toml` refuses it.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, ValueError, TypeError) as error:  # a path can hold what no path may
+            raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+        return cls.from_toml(text, source=str(path))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the policy as plain values, without its table."""
+        plain = attrs.asdict(self, filter=attrs.filters.exclude("table"))
+        plain["hints"]["rungs"] = dict(self.hints.rungs)
+        return {**plain, "switch_after": dict(self.switch_after)}
+
+
+def _unknown(what: str, name: object, known: Any) -> str:
+    close = difflib.get_close_matches(name[:LARGEST_LIMIT], list(known), n=1) if isinstance(name, str) else ()
+    hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+    return f"unknown {what} {short(name)}; {hint}"
+
+
+_PARTS = {"limits": Limits, "budget": Budget, "waits": Waits, "timeouts": Timeouts, "hints": Hints}
+
+
+def from_mapping(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """Build a policy or one of its parts from plain values.
+
+    Raises:
+        ConfigurationError: a key is unknown, or a value is not of its form.
+    """
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")
+    known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
+    built: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, known)}")
+        part = _PARTS.get(name) if kind is Policy else None
+        if part is not None and not isinstance(value, Mapping):
+            raise ConfigurationError(f"{kind.__name__}.{name} must be a table of keys, as in [{name}]")
+        built[name] = from_mapping(part, value) if part is not None else value
+    return kind(**built)
+
+
+DEFAULT_POLICY = Policy()

@@ -1,0 +1,318 @@
+"""What is asked: the caller's `Request`, and the `Send` that each rung makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from attrs import Factory, define, evolve, field, frozen, validators
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copies, frozen_copy
+from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
+
+Message = Mapping[str, Any]
+"""One message in the neutral form: that of chat completions (`role`, `content`, `tool_calls`, `tool_call_id`)."""
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
+    if isinstance(value, str):
+        return (FrozenMap({"role": "user", "content": value}),)
+    if isinstance(value, Mapping):
+        raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
+    if not isinstance(value, Iterable):
+        raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
+    messages = tuple(value)
+    for index, message in enumerate(messages):
+        if type(message) is not dict and not isinstance(message, Mapping):  # the first is quicker
+            raise ConfigurationError(
+                f"messages[{index}] must be a mapping with 'role' and 'content', not {type(message).__name__}"
+            )
+        if message.get("role") not in ROLES:
+            raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
+    if not messages:
+        raise ConfigurationError("messages is empty; give at least one message")
+    return frozen_copies(messages, "messages")
+
+
+def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if value is None:
+        return FrozenMap()
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigurationError(f"Request.{name} must map names to values; it is of type {type(value).__name__}")
+    return frozen_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
+
+
+def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return _mapping("parameters", value)
+
+
+def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return value if isinstance(value, SecretMap) else SecretMap(_mapping("headers", value))
+
+
+MOST_TOKENS = 10**12
+"""No number of tokens may exceed this."""
+
+FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
+"""The headers that belong to the transport."""
+
+
+def _no_framing(instance: object, attribute: Any, value: Mapping[str, Any]) -> None:
+    for name in value:
+        if name.lower() in FRAMING:
+            raise ConfigurationError(f"Request.headers must not hold {name!r}, which the transport sets")
+
+
+def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(value, tuple) and not value:
+        return ()
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"Request.tools must be a list of tool definitions, not {type(value).__name__}")
+    tools = tuple(value)
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, Mapping):
+            raise ConfigurationError(f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}")
+    return frozen_copies(tools, "Request.tools")
+
+
+def _positive(instance: object, attribute: Any, value: Any) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and (not whole or not 1 <= value <= MOST_TOKENS):
+        where = f"{type(instance).__name__}.{attribute.name}"
+        raise ConfigurationError(f"{where} must be a whole number of tokens above 0, at most {MOST_TOKENS}, or None")
+
+
+@built_without_locals
+@frozen
+class Request:
+    """Hold what the caller asks, before any rung has touched it.
+
+    Arguments:
+        messages: a prompt, or the messages in the form of chat completions. Like all that is given here they are
+            copied: they are never changed, and what becomes of them later changes nothing that is sent.
+        tools: tool definitions, passed on as they are.
+        max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
+            among the parameters is taken from there.
+        parameters: anything else for the request body (`temperature`, ...).
+        headers: anything else for the HTTP headers. They go to the backends that have the scheme, host and port of the
+            first one of the chain, and to no other: those take headers of their own.
+        input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
+
+    Raises:
+        ConfigurationError: a message, a tool or the cap is not of its form.
+    """
+
+    messages: tuple[Message, ...] = field(converter=_messages, repr=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_tools, repr=False)
+    max_tokens: int | None = field(default=None, validator=_positive)
+    parameters: Mapping[str, Any] = field(default=None, converter=_parameters, repr=False)
+    headers: Mapping[str, str] = field(default=None, converter=_headers, validator=_no_framing, repr=False)
+    input_tokens: int | None = field(default=None, validator=_positive)
+
+    def __attrs_post_init__(self) -> None:
+        caps = [name for name in CAP_PARAMETERS if name in self.parameters]
+        if caps and self.max_tokens is None:
+            # The rungs raise the cap, so they must know it, and it must not go out twice.
+            rest = {name: value for name, value in self.parameters.items() if name not in caps}
+            changed = evolve(self, max_tokens=self.parameters[caps[0]], parameters=rest)
+            object.__setattr__(self, "max_tokens", changed.max_tokens)
+            object.__setattr__(self, "parameters", changed.parameters)
+
+
+CAP_PARAMETERS = ("max_tokens", "max_completion_tokens")
+"""What the output cap is called among the parameters of chat completions."""
+
+
+def _kind(kind: type) -> Any:
+    def check(instance: object, attribute: Any, value: Any) -> None:
+        if not isinstance(value, kind):
+            where = f"{type(instance).__name__}.{attribute.name}"
+            raise ConfigurationError(f"{where} must be of type {kind.__name__}, not {type(value).__name__}")
+
+    return check
+
+
+@built_without_locals
+@frozen
+class TurnContext:
+    """Tell a call what it cannot see: the turn that it is part of.
+
+    Arguments:
+        prior_answer: the text that the previous assistant message gave beside its tool calls.
+        only_housekeeping: whether all of those tool calls were housekeeping (notes, to-do lists, titles), so that the
+            prior answer may stand for an empty reply.
+    """
+
+    prior_answer: str | None = field(default=None, repr=False, validator=validators.optional(_kind(str)))
+    only_housekeeping: bool = field(default=False, validator=_kind(bool))
+
+
+HIGHEST_PRICE = 1e12
+"""No price may exceed this."""
+
+
+def _price(instance: object, attribute: Any, value: Any) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 <= value <= HIGHEST_PRICE:
+        where = f"Prices.{attribute.name}"
+        raise ConfigurationError(f"{where} must be a finite number of 0 or more, at most {HIGHEST_PRICE:,.0f}")
+
+
+@frozen
+class Prices:
+    """Price a backend's tokens, in one currency, for a million tokens each.
+
+    A cache price of None means the input price.
+    """
+
+    input: float = field(validator=_price)
+    output: float = field(validator=_price)
+    cache_read: float | None = field(default=None, validator=validators.optional(_price))
+    cache_creation: float | None = field(default=None, validator=validators.optional(_price))
+
+
+class Link(Protocol):
+    """What the core needs to know of one backend of the chain; `adapters` provides the rest.
+
+    `identity` is equal for duplicates (same provider and model, or same base URL and model); `problem` says why the
+    backend cannot be used, or is None; `prefills` and `echoes` are its capabilities; `origin` says where the
+    headers of a request end up: a backend without it is given none, unless it is the first.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name the backend in journals and errors; never holds a key."""
+        ...
+
+    @property
+    def identities(self) -> frozenset[tuple[str, str]]:
+        """Return what it has in common with a duplicate."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Return the scheme, host and port that are spoken to; "" where there are none."""
+        ...
+
+    @property
+    def problem(self) -> str | None:
+        """Say why this backend cannot be used at all, or None."""
+        ...
+
+    @property
+    def prefills(self) -> bool:
+        """Tell whether a trailing assistant turn is continued."""
+        ...
+
+    @property
+    def echoes(self) -> bool:
+        """Tell whether a continued assistant turn is repeated at the start of the answer."""
+        ...
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Return the output cap that the backend sends where the caller gives none."""
+        ...
+
+    @property
+    def expects_json(self) -> bool:
+        """Tell whether the backend itself asks for JSON, where the caller says nothing of it."""
+        ...
+
+    @property
+    def prices(self) -> Prices | None:
+        """Return the backend's prices, where known."""
+        ...
+
+
+def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
+    return frozenset({("name", str(link.name))})
+
+
+@frozen
+class PlainLink:
+    """Be a backend for a core that runs without adapters: in tests, in replays, around a transport of your own.
+
+    Two plain links of one name are duplicates unless they are given `identities`.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    name: str = field(default="backend", validator=_kind(str))
+    prefills: bool = False
+    echoes: bool = False
+    problem: str | None = field(default=None, validator=validators.optional(_kind(str)))
+    max_tokens: int | None = field(default=None, validator=_positive)
+    expects_json: bool = False
+    prices: Prices | None = field(default=None, validator=validators.optional(_kind(Prices)))
+    identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
+
+    @property
+    def origin(self) -> str:
+        """Return "": it is reached by a transport that is not known here."""
+        return ""
+
+
+def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
+    """Return the headers of a request as far as they are meant for a backend: they were given for the first one.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if not request.headers or link is first:
+        return request.headers
+    origin = getattr(link, "origin", None)  # a backend of the user's own may not say; a plain link says ""
+    return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
+
+
+def _own_headers(send: Send) -> Mapping[str, str]:
+    return send.request.headers
+
+
+@define(eq=False)
+class Send:
+    """Tell the driver what to send next.
+
+    Arguments:
+        rung: the state of the machine.
+        backend: index into the chain.
+        wait: seconds to wait before sending.
+        messages: the messages of this attempt.
+        max_tokens: the output cap that must reach the wire; None sends none.
+        prefill: whether the last message is an assistant turn to be continued in the backend's own encoding.
+        dropped: parameters to leave out because the provider rejected them.
+        lower_reasoning: whether to ask for less reasoning, or none.
+        portable: whether to leave out signatures and encrypted reasoning of other providers.
+        deadline: when the whole call must have ended, on the driver's clock, or None.
+        needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
+            and what the rungs have added comes back to what it makes of them.
+        restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
+        request: what the caller asked.
+        headers: those of the request, where they are meant for this backend; a wire sends these and its own.
+        added_tokens: the tokens of what the rungs have added to the caller's messages.
+        must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
+    """
+
+    rung: str
+    backend: int
+    wait: float
+    messages: tuple[Message, ...] = field(repr=False)
+    max_tokens: int | None
+    request: Request
+    prefill: bool = False
+    dropped: frozenset[str] = frozenset()
+    lower_reasoning: bool = False
+    portable: bool = False
+    deadline: float | None = None
+    needs_compaction: bool = False
+    added_tokens: int = 0
+    must_cut: bool = False
+    restore_reasoning: bool = False
+    headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)

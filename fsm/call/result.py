@@ -1,0 +1,127 @@
+"""What a call ends with: the `Result`, and the error of each outcome that raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field, frozen
+
+from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
+from rungwise.fsm.failures.classify import KEY_HINT_REASONS
+from rungwise.fsm.journal.record import Journal
+
+
+@frozen
+class Result:
+    """Hold the end of a call, whatever it was.
+
+    Arguments:
+        outcome: the final state of the machine.
+        text: the answer; every part stitched together.
+        final_text: the last text block after the last tool call.
+        tool_calls: the tool calls; never a cut one.
+        reasoning: the reasoning of the last reply.
+        parts: the raw parts that `text` was stitched from.
+        usage: the tokens of every attempt, discarded and aborted ones included.
+        cost: in the currency of the backends' prices; None where a backend that was asked has none.
+        seconds: from the beginning of the call to its end.
+        attempts: requests sent.
+        backend: the name of the backend that was asked last.
+        cause: why the call did not simply succeed, in a sentence; None for `done`.
+        failures: the last failure of each backend that failed, by name, in the order of the chain.
+        reply: the last reply, as it came.
+        journal: every step.
+        overran: whether a provider took no notice of an output cap that a budget rests on; nothing was sent after that.
+    """
+
+    outcome: str
+    text: str = field(repr=False)
+    final_text: str = field(repr=False)
+    tool_calls: tuple[ToolCall, ...]
+    reasoning: str = field(repr=False)
+    parts: tuple[str, ...] = field(repr=False)
+    usage: Usage
+    cost: float | None
+    seconds: float
+    attempts: int
+    backend: str
+    cause: str | None
+    failures: tuple[tuple[str, Failure], ...]
+    reply: Reply | None = field(repr=False)
+    journal: Journal = field(repr=False, eq=False)
+    overran: bool = False
+
+    @property
+    def is_success(self) -> bool:
+        """Tell whether the outcome returns instead of raising."""
+        return self.outcome in SUCCESSES
+
+    @property
+    def model(self) -> str | None:
+        """Return the model id that the last reply named."""
+        return self.reply.model if self.reply else None
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """Return the assistant message to append to the conversation, without its reasoning."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                for call in self.tool_calls
+            ]
+        return message
+
+    @property
+    def message_with_reasoning(self) -> dict[str, Any]:
+        """Return the same with its reasoning as `reasoning_content`.
+
+        DeepSeek, Kimi and MiMo want it back in a tool loop; others, such as Groq, reject the field.
+        """
+        return {**self.message, **({"reasoning_content": self.reasoning} if self.reasoning else {})}
+
+    def raise_for_outcome(self) -> Result:
+        """Return this result if its outcome is a success.
+
+        Raises:
+            CallError: the error of the outcome, with this result.
+        """
+        if self.outcome in SUCCESSES:
+            return self
+        raise error_of(self)
+
+
+SUCCESSES = frozenset({"done", "salvaged", "partial"})
+
+_ERRORS: dict[str, type[CallError]] = {
+    "refused": Refused,
+    "exhausted": Exhausted,
+    "failed": Failed,
+    "cancelled": Cancelled,
+    "over_budget": OverBudget,
+}
+
+
+def error_of(result: Result) -> CallError:
+    """Build the error of an outcome that raises."""
+    kind = _ERRORS[result.outcome]
+    if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned", "paused"):
+        kind = EmptyResponse
+    told = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
+    attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
+    message = f"{result.outcome} after {attempts}: {result.cause}"
+    return kind(f"{message} ({told})" if told and result.outcome != "cancelled" else message, result)
+
+
+def describe(failure: Failure) -> str:
+    """Say why a request failed without quoting the provider, who may quote a prompt or a key."""
+    told: list[str] = [failure.reason]
+    if failure.status is not None:
+        told.append(f"HTTP {failure.status}")
+    if failure.exception is not None:
+        told.append(type(failure.exception).__name__)
+    if failure.asked_wait is not None:
+        told.append(f"asked to wait {failure.asked_wait:g} s")
+    hint = ": check this backend's API key" if failure.reason in KEY_HINT_REASONS else ""
+    return ", ".join(told) + hint

@@ -1,0 +1,235 @@
+"""The certificate: what was checked, with every verdict, and how it is written down."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import attrs
+from attrs import field, frozen
+
+from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.certificate.worst import WorstCase
+from rungwise.fsm.checker.counterexample import WIDTH, Property, path_text
+from rungwise.fsm.checker.proof import RowProof
+from rungwise.fsm.machine.table import Row
+
+
+@frozen
+class Certificate:
+    """Hold the result of a check.
+
+    Arguments:
+        table: the name of the table.
+        limits: the limit of each counter, the fallbacks bounded by the chain.
+        budget: the budget of the whole call.
+        chain: the backends, in the order in which they are asked.
+        max_tokens: the caller's output cap in tokens that the worst cases are for.
+        input_tokens: the prompt's tokens that the worst cases are for.
+        assistant_turns: the prompt's assistant turns that they are for; None if they are for any number.
+        walked: the limits that the walk was made with.
+        configurations: how many configurations it saw.
+        properties: what must hold, with the verdicts.
+        rows: the argument for each row.
+        overlaps: the pairs of rows of one event whose guards can hold at once; their order decides.
+        worst: the worst cases; empty if something does not hold.
+    """
+
+    table: str
+    limits: Mapping[str, int] = field(hash=False)
+    budget: Budget
+    chain: tuple[str, ...]
+    max_tokens: int | None
+    input_tokens: int | None
+    assistant_turns: int | None
+    walked: Mapping[str, int] = field(hash=False)
+    configurations: int
+    properties: tuple[Property, ...]
+    rows: tuple[RowProof, ...] = field(repr=False)
+    overlaps: tuple[tuple[Row, Row], ...] = field(repr=False)
+    worst: tuple[WorstCase, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether every property holds."""
+        return all(each.holds for each in self.properties)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the certificate as plain values."""
+        return {
+            "table": self.table,
+            "ok": self.ok,
+            "limits": dict(self.limits),
+            "budget": attrs.asdict(self.budget),
+            "chain": list(self.chain),
+            "max_tokens": self.max_tokens,
+            "input_tokens": self.input_tokens,
+            "assistant_turns": self.assistant_turns,
+            "walked": dict(self.walked),
+            "configurations": self.configurations,
+            "properties": [each.to_json() for each in self.properties],
+            "worst": [each.to_json() for each in self.worst],
+            "rows": [each.to_json() for each in self.rows],
+            "overlaps": [[str(first), str(second)] for first, second in self.overlaps],
+        }
+
+    def to_text(self) -> str:
+        """Write the certificate for a terminal of 80 columns."""
+        return "\n".join(_text(self)) + "\n"
+
+    def to_markdown(self) -> str:
+        """Write the certificate as Markdown."""
+        return "\n".join(_markdown(self)) + "\n"
+
+
+def _text(certificate: Certificate) -> Iterator[str]:
+    yield f"{certificate.table}: {_verdict(certificate)}"
+    yield ""
+    for name, value in _settings(certificate):
+        yield from _wrapped(f"{name:9}{value}", 9)
+    yield ""
+    yield "Properties"
+    for each in certificate.properties:
+        yield from _wrapped(f"  {each.verdict:9} {each.name}: {each.detail}", 12)
+        if each.path:
+            yield textwrap.indent(path_text(each.path), "  ")
+    if certificate.worst:
+        yield ""
+        yield "Worst cases"
+    for worst in certificate.worst:
+        yield from _wrapped(f"  {worst.name}: {_figure(worst)}", 4)
+        yield from _wrapped(f"    {_path(worst)}", 6) if worst.rungs else ()
+        yield from _wrapped(f"    ({worst.note})", 5)
+    if not certificate.rows:
+        return
+    yield ""
+    yield "Why every call ends: each step to a rung takes one unit that its guard found"
+    for title, proof, events in _arguments(certificate.rows):
+        yield from _wrapped(f"  {title} on {', '.join(events)}: {_argument(proof)}", 4)
+    yield from _wrapped(f"  {_others(certificate.rows)}", 4)
+
+
+def _markdown(certificate: Certificate) -> Iterator[str]:
+    yield f"# Certificate: {certificate.table}"
+    yield ""
+    yield f"{_verdict(certificate).capitalize()}."
+    yield ""
+    yield from _rows(("", ""), _settings(certificate))
+    yield "## Properties"
+    yield ""
+    yield from _rows(
+        ("verdict", "property", "looked at"), ((e.verdict, e.name, e.detail) for e in certificate.properties)
+    )
+    for each in certificate.properties:
+        if each.path:
+            yield from (f"`{each.name}` fails here:", "", "```", path_text(each.path), "```", "")
+    if not certificate.rows:
+        return
+    yield "## Worst cases"
+    yield ""
+    figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
+    yield from _rows(("what", "at most", "path", "counted"), figures)
+    yield "## Why every call ends"
+    yield ""
+    yield "Each step to a rung takes one unit of a counter that its guard found, and refills only what ranks below it."
+    yield ""
+    arguments = (
+        (title, proof.takes or "", ", ".join(proof.refills), proof.why, ", ".join(events))
+        for title, proof, events in _arguments(certificate.rows)
+    )
+    yield from _rows(("row", "takes", "refills", "argument", "events"), arguments)
+    yield _others(certificate.rows)
+    yield ""
+    yield "## Guards that can hold at once"
+    yield ""
+    yield "The first in the order of the table wins."
+    yield ""
+    yield from _rows(("event", "guard", "wins over"), _winners(certificate.overlaps))
+
+
+def _verdict(certificate: Certificate) -> str:
+    failed = [each.name for each in certificate.properties if not each.holds]
+    return "everything holds" if certificate.ok else f"fails: {'; '.join(failed)}"
+
+
+def _settings(certificate: Certificate) -> Iterator[tuple[str, str]]:
+    yield "limits", _pairs(certificate.limits)
+    budget = {name: value for name, value in attrs.asdict(certificate.budget).items() if value is not None}
+    yield "budget", _pairs(budget)
+    yield "chain", ", ".join(certificate.chain)
+    asked = {name: getattr(certificate, name) for name in ("max_tokens", "input_tokens", "assistant_turns")}
+    yield (
+        "request",
+        _pairs({name: value for name, value in asked.items() if value is not None}) or "nothing is known of it",
+    )
+    if certificate.configurations:
+        yield "walked", f"{certificate.configurations} configurations with {_pairs(certificate.walked)}"
+
+
+def _figure(worst: WorstCase) -> str:
+    if worst.value is None:
+        return "not known"
+    figure = _number(worst.value) if worst.is_exact else f"no more than {_number(worst.value)}"
+    if worst.ended_by == "ladder":
+        return f"{figure}; the ladder ends the path"
+    alone = f" (the ladder alone: {_number(worst.ladder)})" if worst.ladder is not None else ""
+    return f"{figure}; {worst.ended_by} ends the path{alone}"
+
+
+def _path(worst: WorstCase) -> str:
+    """Write the path, and what it comes to where that is less than the bound."""
+    short = worst.value is not None and worst.attained is not None and not worst.is_exact
+    return f"{worst.path} (comes to {_number(worst.attained or 0)})" if short else worst.path
+
+
+def _number(value: int | float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
+def _arguments(rows: Iterable[RowProof]) -> list[tuple[str, RowProof, list[str]]]:
+    """Put the rows to rungs that are proved alike together, each refused row by itself."""
+    found: dict[tuple[str, str], tuple[str, RowProof, list[str]]] = {}
+    for proof in rows:
+        if proof.takes is None and proof.verdict == "proved":
+            continue
+        row = proof.row
+        title = f"[{row.guard}] -> {row.target}" if row.guard else f"-> {row.target}"
+        events = found.setdefault((title, _argument(proof)), (title, proof, []))[2]
+        events.append(row.event)
+    return sorted(found.values(), key=lambda each: each[1].verdict == "proved")
+
+
+def _argument(proof: RowProof) -> str:
+    if proof.verdict == "refused":
+        return f"REFUSED, {proof.why}"
+    return proof.why
+
+
+def _others(rows: Iterable[RowProof]) -> str:
+    plain = [proof for proof in rows if proof.takes is None and proof.verdict == "proved"]
+    ends = sum("ends" in proof.why for proof in plain)
+    return f"Of the other rows, {ends} end the call and {len(plain) - ends} send what a rung waits to send."
+
+
+def _winners(overlaps: Iterable[tuple[Row, Row]]) -> Iterator[tuple[str, str, str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for first, second in overlaps:
+        found.setdefault((first.event, str(first.guard)), []).append(str(second.guard))
+    return ((event, guard, ", ".join(others)) for (event, guard), others in found.items())
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
+    yield ""
+
+
+def _wrapped(line: str, indent: int) -> list[str]:
+    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)

@@ -1,0 +1,169 @@
+"""What a change of policy does, for review: fields, rows, and the worst cases before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.request import Link
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.certificate.worst import WorstCase
+from rungwise.fsm.machine.table import Row, Table
+
+
+@frozen
+class FieldChange:
+    """Hold one field of the policy that changes; a reason that is only in one `switch_after` is None in the other."""
+
+    name: str
+    old: Any
+    new: Any
+
+
+@frozen
+class WorstChange:
+    """Hold the worst case of one thing that a call spends, before and after."""
+
+    old: WorstCase
+    new: WorstCase
+
+    @property
+    def name(self) -> str:
+        """Name what is spent."""
+        return self.new.name
+
+    @property
+    def factor(self) -> float | None:
+        """Return how many times the old worst case the new one is; None where either is unknown or the old one is 0."""
+        old, new = self.old.value, self.new.value
+        return None if old is None or new is None or old == 0 else new / old
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether the figure changes, or what ends the worst path."""
+        return (self.old.value, self.old.ended_by) != (self.new.value, self.new.ended_by)
+
+
+@frozen
+class PolicyDiff:
+    """Hold what a change of policy does.
+
+    Arguments:
+        fields: the fields that differ.
+        appear, vanish: the rows that only the new table has, and those that only the old one had.
+        reordered: the events whose rows are tried in another order, each with its state.
+        die, revive: the rows of both tables that can no longer be taken, and those that can be again, each with the
+            reason, which is a limit of 0.
+        worst: the worst cases.
+        backends: how many backends they are for.
+    """
+
+    fields: tuple[FieldChange, ...]
+    appear: tuple[Row, ...]
+    vanish: tuple[Row, ...]
+    reordered: tuple[tuple[str, str], ...]
+    die: Mapping[Row, str] = attrs.field(hash=False)
+    revive: Mapping[Row, str] = attrs.field(hash=False)
+    worst: tuple[WorstChange, ...]
+    backends: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether the two policies are the same."""
+        rows = (self.appear, self.vanish, self.reordered, self.die, self.revive)
+        return not any((self.fields, *rows)) and not any(each.is_change for each in self.worst)
+
+    def to_text(self) -> str:
+        """Write the difference for a terminal."""
+        from rungwise.fsm.certificate.diff_text import as_text
+
+        return as_text(self)
+
+    def to_markdown(self) -> str:
+        """Write the difference as Markdown, for a pull request."""
+        from rungwise.fsm.certificate.diff_text import as_markdown
+
+        return as_markdown(self)
+
+
+def diff_policies(
+    old: Policy,
+    new: Policy,
+    backends: int | Sequence[Link] = 1,
+    *,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+) -> PolicyDiff:
+    """Compare two policies, with their tables and their worst cases.
+
+    Arguments:
+        backends: the chain, or how many backends it has.
+        max_tokens: the output cap that the caller will give; without it the output of a call is unbounded.
+        input_tokens: the tokens of the prompt, which the worst case in money needs.
+
+    Raises:
+        ConfigurationError: no backend is usable, or a counter of a table has no limit.
+    """
+    before, after = (
+        verify(policy, backends, max_tokens=max_tokens, input_tokens=input_tokens) for policy in (old, new)
+    )
+    dead, now_dead = dead_rows(old.table, before), dead_rows(new.table, after)
+    shared = [row for row in old.table.rows if row in new.table.rows]
+    return PolicyDiff(
+        fields=tuple(_changes("", _plain(old), _plain(new))),
+        appear=tuple(row for row in new.table.rows if row not in shared),
+        vanish=tuple(row for row in old.table.rows if row not in shared),
+        reordered=tuple(_reordered(old.table, new.table)),
+        die={row: now_dead[row] for row in shared if row in now_dead and row not in dead},
+        revive={row: dead[row] for row in shared if row in dead and row not in now_dead},
+        worst=tuple(WorstChange(*pair) for pair in zip(before.worst, after.worst, strict=False)),
+        backends=len(before.chain),
+    )
+
+
+def dead_rows(table: Table, certificate: Certificate) -> dict[Row, str]:
+    """Return the rows that a limit of 0 switches off, each with the reason.
+
+    Arguments:
+        certificate: holds the limits, and for each row the counter that it takes from.
+    """
+    limits = certificate.limits
+    off = {
+        proof.row: f"the limit of {proof.takes} is 0"
+        for proof in certificate.rows
+        if proof.takes and not limits[proof.takes]
+    }
+    reached, todo = {table.start}, [table.start]
+    while todo:
+        state = todo.pop()
+        new = {row.target for row in table.rows if row.source == state and row not in off} - reached
+        reached |= new
+        todo += new
+    unreached = {row: f"nothing leads to {row.source}" for row in table.rows if row.source not in reached}
+    return {row: reason for row in table.rows if (reason := off.get(row) or unreached.get(row))}
+
+
+def _plain(policy: Policy) -> dict[str, Any]:
+    return attrs.asdict(policy, filter=attrs.filters.exclude("table")) | {"switch_after": dict(policy.switch_after)}
+
+
+def _changes(prefix: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldChange]:
+    for name in dict.fromkeys((*old, *new)):
+        before, after = old.get(name), new.get(name)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _changes(f"{prefix}{name}.", before, after)
+        elif before != after:
+            yield FieldChange(f"{prefix}{name}", before, after)
+
+
+def _reordered(old: Table, new: Table) -> Iterator[tuple[str, str]]:
+    """List the events whose shared rows stand in another order."""
+    for event, source in dict.fromkeys((row.event, row.source) for row in old.rows):
+        before, after = old.ladder(event, source), new.ladder(event, source)
+        if [row for row in before if row in after] != [row for row in after if row in before]:
+            yield event, source

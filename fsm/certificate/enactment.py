@@ -1,0 +1,199 @@
+"""Play a path of the search to a real call, and see what it spends: what is told of a worst case has happened once.
+
+The search knows rows and counters. Whether a reply can be had that brings the facts of a row about, and what then goes
+out, is the call's to say. So each move becomes a reply or a failure as a provider might send it, at its dearest, and
+the path that is shown is the one that the call took.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
+from types import SimpleNamespace
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.reply import Failure, Reason, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.request import PlainLink, Prices, Request, Send
+from rungwise.fsm.call.transcript import BYTES_A_TOKEN
+from rungwise.fsm.call.waiting import keeps_asked_wait, longest_wait
+from rungwise.fsm.checker.moves import Move
+from rungwise.fsm.journal.record import Step
+
+PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
+"""The failures that may pass with a series of waits of their own."""
+
+PLAIN: tuple[Mapping[str, Any], ...] = ({"role": "user", "content": "say"},)
+AFTER_A_TOOL: tuple[Mapping[str, Any], ...] = (
+    {"role": "user", "content": "look it up"},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]},
+    {"role": "tool", "tool_call_id": "1", "content": "found"},
+)
+LONGEST_TEXT = 400_000
+"""Bytes of text that one path may gather here; beyond that, parts are shorter than their caps allow."""
+
+SHORTEST_TEXT = 12
+"""Bytes of a part that is surely kept: of less, a restart could not be told from what follows."""
+
+
+@frozen
+class Enacted:
+    """Hold what a call did when a path was played to it.
+
+    Arguments:
+        steps: the steps that led to a rung, in order.
+        rungs: the rungs that it sent from.
+        spent: what it spent, by the names of the worst cases.
+    """
+
+    steps: tuple[Step, ...] = ()
+    rungs: tuple[str, ...] = ()
+    spent: Mapping[str, float] = field(factory=dict, hash=False)
+
+
+def enact(
+    policy: Policy,
+    prices: Sequence[Prices | None],
+    moves: Sequence[Move],
+    name: str,
+    *,
+    max_tokens: int | None,
+    input_tokens: int | None,
+) -> Enacted:
+    """Play a path to a call in every way that may make it dearest, and return the dearest.
+
+    Arguments:
+        policy: how the call recovers, and its budget.
+        prices: of each backend.
+        moves: the path.
+        name: what is to be spent, by the name of the worst case.
+        max_tokens: the output cap that the caller gives, in tokens.
+        input_tokens: the tokens of the prompt.
+    """
+    requests = [
+        Request(messages, max_tokens=max_tokens, input_tokens=input_tokens) for messages in (PLAIN, AFTER_A_TOOL)
+    ]
+    longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
+    if None in prices and policy.budget.money is not None:  # which nothing can be counted against then
+        policy = evolve(policy, budget=evolve(policy.budget, money=None))
+    ways = product(requests, PASSING)
+    found = [_Play(policy, prices, request, reason, longest).run(moves) for request, reason in ways]
+    return max(found, key=lambda each: each.spent[name])
+
+
+@define
+class _Play:
+    policy: Policy
+    prices: Sequence[Prices | None]
+    request: Request
+    passing: Reason
+    longest: int  # bytes of a part
+    number: int = 0
+
+    def run(self, moves: Iterable[Move]) -> Enacted:
+        links = [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(self.prices, 1)]
+        call = Call(self.request, self.policy, links, jitter=lambda: 1.0, has_compactor=True)
+        send, todo = call.begin(), deque(moves)
+        while send is not None and todo and self.goes_out(call, send):
+            move = todo.popleft()
+            self.number += 1
+            send = call.receive(self.reply_for(move, call, send))
+            taken = call.ladder.rung
+            later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
+            if taken != move.row.target and later is not None:
+                del todo[later]  # the call did first what was planned for later
+                todo.appendleft(move)
+        if send is not None and not todo and self.goes_out(call, send):
+            # The last attempt, which ends the call and costs all that it may.
+            call.receive(Reply("An answer.", usage=self.usage(send), stop_reason="stop"))
+        return _enacted(call)
+
+    def goes_out(self, call: Call, send: Send) -> bool:
+        """Wait, compact nothing, and tell whether the request may still go out."""
+        if send.needs_compaction:
+            call.compacted(send.messages)
+        return call.sending(call.ledger.elapsed + send.wait)
+
+    def usage(self, send: Send) -> Usage:
+        prompt, price = (self.request.input_tokens or 0) + send.added_tokens, self.prices[send.backend]
+        output = most_counted(send.max_tokens or 0)
+        if price is None:
+            return Usage(prompt, output)
+        read, created = price.cache_read or 0.0, price.cache_creation or 0.0
+        return Usage(
+            prompt,
+            output,
+            cache_read_tokens=prompt if read > max(price.input, created) else 0,
+            cache_creation_tokens=prompt if created > price.input and created >= read else 0,
+        )
+
+    def text(self, send: Send) -> str:
+        """Return as much text as the cap allows, of which no part is like another."""
+        size = max(min(BYTES_A_TOKEN * (send.max_tokens or 0), self.longest), SHORTEST_TEXT)
+        unit = f"part {self.number} word "
+        return "".join(f"{unit}{count} " for count in range(size // len(unit) + 1))[: size - 1] + "."
+
+    def reply_for(self, move: Move, call: Call, send: Send) -> Reply | Failure:
+        """Return what brings the event and the facts of a move about."""
+        event, facts, usage = move.row.event, move.facts, self.usage(send)
+        asked = self.asked_wait(move, call)
+        if facts.get("connection_was_stale"):
+            return Failure("connection", is_stale=True)
+        reason = self.passing if event == "failed_transiently" else _FAILURES.get(event)
+        if move.row.target == "fallback":
+            reason = "auth"  # which leaves a backend whatever else is left to try there
+        if reason is not None:
+            # An error inside a stream, after all that the cap allows was spent on reasoning.
+            failure = Failure(reason, asked_wait=asked, parameter=f"p{self.number}")
+            return Reply(usage=usage, interrupted=True, failure=failure)
+        text = self.text(send)
+        if event == "interrupted":
+            kept = text if facts.get("added_text", True) else ""
+            return Reply(kept, usage=usage, interrupted=True, failure=Failure("connection", asked_wait=asked))
+        if event in ("tools_truncated", "json_truncated"):
+            return Reply(tool_calls=(ToolCall("1", "look_up", "{"),), usage=usage, stop_reason="length")
+        if event in ("only_reasoned", "reasoning_truncated"):
+            stop: StopReason = "stop" if event == "only_reasoned" else "length"
+            return Reply(reasoning=text, usage=usage, stop_reason=stop)
+        if event in _STOPS:
+            return Reply(text, usage=usage, stop_reason=_STOPS[event])
+        # Empty, and never twice in the same way.
+        return Reply(usage=usage, stop_reason="stop", stop_raw=f"stop {self.number}")
+
+    def asked_wait(self, move: Move, call: Call) -> float | None:
+        """Return the wait that makes a move dearest: the longest that the policy keeps, or none."""
+        waits, row = self.policy.waits, move.row
+        if not keeps_asked_wait(row.event, row.target):
+            return None
+        soon: Any = SimpleNamespace(rung=row.target, retries=call.ladder.retries + 1, reasks=call.ladder.reasks + 1)
+        own = longest_wait(evolve(waits, longest_asked=0.0), soon, row.event)
+        return waits.longest_asked if waits.longest_asked > own else None
+
+
+_FAILURES: Mapping[str, Reason] = {
+    "malformed": "malformed",
+    "rejected_fixably": "parameter_unsupported",
+    "failed_permanently": "auth",
+    "refused": "content_policy",
+}
+_STOPS: Mapping[str, StopReason] = {"truncated": "length", "paused": "paused", "overflowed": "overflow"}
+
+
+def _enacted(call: Call) -> Enacted:
+    """Read off a call what it did and spent."""
+    path = [step for step in call.journal.steps if step.event != "skipped"]
+    rungs = [step.source for step in path if step.event == "sent"]
+    waits = [step.wait for step, after in pairwise(path) if after.event == "sent"]
+    spent = {
+        "attempts": call.ladder.attempts,
+        "waiting seconds": sum(waits),
+        "output tokens": call.ledger.usage.output_tokens,
+        "money": call.ledger.cost or 0.0,
+    }
+    led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
+    return Enacted(led, tuple(rungs), spent)

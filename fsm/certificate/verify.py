@@ -1,0 +1,227 @@
+"""Check a policy and its table, and write the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from attrs import evolve
+
+from rungwise.fsm.call.ladder import COUNTER, names_of
+from rungwise.fsm.call.policy import DEFAULT_POLICY, LARGEST_LIMIT, Policy
+from rungwise.fsm.call.request import Link, Prices
+from rungwise.fsm.certificate.call_rules import faults_of
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.worst import WorstCase, worst_cases
+from rungwise.fsm.checker.branches import dead_rows, overlaps
+from rungwise.fsm.checker.counterexample import PathStep, Property, path_text
+from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.checker.structure import problems
+from rungwise.fsm.checker.walk import ALIVE, ORDERED, Walk, walk
+from rungwise.fsm.errors import ConfigurationError, TableError
+from rungwise.fsm.journal.forms import short
+from rungwise.fsm.machine.table import CALL, Row, Table
+
+WELL_FORMED = "well-formed table"
+HONEST = "honest endings"
+TERMINATES = "terminates for all limits"
+
+SHIPPED = (CALL,)
+"""Tables that the test suite walks over with every limit vector of 0s and 1s, so that importing them need not."""
+
+
+def verify(
+    policy: Policy = DEFAULT_POLICY,
+    chain: int | Sequence[Link] = 1,
+    *,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+    assistant_turns: int | None = None,
+    exhaustive: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Certificate:
+    """Check a policy with its table, and find its worst cases.
+
+    Arguments:
+        policy: what to check.
+        chain: the backends, or how many there are; unusable ones and duplicates are left out, as a call does.
+        max_tokens: the output cap that the caller will give, in tokens; without it the output is unbounded.
+        input_tokens: the tokens of the prompt, which the worst case in money needs.
+        assistant_turns: how many assistant turns the prompt has, to each of which a repair may add tokens; without it
+            there are taken to be as many as `input_tokens` can hold.
+        exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest.
+        progress: is given the number of configurations looked at, every thousand of them.
+
+    Raises:
+        ConfigurationError: no backend is usable, or a counter of the table's model has no limit.
+    """
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}: Policy.load reads a file")
+    backends = _backends(chain)
+    table, limits = policy.table, _limits(policy, len(backends))
+    walked = limits if exhaustive else {name: min(limit, 1) for name, limit in limits.items()}
+    blank = Certificate(
+        table=table.name,
+        limits=limits,
+        budget=policy.budget,
+        chain=tuple(name for name, _ in backends),
+        max_tokens=max_tokens,
+        input_tokens=input_tokens,
+        assistant_turns=assistant_turns,
+        walked=walked,
+        configurations=0,
+        properties=(),
+        rows=(),
+        overlaps=(),
+        worst=(),
+    )
+    found = problems(table)
+    if found:
+        return evolve(blank, properties=(Property(WELL_FORMED, False, "; ".join(found)),))
+    certificate = _checked(blank, table, progress)
+    if not certificate.ok:
+        return certificate
+    prices = [each for _, each in backends]
+    return evolve(certificate, worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns))
+
+
+def worst_by_fallbacks(
+    policy: Policy,
+    most: int,
+    *,
+    prices: Prices | None = None,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+    assistant_turns: int | None = None,
+) -> Mapping[int, tuple[WorstCase, ...]]:
+    """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
+
+    def worst(backends: int) -> tuple[WorstCase, ...]:
+        limits, of_each = _limits(policy, backends), [prices] * backends
+        return worst_cases(policy, limits, of_each, max_tokens, input_tokens, assistant_turns)
+
+    return {fallbacks: worst(fallbacks + 1) for fallbacks in range(most + 1)}
+
+
+def check_table(table: Table) -> None:
+    """Refuse a table that cannot be proved; a table that was found good is not looked at again.
+
+    Raises:
+        TableError: what is wrong, with the row, or the shortest path that shows it.
+    """
+    _check(table, _code(table))
+
+
+def check_call_table(table: Table) -> None:
+    """Refuse a table that model calls cannot run on: `check_table`, and the rules of an honest call.
+
+    Raises:
+        TableError: what is wrong, with the row, or the shortest path that shows it.
+    """
+    check_table(table)
+    found = tuple(faults_of(table))
+    if found:
+        told = "".join(f"\n- {each}" for each in found)
+        raise TableError(f"the table {table.name!r} is refused for calls:{told}", table=table)
+
+
+def _code(table: Table) -> tuple[object, ...]:
+    """List what the names in a table stand for: what was found of it holds as long as these are the same."""
+    names = dict.fromkeys(name for row in table.rows for name in (row.guard, row.effect) if name)
+    return tuple(getattr(table.model, name, None) for name in names)
+
+
+@lru_cache(maxsize=16)
+def _walk(table: Table, code: tuple[object, ...], limits: tuple[tuple[str, int], ...]) -> Walk:  # see `_check`
+    return walk(table, dict(limits))
+
+
+@lru_cache(maxsize=256)
+def _check(table: Table, code: tuple[object, ...]) -> None:  # the code is here for the cache alone
+    wrong = list(problems(table))
+    path: tuple[PathStep, ...] = ()
+    if not wrong:
+        wrong = [f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
+        wrong = wrong or [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]
+        if wrong or table not in SHIPPED:
+            seen = walk(table, dict.fromkeys(names_of(table.model, COUNTER), 1)).properties
+            failed = [each for each in seen if not each.holds]
+            wrong += [f"{each.name}: {each.detail}" for each in failed]
+            path = next((each.path for each in failed if each.path), ())
+    if wrong:
+        told = "".join(f"\n- {each}" for each in wrong)
+        shown = f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}" if path else ""
+        raise TableError(f"the table {table.name!r} is refused:{told}{shown}", path, table)
+
+
+def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] | None) -> Certificate:
+    """Fill in the proof and the walk."""
+    rows = prove(table)
+    refused = [proof for proof in rows if proof.verdict == "refused"]
+    if progress is None and max(blank.walked.values()) <= 1:  # a larger one takes memory, and is seldom asked for twice
+        seen = _walk(table, _code(table), tuple(blank.walked.items()))
+    else:
+        seen = walk(table, blank.walked, progress=progress)
+    properties = {each.name: each for each in seen.properties}
+    together: tuple[tuple[Row, Row], ...] = ()
+    if not refused:
+        together = overlaps(table)
+        if properties[ORDERED].holds:
+            detail = (
+                f"{len(together)} pairs of guards can hold at once; the machine takes the first row, as the table does"
+            )
+            properties[ORDERED] = Property(ORDERED, True, detail)
+        dead = dead_rows(table)
+        if dead:
+            properties[ALIVE] = Property(ALIVE, False, f"the rows before it always win: {'; '.join(map(str, dead))}")
+    shape = f"{len(table.rows)} rows, {len(table.events)} events, {len(table.states)} states"
+    dishonest = "; ".join(faults_of(table))
+    first = (
+        Property(WELL_FORMED, True, shape),
+        Property(HONEST, not dishonest, dishonest or "only an answer is done, and text that was gathered is no error"),
+        _terminates(len(rows), [f"{each.row}: {each.why}" for each in refused]),
+    )
+    return evolve(
+        blank,
+        configurations=len(seen.configurations),
+        properties=(*first, *properties.values()),
+        rows=rows,
+        overlaps=together,
+    )
+
+
+def _terminates(count: int, refused: list[str]) -> Property:
+    if refused:
+        return Property(TERMINATES, False, "; ".join(refused))
+    return Property(TERMINATES, True, f"proved for each of {count} rows; the argument is below")
+
+
+def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
+    """List the backends that a call can come to, by the rule that a call follows."""
+    if isinstance(chain, int):
+        if isinstance(chain, bool) or not 1 <= chain <= LARGEST_LIMIT + 1:
+            raise ConfigurationError(f"the chain must have 1 to {LARGEST_LIMIT + 1} backends, not {short(chain)}")
+        return [(f"backend {number}", None) for number in range(1, chain + 1)]
+    taken: list[Link] = []
+    if not isinstance(chain, (list, tuple)):
+        raise ConfigurationError(f"the chain must be backends, or how many there are, not {type(chain).__name__}")
+    for link in chain:
+        if not hasattr(link, "identities"):
+            raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
+        if link.problem is None and not (taken and link.identities & taken[-1].identities):
+            taken.append(link)
+    if not taken:
+        raise ConfigurationError("no backend of the chain can be used")
+    return [(link.name, link.prices) for link in taken]
+
+
+def _limits(policy: Policy, backends: int) -> Mapping[str, int]:
+    limits: dict[str, int] = {}
+    for name in names_of(policy.table.model, COUNTER):
+        if not hasattr(policy.limits, name):
+            raise ConfigurationError(f"{type(policy.limits).__name__} has no limit {name!r}, which the table counts")
+        limits[name] = getattr(policy.limits, name)
+    if "fallbacks" in limits:
+        most, given = backends - 1, limits["fallbacks"]
+        limits["fallbacks"] = most if given is None else min(given, most)
+    return limits

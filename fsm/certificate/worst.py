@@ -1,0 +1,324 @@
+"""The worst that a call can cost: attempts, waiting seconds, output tokens and money, each with the path to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, groupby
+from types import SimpleNamespace
+from typing import Any
+
+from attrs import frozen
+
+from rungwise.fsm.call.budget import TOKENS_PRICED, dearest_input
+from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.request import Prices
+from rungwise.fsm.call.transcript import MESSAGE_TOKENS, STAND_IN_TOKENS, Cue, Transcript, estimate_tokens
+from rungwise.fsm.call.waiting import MAY_ASK, cap_of, longest_wait
+from rungwise.fsm.certificate.enactment import Enacted, enact
+from rungwise.fsm.checker.branches import Branch
+from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
+from rungwise.fsm.checker.maxplus import Number
+from rungwise.fsm.checker.moves import Move, moves_of
+from rungwise.fsm.machine.table import Table
+
+LEAST_TURN_TOKENS = 3
+"""Tokens that an assistant turn has at least: what marks it in the usual chat templates, and a word."""
+
+OWN_TURNS = 3
+"""Assistant turns that the rungs add at most: the text gathered, the placeholder before a nudge, the seed."""
+
+
+@frozen
+class WorstCase:
+    """Hold the worst case of one thing that a call spends.
+
+    Arguments:
+        name: what is spent.
+        value: the most that can be spent; None if nothing bounds it or too little is known.
+        ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
+        ended_by: what ends the worst path: `ladder`, or the field of the budget.
+        path: the costliest path found, as a call took it when its events were played to it.
+        attained: what that call spent; None where there is no path.
+        note: what is counted and what is not.
+    """
+
+    name: str
+    value: Number | None
+    ladder: Number | None
+    ended_by: str
+    enacted: Enacted
+    note: str
+
+    @property
+    def attained(self) -> Number | None:
+        """Return what a call spent on the path; None where there is no path."""
+        return self.enacted.spent.get(self.name)
+
+    @property
+    def is_exact(self) -> bool:
+        """Tell whether the path attains the value; otherwise the value is an upper bound."""
+        return self.value is not None and self.attained is not None and math.isclose(self.value, self.attained)
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """List the rungs of the path."""
+        return self.enacted.rungs
+
+    @property
+    def path(self) -> str:
+        """Write the rungs of the path, those that repeat only once: `ask, retry x3, continuation`."""
+        return compressed(self.rungs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the worst case as plain values."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "ladder": self.ladder,
+            "ended_by": self.ended_by,
+            "path": self.path,
+            "events": [step.event for step in self.enacted.steps],
+            "guards": [step.guard for step in self.enacted.steps],
+            "attained": self.attained,
+            "exact": self.is_exact,
+            "note": self.note,
+        }
+
+
+def worst_cases(
+    policy: Policy,
+    limits: Mapping[str, int],
+    prices: Sequence[Prices | None],
+    max_tokens: int | None,
+    input_tokens: int | None,
+    assistant_turns: int | None = None,
+) -> tuple[WorstCase, ...]:
+    """Compute the worst cases of a policy.
+
+    Arguments:
+        limits: the limit of each counter, the fallbacks bounded by the chain.
+        prices: of each backend, in the order in which they are asked.
+        max_tokens: the output cap that the caller gives, in tokens.
+        input_tokens: the tokens of the prompt.
+        assistant_turns: how many assistant turns the prompt has; None takes as many as `input_tokens` can hold.
+
+    Raises:
+        Refusal: the table's guards or effects cannot be followed.
+    """
+    search = _Search(policy, limits, prices, max_tokens, input_tokens, assistant_turns)
+    return (
+        search.worst("attempts", lambda ladder: 1, 1, None, "every request that goes out"),
+        _waits(search),
+        _tokens(search),
+        _money(search),
+    )
+
+
+RESENT = "resent"
+"""The kind of a move that repeats what nobody had read, at once."""
+
+
+def _is_resent(branch: Branch) -> str:
+    return RESENT if branch.facts.get("connection_was_stale") else ""
+
+
+def _kind(branch: Branch) -> str:
+    """Tell apart the moves to a rung that waits longer after one event than after another."""
+    assert branch.row is not None
+    return _is_resent(branch) or (branch.row.event if branch.row.event in MAY_ASK else "")
+
+
+def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str]) -> tuple[Move, ...]:
+    """List the moves of a table, but for what is sent again at once where the same can be sent after a wait."""
+    found = moves_of(table, limits, kind)
+    waited = {(move.row.target, move.takes, move.refills) for move in found if move.kind != RESENT}
+    return tuple(
+        move for move in found if move.kind != RESENT or (move.row.target, move.takes, move.refills) not in waited
+    )
+
+
+class _Search:
+    def __init__(
+        self,
+        policy: Policy,
+        limits: Mapping[str, int],
+        prices: Sequence[Prices | None],
+        max_tokens: int | None,
+        input_tokens: int | None,
+        assistant_turns: int | None,
+    ) -> None:
+        self.policy, self.limits, self.table = policy, limits, policy.table
+        self.prices, self.max_tokens, self.input_tokens = prices, max_tokens, input_tokens
+        self.assistant_turns = assistant_turns
+        self.moves = _moves(policy.table, limits, _is_resent)
+        self.most = 1 + sum(_uses(self.moves, limits, policy.table.ranks).values())
+
+    def worst(
+        self,
+        name: str,
+        weight: Weight,
+        ceiling: Number,
+        budget: str | None,
+        note: str,
+        kind: Callable[[Branch], str] | None = None,
+    ) -> WorstCase:
+        """Search with the budget of attempts and without, apply one more field of the budget, and play the path."""
+        attempts, table = self.policy.budget.attempts, self.table
+        moves = self.moves if kind is None else _moves(table, self.limits, kind)
+
+        def search(most: int | None) -> Longest:
+            return longest(moves, table.start, self.limits, table.ranks, weight, most)
+
+        alone: Number | None = None
+        try:
+            found = search(attempts)
+            alone = found.value if self.most <= attempts else search(None).value
+        except TooLarge as error:
+            found = Longest(ceiling * min(attempts, self.most), ())
+            note = f"{note}; this is an upper bound, as there are too many states to be exact: {error}"
+        ended_by = "ladder" if alone is not None and math.isclose(alone, found.value) else "budget.attempts"
+        value, most = found.value, getattr(self.policy.budget, budget) if budget else None
+        if most is not None and most < value:
+            value, ended_by = most, f"budget.{budget}"
+        asked = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
+        enacted = enact(self.policy, self.prices, found.path, name, **asked) if alone is not None else Enacted()
+        return WorstCase(name, value, alone, ended_by, enacted, note)
+
+    def unknown(self, name: str, budget: str, why: str) -> WorstCase:
+        """Return a worst case that only one field of the budget bounds, if anything does."""
+        most = getattr(self.policy.budget, budget)
+        return WorstCase(name, most, None, f"budget.{budget}" if most else "nothing", Enacted(), why)
+
+
+def _waits(search: _Search) -> WorstCase:
+    waits = search.policy.waits
+
+    def weight(ladder: Any) -> float:
+        return 0.0 if ladder.kind == RESENT else longest_wait(waits, ladder, ladder.kind)
+
+    kinds = ("", RESENT, *MAY_ASK)
+    last: list[Any] = [
+        SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds
+    ]
+    note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
+    return search.worst("waiting seconds", weight, max(map(weight, last)), "seconds", note, _kind)
+
+
+def _tokens(search: _Search) -> WorstCase:
+    max_tokens = search.max_tokens
+    if max_tokens is None:
+        note = "without max_tokens nothing caps the first request but budget.output_tokens, where that is set"
+        return search.unknown("output tokens", "output_tokens", note)
+    policy = search.policy
+    ceiling = most_counted(max(policy.largest_cap, max_tokens))
+    note = (
+        f"the cap of every request, with max_tokens of {max_tokens}, and up to {COUNTED_BESIDE} tokens that a server "
+        "may count beside each"
+    )
+    if policy.budget.output_tokens is None and policy.budget.money is None:
+        note += "; a stream that passes its cap is cut only under a budget of output tokens or money"
+
+    def cap(ladder: Any) -> int:
+        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
+
+    return search.worst("output tokens", cap, ceiling, "output_tokens", note)
+
+
+def _money(search: _Search) -> WorstCase:
+    prices, max_tokens, input_tokens = search.prices, search.max_tokens, search.input_tokens
+    known = [each for each in prices if each is not None]
+    if len(known) < len(prices):
+        return search.unknown("money", "money", "a backend of the chain has no prices")
+    if max_tokens is None or input_tokens is None:
+        missing = "max_tokens" if max_tokens is None else "input_tokens"
+        return search.unknown("money", "money", f"needs {missing}")
+    cost = _Cost(search, known, max_tokens, input_tokens)
+    note = (
+        f"every cap used up, with what is counted beside it; {input_tokens} input tokens at the dearest input price, "
+        "growing by the text of each continuation, compaction and fallback, by the seeds of reasoning, all as long as "
+        "the caps allow, and by every hint; a compaction is taken to shorten what it is given"
+    )
+    if cost.stand_ins:
+        given = "" if search.assistant_turns is not None else ", as many as the input can hold: give assistant_turns"
+        note += (
+            f"; a repair may add {STAND_IN_TOKENS} tokens to each of {cost.turns} assistant turns{given}, "
+            f"and of {OWN_TURNS} that the rungs add"
+        )
+    return search.worst("money", cost, cost.ceiling(), "money", note)
+
+
+def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iterable[str]]) -> dict[str, int]:
+    """Return how often each counter can be taken from, at most: its limit once, and again with each refill."""
+    uses: dict[str, int] = {}
+    for name in (name for group in ranks for name in group):
+        refills = {move.takes for move in moves if name in move.refills}
+        taken = any(move.takes == name for move in moves)
+        uses[name] = limits[name] * (1 + sum(uses[refiller] for refiller in refills)) if taken else 0
+    return uses
+
+
+class _Cost:
+    """Weigh an attempt by what it costs, in the currency of the prices."""
+
+    def __init__(self, search: _Search, prices: Sequence[Prices], max_tokens: int, input_tokens: int) -> None:
+        self.policy, self.limits, self.prices = search.policy, search.limits, prices
+        self.max_tokens, self.input_tokens = max_tokens, input_tokens
+        self.inputs = [dearest_input(each) for each in prices]
+        targets = {move.row.target for move in search.moves}
+        self.start = search.table.start if search.table.start not in targets else None
+        self.seeded = {rung for rung in targets if self.keeps_seed(rung)}
+        counts = range(self.limits["continuations"] + 1)
+        # A part is as long, at most, as the widest cap that a request could have after so many continuations.
+        self.widest = [self.cap(SimpleNamespace(**{**self.limits, "continuations": count})) for count in counts]
+        self.parts = [0, *accumulate(self.widest)]
+        self.hints = _hint_tokens(search.policy)
+        given = search.assistant_turns
+        self.turns = input_tokens // LEAST_TURN_TOKENS if given is None else given
+        # A conversation that ends with an assistant turn is continued by a hint at once, where it cannot be prefilled.
+        self.opening = estimate_tokens(search.policy.hints.continuation) + MESSAGE_TOKENS if self.turns else 0
+        # After a repair, each assistant turn may carry a stand-in for reasoning that is not there.
+        self.stand_ins = STAND_IN_TOKENS * (self.turns + OWN_TURNS) if "repair" in targets else 0
+
+    def keeps_seed(self, rung: str) -> bool:
+        """Tell whether the reasoning seeded by an earlier attempt is still sent in a rung."""
+        transcript = Transcript((), self.policy.hints, seed="seed")
+        transcript.prepare(rung, Cue())
+        return bool(transcript.seed)
+
+    def cap(self, ladder: Any) -> int:
+        """Return what a reply within its cap may be counted as."""
+        return most_counted(cap_of(self.policy, ladder, self.max_tokens) or 0)
+
+    def __call__(self, ladder: Any) -> float:
+        backend = min(ladder.fallbacks, len(self.prices) - 1)
+        tokens = self.input_tokens + self.parts[ladder.continuations]
+        if ladder.rung in self.seeded:
+            tokens += self.limits["prefills"] * self.cap(ladder)
+        # Text is also gathered where a context overflows or a stream breaks, and another backend goes on from it.
+        tokens += (ladder.fallbacks + ladder.compactions) * self.widest[ladder.continuations]
+        tokens += self.opening if ladder.rung == self.start else self.hints + self.stand_ins
+        cost: Number = (tokens * self.inputs[backend] + self.cap(ladder) * self.prices[backend].output) / TOKENS_PRICED
+        return cost
+
+    def ceiling(self) -> float:
+        """Return more than any attempt costs."""
+        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions", "prefills"))
+        tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
+        dearest = max(each.output for each in self.prices)
+        return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
+
+
+def _hint_tokens(policy: Policy) -> int:
+    """Return the tokens of everything that the rungs may say of themselves in one request."""
+    hints = policy.hints
+    texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
+    gathered = 1  # what was gathered stands in a message of its own
+    return sum(map(estimate_tokens, texts)) + (len(texts) + gathered) * MESSAGE_TOKENS
+
+
+def compressed(names: Sequence[str]) -> str:
+    """Write a list of names, each run of equal ones once with its length."""
+    runs = [(name, len(list(group))) for name, group in groupby(names)]
+    return ", ".join(name if length == 1 else f"{name} x{length}" for name, length in runs)

@@ -1,0 +1,117 @@
+"""Read what a picture shows from the machine that runs, so that the two cannot differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from transitions.core import Transition
+
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, all_steps
+from rungwise.fsm.machine.machine import RowTransition, machine_of
+from rungwise.fsm.machine.table import Row, Table
+
+
+def picture_of(table: Table, marks: Marks | None = None) -> Picture:
+    """Read the picture of a table from its running machine.
+
+    Arguments:
+        marks: the path to show on it.
+    """
+    lines = _lines(table, marks or Marks())
+    by_event: dict[str, list[Line]] = {}
+    for line in lines:
+        by_event.setdefault(line.row.event, []).append(line)
+    noted = [event for event, own in by_event.items() if _ends_anywhere(table, own)]
+    arcs: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        if line.row.event not in noted:
+            arcs.setdefault((line.row.source, line.row.target), []).append(line)
+    return Picture(
+        name=table.name,
+        hub=table.hub,
+        nodes=_nodes(table, lines),
+        arcs=tuple(Arc(source, target, tuple(rows)) for (source, target), rows in arcs.items()),
+        notes=tuple(_note(table, by_event[event]) for event in noted),
+        decisions=tuple(decision for event, own in by_event.items() for decision in _decisions(table, event, own)),
+        marked=marks is not None,
+    )
+
+
+def _lines(table: Table, marks: Marks) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    for event in machine_of(table).events.values():
+        for transitions in event.transitions.values():
+            lines.extend(_tried_in_order([row_of(transition) for transition in transitions], marks))
+    return tuple(lines)
+
+
+def row_of(transition: Transition) -> Row:
+    """Return the row that a running transition was built from."""
+    if not isinstance(transition, RowTransition):
+        raise TypeError(f"{transition!r} was not built from a row")
+    return transition.row
+
+
+def _tried_in_order(rows: list[Row], marks: Marks) -> list[Line]:
+    """Mark the rows of one event and state; a step that took a row has tried every row above it."""
+    lines: list[Line] = []
+    tried: tuple[int, ...] = ()
+    for row in reversed(rows):
+        steps = marks.taken.get(row, ())
+        lines.append(Line(row, steps, tried))
+        tried = tuple(sorted({*tried, *steps}))
+    return lines[::-1]
+
+
+def _nodes(table: Table, lines: Iterable[Line]) -> tuple[Node, ...]:
+    visited = {name for line in lines if line.steps for name in (line.row.source, line.row.target)}
+
+    def kind(name: str) -> Kind:
+        if name == table.hub:
+            return "hub"
+        return "outcome" if name in table.outcomes else "rung"
+
+    return tuple(Node(name, kind(name), name == table.start, name in visited) for name in table.states)
+
+
+def _ends_anywhere(table: Table, lines: list[Line]) -> bool:
+    """Tell whether an event leads from several states, always to the same outcome."""
+    targets = {line.row.target for line in lines}
+    unguarded = all(line.row.guard is None for line in lines)
+    return unguarded and len(lines) > 1 and len(targets) == 1 and targets <= set(table.outcomes)
+
+
+def _note(table: Table, lines: list[Line]) -> Note:
+    sources = {line.row.source for line in lines}
+    if sources == {*table.rungs, table.hub}:
+        where = "from every state before an outcome"
+    elif sources == set(table.rungs):
+        where = "from every rung"
+    else:
+        where = "from " + ", ".join(line.row.source for line in lines)
+    return Note(lines[0].row.event, lines[0].row.target, where, tuple(lines))
+
+
+def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:
+    """Gather the decision lists of an event; states in which it leads to the same list share one."""
+    by_source: dict[str, list[Line]] = {}
+    for line in lines:
+        by_source.setdefault(line.row.source, []).append(line)
+    shared: dict[tuple[tuple[str | None, str, str | None], ...], list[str]] = {}
+    for source, own in by_source.items():
+        shape = tuple((line.row.guard, line.row.target, line.row.effect) for line in own)
+        shared.setdefault(shape, []).append(source)
+    return [_decision(table, event, by_source, sources) for sources in shared.values()]
+
+
+def _decision(table: Table, event: str, by_source: Mapping[str, list[Line]], sources: list[str]) -> Decision:
+    ranks = zip(*(by_source[source] for source in sources), strict=True)
+    lines = tuple(_merged(rank) for rank in ranks)
+    rows = tuple(line.row for source in sources for line in by_source[source])
+    where = "" if sources == [table.hub] else f"from {', '.join(sources)}"
+    return Decision(event, tuple(sources), where, lines, rows)
+
+
+def _merged(rank: tuple[Line, ...]) -> Line:
+    """Make one line of those that several states share at one place of their lists."""
+    return Line(rank[0].row, all_steps(rank), tuple(sorted(step for line in rank for step in line.tried)))

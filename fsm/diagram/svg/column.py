@@ -1,0 +1,150 @@
+"""One side of the hub view: a lane for each state, with the arc that leads to it from the hub and the one back."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from rungwise.fsm.diagram.model import Arc, Node, Note, Picture
+from rungwise.fsm.diagram.svg.document import (
+    badges_width,
+    box,
+    draw_badges,
+    draw_node,
+    group,
+    line,
+    line_group,
+    text,
+    width,
+)
+from rungwise.fsm.diagram.svg.panel import PAD, draw_arrow, draw_panel, draw_stub, panel_height, panel_width
+
+STUB, ARROW = 16, 26  # the two visible pieces of an arc: from the hub to its panel, and on to its target
+BACK = 18  # what the arc back adds to a lane
+GAP = 12  # between lanes
+LEAST = 30  # the height of a state with no panel beside it
+
+
+@frozen
+class Lane:
+    """Be one state of a column, with its arcs."""
+
+    node: Node
+    arc: Arc | None
+    back: Arc | None
+    notes: tuple[Note, ...]
+
+    @property
+    def panel(self) -> float:
+        """Return the height of the label panel."""
+        return panel_height(self.arc.lines if self.arc else (), self.notes)
+
+    @property
+    def width(self) -> float:
+        """Return the width that the labels need."""
+        back = width(_label(self.back), "small") + badges_width(self.back.steps) + 4 * PAD if self.back else 0.0
+        return max(panel_width(self.arc.lines if self.arc else (), self.notes), back)
+
+    @property
+    def height(self) -> float:
+        """Return the height of the lane, which is that of its state."""
+        return max(self.panel + (BACK if self.back else 0), LEAST)
+
+
+@frozen
+class Column:
+    """Place one side of the picture: the states on the outside, their labels between them and the hub.
+
+    Arguments:
+        lanes: from the top to the bottom.
+        hub: where the edge of the hub is.
+        sign: -1 to the left of the hub, 1 to the right.
+        panel: the width of the label panels.
+        states: the width of the states.
+    """
+
+    lanes: tuple[Lane, ...]
+    hub: float
+    sign: int
+    panel: float
+    states: float
+
+    @classmethod
+    def of(cls, picture: Picture, nodes: tuple[Node, ...], sign: int) -> Column:
+        """Measure a column; it stands at 0 until its hub is known."""
+        lanes = tuple(_lane(picture, node) for node in nodes)
+        panel = max((lane.width for lane in lanes), default=0.0)
+        return cls(lanes, 0.0, sign, panel, max((width(node.name, "name") for node in nodes), default=0.0) + 28)
+
+    @property
+    def height(self) -> float:
+        """Return the least height of the column."""
+        return sum(lane.height for lane in self.lanes) + GAP * (len(self.lanes) - 1)
+
+    @property
+    def far(self) -> float:
+        """Return how far from the hub the states begin."""
+        return STUB + self.panel + ARROW
+
+    @property
+    def width(self) -> float:
+        """Return the width of the column, from the hub to the outer edge of the states."""
+        return self.far + self.states
+
+    def x(self, near: float, wide: float = 0) -> float:
+        """Return the left edge of what is `wide` and begins `near` pixels away from the hub."""
+        return self.hub + near if self.sign > 0 else self.hub - near - wide
+
+
+def draw_column(column: Column, top: float, height: float) -> list[str]:
+    """Draw the lanes of a column, spread over a height."""
+    spread = (height - column.height) / max(len(column.lanes) - 1, 1)
+    parts: list[str] = []
+    y = top
+    for lane in column.lanes:
+        x, middle = column.x(column.far, column.states), y + lane.height / 2
+        parts.extend(_arc_to(column, lane, y))
+        parts.extend(_arc_back(column, lane, y + lane.height - BACK / 2 if lane.panel else middle))
+        parts.append(draw_node(lane.node, x, y, column.states, lane.height))
+        if lane.node.start:
+            parts += [box(x - 22, middle - 5, 10, 10, "dot", 5), line([(x - 12, middle), (x, middle)], "line", "arrow")]
+        y += lane.height + GAP + spread
+    return parts
+
+
+def _lane(picture: Picture, node: Node) -> Lane:
+    notes = tuple(note for note in picture.notes if note.target == node.name)
+    return Lane(node, picture.arc(picture.hub, node.name), picture.arc(node.name, picture.hub), notes)
+
+
+def _arc_to(column: Column, lane: Lane, y: float) -> list[str]:
+    """Draw the arc from the hub: stub, label panel, arrow."""
+    if not lane.panel:
+        return []
+    panel = draw_panel(column.x(STUB, column.panel), y, column.panel, lane.arc.lines if lane.arc else (), lane.notes)
+    if lane.arc is None:
+        return panel
+    middle = y + lane.panel / 2
+    stub = draw_stub([(column.x(0), middle), (column.x(STUB), middle)], lane.arc)
+    arrow = draw_arrow([(column.x(STUB + column.panel), middle), (column.x(column.far), middle)], lane.arc)
+    return [group([stub, arrow, *panel], arc=f"{lane.arc.source} {lane.arc.target}")]
+
+
+def _arc_back(column: Column, lane: Lane, y: float) -> list[str]:
+    """Draw the thin dashed arc back to the hub, with its label in a gap of the line."""
+    if lane.back is None:
+        return []
+    label, steps = _label(lane.back), lane.back.steps
+    wide = width(label, "small") + badges_width(steps)
+    x = column.x(STUB + (column.panel - wide) / 2, wide)
+    parts = [
+        draw_arrow([(column.x(column.far), y), (column.x(0), y)], lane.back, back=True),
+        box(x - 4, y - 7, wide + 8, 14, "page"),
+        text(x, y + 4, label, f"small {'hit' if steps else 'faint'}"),
+        *draw_badges(x + width(label, "small"), y, steps),
+        *(line_group(item, []) for item in lane.back.lines),
+    ]
+    return [group(parts, arc=f"{lane.back.source} {lane.back.target}")]
+
+
+def _label(arc: Arc) -> str:
+    return ", ".join(item.text for item in arc.lines)

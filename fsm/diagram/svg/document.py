@@ -1,0 +1,186 @@
+"""The few marks that an SVG picture is made of, and the style sheet that carries it from light to dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.model import Kind, Line, Node
+
+# The names are identifiers, so they are set in a fixed pitch: then the width of a text is known without its font.
+# 0.602 em is the widest pitch of the fonts named in the style sheet.
+PITCH = 0.602
+SIZES = {"name": 13, "label": 12, "small": 11, "title": 15}
+ROW = 16
+BADGE = 15
+
+
+def number(value: float) -> str:
+    """Write a coordinate, short and always the same."""
+    return f"{round(value, 1):g}"
+
+
+def width(text: str, size: str = "label") -> float:
+    """Return how wide a text can be, in pixels."""
+    return len(text) * PITCH * SIZES[size]
+
+
+def text(x: float, y: float, content: str, classes: str = "label", anchor: str = "start") -> str:
+    """Write a text; the first class names its size."""
+    at = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f'<text class="{_classes(classes)}" x="{number(x)}" y="{number(y)}"{at}>{escape(content)}</text>'
+
+
+def box(x: float, y: float, w: float, h: float, classes: str, radius: float = 0) -> str:
+    """Draw a rectangle."""
+    rounded = f' rx="{number(radius)}"' if radius else ""
+    size = f'width="{number(w)}" height="{number(h)}"'
+    return f'<rect class="{_classes(classes)}" x="{number(x)}" y="{number(y)}" {size}{rounded}/>'
+
+
+def line(points: Iterable[tuple[float, float]], classes: str, arrow: str = "") -> str:
+    """Draw a line through some points; `arrow` names the marker at its end."""
+    path = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
+    end = f' marker-end="url(#rw-{arrow})"' if arrow else ""
+    return f'<path class="{_classes(classes)}" d="{path}"{end}/>'
+
+
+def group(parts: Iterable[str], **data: str) -> str:
+    """Bind parts together and say what they show, for scripts and tests."""
+    attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in data.items())
+    return f"<g{attributes}>" + "".join(parts) + "</g>"
+
+
+def line_group(item: Line, parts: Iterable[str]) -> str:
+    """Bind the parts that show one row; pointing at them shows the row in full."""
+    row = item.row
+    data = {"event": row.event, "source": row.source, "guard": row.guard or "", "target": row.target}
+    shown = list(parts)
+    return group([f"<title>{escape(str(row))}</title>", *shown] if shown else [], **data)
+
+
+def badges(steps: tuple[int, ...]) -> list[str]:
+    """Return what the step badges say: all numbers, or the first ones and the last."""
+    shown = [str(step) for step in steps]
+    return shown if len(shown) <= 4 else [*shown[:3], f"…{shown[-1]}"]
+
+
+def badge_width(label: str) -> float:
+    """Return the width of a badge."""
+    return max(BADGE, width(label, "small") + 6)
+
+
+def badges_width(steps: tuple[int, ...]) -> float:
+    """Return the width of a run of step badges with the gaps before them."""
+    return sum(badge_width(label) + 3 for label in badges(steps))
+
+
+def draw_badges(x: float, middle: float, steps: tuple[int, ...], *, hollow: bool = False) -> list[str]:
+    """Draw the step badges from `x` to the right."""
+    shape, words = ("hollow", "small hit") if hollow else ("badge", "small on-mark")
+    parts: list[str] = []
+    for label in badges(steps):
+        w = badge_width(label)
+        parts.append(box(x + 3, middle - BADGE / 2, w, BADGE, shape, BADGE / 2))
+        parts.append(text(x + 3 + w / 2, middle + 4, label, words, "middle"))
+        x += w + 3
+    return parts
+
+
+def draw_node(node: Node, x: float, y: float, w: float, h: float) -> str:
+    """Draw a state: a rung rounded, the hub as a pill, an outcome square with a double border."""
+    parts = _shape(node.kind, x, y, w, h, " visited" if node.visited else "")
+    parts.append(text(x + w / 2, y + h / 2 + 4.5, node.name, "name", "middle"))
+    return group(parts, state=node.name, kind=node.kind)
+
+
+def chip(node: Node, x: float, y: float, w: float, h: float) -> str:
+    """Draw a state as small as a word."""
+    name = text(x + w / 2, y + h - 5, node.name, "label", "middle")
+    return "".join([*_shape(node.kind, x, y, w, h, " chip"), name])
+
+
+def sample(kind: Kind, x: float, y: float) -> str:
+    """Draw a small shape of a kind, for a legend or beside a name."""
+    return "".join(_shape(kind, x, y, 26, 16, ""))
+
+
+def _shape(kind: Kind, x: float, y: float, w: float, h: float, more: str) -> list[str]:
+    radius = {"rung": min(8.0, h / 3), "hub": min(w, h) / 2, "outcome": 0.0}[kind]
+    parts = [box(x, y, w, h, kind + more, radius)]
+    if kind == "outcome":
+        inset = 3 if h > 20 else 2
+        parts.append(box(x + inset, y + inset, w - 2 * inset, h - 2 * inset, f"{kind} inner"))
+    return parts
+
+
+def document(w: float, h: float, title: str, parts: Iterable[str]) -> str:
+    """Write the whole SVG file."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="rungwise" role="img" viewBox="0 0 {number(w)} {number(h)}" '
+        f'width="{number(w)}" height="{number(h)}">'
+    )
+    lines = [head, f"<title>{escape(title)}</title>", f"<style>{_style()}</style>", _markers()]
+    lines.append(box(0, 0, w, h, "page", 10))
+    return "\n".join([*lines, *parts, "</svg>"]) + "\n"
+
+
+def _classes(classes: str) -> str:
+    return " ".join(f"rw-{name}" for name in classes.split())
+
+
+def _markers() -> str:
+    kinds = "".join(
+        f'<marker id="rw-{name}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="{size}" markerHeight="{size}" '
+        f'markerUnits="userSpaceOnUse" orient="auto"><path class="rw-{name}" d="M0 0L8 4L0 8z"/></marker>'
+        for name, size in (("arrow", 9), ("return", 7), ("taken", 11))
+    )
+    return f"<defs>{kinds}</defs>"
+
+
+FIXED = {
+    "text": "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace",
+    **{f".rw-{name}": f"font-size:{size}px" for name, size in SIZES.items()},
+    ".rw-name, .rw-title, .rw-on-mark, .rw-hit": "font-weight:600",
+    "text.rw-faint": "font-style:italic",
+    "path, rect": "fill:none;stroke-width:1.2",
+    "rect.rw-rung, rect.rw-hub": "stroke-width:1.6",
+    "rect.rw-chip, rect.rw-inner": "stroke-width:1",
+    "rect.rw-visited": "stroke-width:3",
+    "rect.rw-loose": "stroke-dasharray:2 3",
+    "path.rw-back": "stroke-width:.9;stroke-dasharray:4 3",
+    "path.rw-went": "stroke-width:2.6",
+}
+
+
+def _style() -> str:
+    dark = _rules(_paint(DARK))
+    return f"{_rules(FIXED)}{_rules(_paint(LIGHT))}@media (prefers-color-scheme:dark){{{dark}}}"
+
+
+def _paint(colours: Colours) -> dict[str, str]:
+    kinds: tuple[Kind, ...] = ("rung", "hub", "outcome")
+    return {
+        "text": f"fill:{colours.ink}",
+        "text.rw-faint, text.rw-guard": f"fill:{colours.faint}",
+        "rect.rw-page": f"fill:{colours.page}",
+        "rect.rw-panel": f"fill:{colours.panel};stroke:{colours.edge}",
+        "path.rw-line, path.rw-back": f"stroke:{colours.line}",
+        "path.rw-arrow, path.rw-return, rect.rw-dot": f"fill:{colours.line}",
+        **{f"rect.rw-{kind}": f"fill:{colours.fill[kind]};stroke:{colours.border[kind]}" for kind in kinds},
+        "rect.rw-inner": "fill:none",
+        "rect.rw-visited, path.rw-went": f"stroke:{colours.mark}",
+        "path.rw-taken, rect.rw-badge": f"fill:{colours.mark}",
+        "rect.rw-hollow": f"fill:none;stroke:{colours.mark}",
+        "text.rw-hit": f"fill:{colours.mark}",
+        "text.rw-on-mark": f"fill:{colours.on_mark}",
+    }
+
+
+def _rules(rules: dict[str, str]) -> str:
+    """Write style rules that touch nothing but these pictures, as a page may hold one inline."""
+    return "".join(
+        ",".join(f".rungwise {part}" for part in selector.split(", ")) + f"{{{style}}}"
+        for selector, style in rules.items()
+    )

@@ -1,0 +1,1 @@
+"""What went wrong, and how long the service asked us to wait."""

@@ -1,0 +1,214 @@
+"""What the body of a failed response says, in whatever shape a provider writes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Final
+
+from attrs import Factory, define
+
+from rungwise.fsm.failures.rules import STATUS_OF_CODE
+
+# How many output tokens there is room for: `cap` outright, `below` exclusively, or `limit` less `used` and `more`.
+# vLLM gives no more than a lower bound of the prompt; there, where what was `asked` for fills most of the `limit`, half
+# of it is tried, and otherwise the prompt is to blame. What OpenRouter's remaining credit affords is a cap too: one
+# shorter request succeeds now, and where it is too short the next refusal leads on to the fallback.
+_AVAILABLE: Final = tuple(
+    re.compile(pattern.replace(r"\d+", r"\d[\d,]{0,14}"), re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"exceed context limit: (?P<used>\d+) \+ \d+ > (?P<limit>\d+)",
+        r"context length is (?P<limit>\d+) tokens.{0,40}requested (?:about )?\d+ tokens \((?P<used>\d+) "
+        r"(?:in (?:the|your) (?:messages|prompt)|of text input)"
+        r"(?:[,;] (?P<more>\d+) (?:in the functions|of tool input))?",
+        r"context length of (?P<limit>\d+) tokens\. you requested a total of \d+ tokens: (?P<used>\d+) tokens from",
+        r"context length is (?P<limit>\d+) tokens.{0,40}requested (?P<asked>\d+) output tokens",
+        r"context length is\s+(?P<limit>\d+) tokens and your request has (?P<used>\d+) input tokens",
+        r"max_new_tokens`? must be <= (?P<limit>\d+)\. given: (?P<used>\d+)",
+        r"max_tokens: \d+ > (?P<cap>\d+), which is the maximum",
+        r"supports at most (?P<cap>\d+) (?:completion|output) tokens",
+        r"max_?(?:completion_?|output_?|new_?)?tokens\b.{0,120}?(?:less than or equal to|<=) ?[`'\"]?(?P<cap>\d+)",
+        r"range of max_?(?:completion_?|output_?|new_?)?tokens (?:should be|is) \[\d+, ?(?P<cap>\d+)\]",
+        r"maxoutputtokens\b.{0,120}? to (?P<below>\d+) \(exclusive\)",
+        r"max_\w{0,20}tokens \(\d+\) cannot exceed (?P<cap>\d+)",
+        r"prompt tokens \((?P<used>\d+)\) \+ max_\w{0,20}tokens \(\d+\) > context window \((?P<limit>\d+)\)",
+        r"maximum tokens you requested exceeds? the model limit of (?P<cap>\d+)",
+        r"can only afford (?P<cap>\d+)",
+    )
+)
+
+_NAME: Final = r"(?<![\w.])['\"`]?([A-Za-z_][\w.\[\]]{0,60})['\"`]?"
+_QUOTED: Final = rf"(?=['\"`]){_NAME}"
+_NAMED: Final = tuple(
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    for pattern in (
+        rf"(?:unsupported|unknown|unrecognized) (?:parameter|argument|field|name|value)(?:s|\(s\))?:? ?{_QUOTED}",
+        rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): {_NAME}",
+        rf"{_NAME}: extra inputs are not permitted",
+        rf"'loc': [(\[]'body', {_NAME}.{{0,60}}extra inputs",
+        rf"and {_NAME} cannot both be specified",
+        rf"(?:^|[.:] |\b(?:the|property|option) ){_QUOTED} (?:is|are) (?:not supported|unsupported|deprecated)",
+        rf"parameters?:? {_NAME} (?:is|are) (?:not supported|unsupported|deprecated)",
+        rf"not support (?:the )?parameter:? {_NAME}",
+        rf"not support (?:the )?{_NAME} parameter",
+        rf"that support the provided {_NAME} value",
+    )
+)
+_CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
+
+_PARAMETER: Final = re.compile(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
+
+# Without these it would be another question, or another kind of answer: never dropped to please a provider.
+_KEPT_PARAMETERS: Final = frozenset(
+    {
+        *("model", "messages", "message", "input", "contents", "content", "prompt", "role", "tools", "functions"),
+        *("system", "system_instruction", "systemInstruction", "instructions", "stream", "text", "response_format"),
+        *("output_format", "output_config", "response_schema", "responseSchema"),
+    }
+)
+
+_LONGEST_TEXT: Final = 10_000  # characters; an error page can be of any length
+_DEEPEST: Final = 8
+_MOST_VALUES: Final = 500
+_MOST_WORDS: Final = 100
+_FIRST_PLACES: Final = ("response", "error")  # read before the words beside them, which only say that this is an error
+_PLACES: Final = (
+    *("message", "msg", "status_msg", "error_description", "detail", "details", "errors", "violations", "metadata"),
+    *("raw", "innererror", "upstream_error", "base_resp", "promptFeedback"),
+)
+_WORDS: Final = (
+    *("code", "status", "type", "__type", "reason", "blockReason", "error_code", "status_code", "http_code"),
+    *("quotaId", "error_type", "limit_source"),
+)
+_CODE: Final = re.compile(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
+_NUMBER: Final = re.compile(r"\d{3,4}", re.ASCII)
+_LAST_NUMBER: Final = re.compile(r"\((\d{4})\)\s{0,10}\Z", re.ASCII)
+_PAGE: Final = re.compile(r"\A\s*<[!?/a-z]", re.IGNORECASE)
+_HTTP_ERROR: Final = re.compile(r"[45]\d\d", re.ASCII)
+_MOST_TOKENS: Final = 10**9
+
+
+@define
+class Said:
+    """Gather what a body says: its words (codes and types), its prose, and the parameters that it names.
+
+    A business code means something only in the shape of the provider whose it is; so it stands among the `numbers` as
+    well, behind that provider's name.
+    """
+
+    words: list[str] = Factory(list)
+    numbers: list[str] = Factory(list)
+    prose: list[str] = Factory(list)
+    parameters: list[str] = Factory(list)
+    values: int = 0
+
+    def read(self, value: object, depth: int = 0, place: str = "") -> None:
+        """Read a decoded body, as deep and as far as one error ever goes; `place` is where it stood in another."""
+        self.values += 1
+        if depth > _DEEPEST or self.values > _MOST_VALUES:
+            return
+        if isinstance(value, Mapping):
+            self._read_object(value, depth + 1)
+            self._add_number(value, place)
+        elif isinstance(value, list):
+            for item in value[:_MOST_VALUES]:
+                self.read(item, depth + 1, place)
+        elif isinstance(value, str):
+            inner = decoded_body(value)
+            known = len(self.prose)
+            if inner is not value:
+                self.read(inner, depth + 1)
+            if value and len(self.prose) == known:  # JSON of an unknown shape may say in its own words what is wrong
+                self.prose.append(value[:_LONGEST_TEXT])
+
+    def _read_object(self, value: Mapping[str, object], depth: int) -> None:
+        for place in _FIRST_PLACES:
+            self.read(value.get(place), depth, place)
+        self.add_words(value.get(name) for name in _WORDS)
+        location = value.get("loc")
+        path = [part for part in location if isinstance(part, str)] if isinstance(location, list) else []
+        self.parameters += [name for name in (value.get("param"), ".".join(path)) if isinstance(name, str) and name]
+        for place in _PLACES:
+            self.read(value.get(place), depth, place)
+
+    def _add_number(self, value: Mapping[str, object], place: str) -> None:
+        """Add a business code of MiniMax's or Z.AI's, told by where it stands and what stands beside it."""
+        code, kind, message = _word(value.get("code")), value.get("type"), value.get("message")
+        provider, number = "", ""
+        if place == "base_resp":
+            provider, number = "minimax", _word(value.get("status_code"))
+        elif "http_code" in value and isinstance(message, str):
+            found = _LAST_NUMBER.search(message[-40:])
+            provider, number = "minimax", found[1] if found else ""
+        elif place == "error" and ("type" not in value or kind == code):  # other providers put a type beside a number
+            provider, number = "zai", code
+        if _NUMBER.fullmatch(number) and len(self.numbers) < _MOST_WORDS:
+            self.numbers.append(f"{provider}:{number}")
+
+    def add_words(self, values: Iterable[object]) -> None:
+        """Add what stands in the place of a code, if it looks like one."""
+        self.words += [word.rpartition("#")[2] for word in map(_word, values) if word]
+        del self.words[_MOST_WORDS:]
+
+    @cached_property
+    def text(self) -> str:
+        """Join what the rules look at; a page in HTML may quote anything, so only its status counts."""
+        pieces = (piece for piece in (*self.parameters, *self.prose) if not _PAGE.match(piece))
+        return "\n".join(pieces)[:_LONGEST_TEXT]
+
+    @property
+    def code(self) -> str | None:
+        """Return the first code that says more than an HTTP status does."""
+        telling = (word for word in self.words if not _HTTP_ERROR.fullmatch(word))
+        return next(telling, self.words[0] if self.words else None)
+
+    @property
+    def status(self) -> int | None:
+        """Return the HTTP status that the body itself gives, or means by its code."""
+        given = (int(word) for word in self.words if _HTTP_ERROR.fullmatch(word))
+        meant = (STATUS_OF_CODE[word.lower()] for word in self.words if word.lower() in STATUS_OF_CODE)
+        return next(given, None) or next(meant, None)
+
+    @cached_property
+    def available_tokens(self) -> int | None:
+        """Work out for how many output tokens the provider said there is room, where there is any."""
+        found = next(filter(None, (pattern.search(self.text) for pattern in _AVAILABLE)), None)
+        if found is None:
+            return None
+        number = {name: int((digits or "0").replace(",", "")) for name, digits in found.groupdict().items()}
+        limit, asked = number.get("limit", 0), number.get("asked")
+        if asked is not None:
+            available = asked // 2 if asked * 2 > limit else 0
+        else:
+            room = limit - number.get("used", 0) - number.get("more", 0)
+            available = number.get("cap") or number.get("below", 1) - 1 or room
+        return available if 0 < available < _MOST_TOKENS else None
+
+    @cached_property
+    def parameter(self) -> str | None:
+        """Return the parameter that the provider rejected, if it is one that may be left out."""
+        in_text = (match[1] for match in (pattern.search(self.text) for pattern in _NAMED) if match)
+        named = next((name for name in self.parameters if _PARAMETER.fullmatch(name)), None) or next(in_text, "")
+        parts = [part for part in re.split(r"[.\[\]]+", named) if part and part not in _CONTAINERS]
+        return parts[0] if parts and parts[0] not in _KEPT_PARAMETERS else None
+
+
+def _word(value: object) -> str:
+    """Return what may be a code as text, else nothing."""
+    if type(value) is int and abs(value) < 10**9:
+        return str(value)
+    return value if isinstance(value, str) and _CODE.fullmatch(value) else ""
+
+
+def decoded_body(body: object) -> object:
+    """Decode a body that holds JSON; leave any other as it is."""
+    if isinstance(body, (bytes, bytearray)):
+        body = body.decode("utf-8", "replace")
+    if isinstance(body, str) and body.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            return body
+    return body

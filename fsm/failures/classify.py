@@ -1,0 +1,109 @@
+"""Why a call failed, as one of few reasons, from whatever a provider or a transport said.
+
+A response is read in three steps: `Said` gathers what its body says; `RULES` names the reason; `STATUSES` has the last
+word. A structured code is believed on any status; a number and prose only on the statuses of their rule. Providers
+quote prompts in their prose, so no wording leads to a compaction, a refusal or a repair against a code that names
+another reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rungwise.fsm.call.reply import Failure, Reason
+from rungwise.fsm.failures.asked_wait import asked_wait, plain_headers
+from rungwise.fsm.failures.body import Said, decoded_body
+from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, STATUS_CLASSES, STATUSES, Rule
+from rungwise.fsm.failures.transport import classify_exception, is_local_bug
+
+__all__ = ["KEY_HINT_REASONS", "classify_exception", "classify_response", "event_of_failure", "is_local_bug"]
+
+KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
+"""The reasons that call for a look at the API key."""
+
+_EVENTS: Final[dict[Reason, str]] = {
+    "auth": "failed_permanently",
+    "billing": "failed_permanently",
+    "rate_limit": "failed_transiently",
+    "overloaded": "failed_transiently",
+    "server_error": "failed_transiently",
+    "timeout": "failed_transiently",
+    "connection": "failed_transiently",
+    "certificate": "failed_permanently",
+    "context_overflow": "overflowed",
+    "payload_too_large": "overflowed",
+    "output_cap": "rejected_fixably",
+    "prefill_unsupported": "rejected_fixably",
+    "parameter_unsupported": "rejected_fixably",
+    "reasoning_signature": "rejected_fixably",
+    "reasoning_missing": "rejected_fixably",
+    "failed_generation": "failed_transiently",
+    "model_not_found": "failed_permanently",
+    "content_policy": "refused",
+    "format": "failed_permanently",
+    "malformed": "malformed",
+    "unknown": "failed_transiently",
+}
+_EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permanently"}
+
+
+def event_of_failure(failure: Failure) -> str:
+    """Return the machine's event for a failure.
+
+    The service's own word on retrying overrides ours; it does not touch refusals, repairs and overflows.
+    """
+    event = _EVENTS[failure.reason]
+    if failure.should_retry is None or event not in _EVENT_IF_RETRYABLE.values():
+        return event
+    return _EVENT_IF_RETRYABLE[failure.should_retry]
+
+
+def classify_response(status: int | None, headers: Mapping[str, str], body: object) -> Failure:
+    """Say why a response is a failure; never raises, whatever it is given.
+
+    Arguments:
+        status: the HTTP status; None for an error event inside a stream that began with 200.
+        headers: the response's headers, in any case.
+        body: the decoded JSON, or the text or the bytes of the body.
+    """
+    names, decoded, said = plain_headers(headers), decoded_body(body), Said()
+    said.read(decoded)
+    said.add_words([names.get("x-amzn-errortype", "").partition(":")[0]])
+    reason = _reason_of(said, status, is_object=not isinstance(decoded, str))
+    return Failure(
+        reason,
+        status=status,
+        code=said.code,
+        message=said.prose[0] if said.prose else "",
+        asked_wait=asked_wait(names, decoded, said.text),
+        should_retry={"true": True, "false": False}.get(names.get("x-should-retry", "").lower()),
+        parameter=said.parameter if reason == "parameter_unsupported" else None,
+        available_tokens=said.available_tokens if reason == "output_cap" else None,
+    )
+
+
+def _reason_of(said: Said, status: int | None, *, is_object: bool) -> Reason:
+    known = said.status if status is None or 200 <= status < 300 else status
+    missing = {
+        name
+        for name, value in (("output_cap", said.available_tokens), ("parameter_unsupported", said.parameter))
+        if value is None
+    }
+    rules = [rule for rule in RULES if rule.reason not in missing]
+    named = next((rule for rule in rules if rule.is_named(said, known)), None)
+    for rule in rules:
+        if rule is named or (rule.is_told(said, known) and not _contradicts(rule, named)):
+            return rule.reason
+    if known is not None:
+        return STATUSES.get(known) or STATUS_CLASSES.get(known // 100, "unknown")
+    return "unknown" if status is None or (is_object and (said.words or said.prose)) else "malformed"
+
+
+def _contradicts(rule: Rule, named: Rule | None) -> bool:
+    """Tell whether a wording says what the structured code beside it rules out."""
+    if named is None or rule.reason not in BY_CODE_FIRST or rule.reason == named.reason:
+        return False
+    if named.reason == "rate_limit" and rule.prose is None:
+        return True  # it takes words to make a request too large of a rate limit, for a 413 stands beside both
+    return rule.reason not in REFINED_BY_PROSE.get(named.reason, frozenset())

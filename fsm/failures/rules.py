@@ -1,0 +1,310 @@
+"""The failure taxonomy as data: which words, numbers, wordings and statuses of a response mean which reason.
+
+The rules are tried from top to bottom, the specific before the general. All wordings are those that the providers were
+seen to send, as of November 2026; `tests/overflow_wordings.toml` has many with their sources.
+
+Every pattern is tried on what a provider sends, so none may repeat without a bound what the same pattern can go on
+from: `\\w*` and `\\S+` are written as `\\w{0,20}` and `\\S{1,200}`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from rungwise.fsm.call.reply import Reason
+
+if TYPE_CHECKING:
+    from rungwise.fsm.failures.body import Said
+
+_Statuses = frozenset[int | None]  # None stands for an error inside a 2xx response or stream
+
+_ANY: Final[_Statuses] = frozenset({None, *range(300, 1000)})
+_CLIENT: Final[_Statuses] = frozenset({None, *range(400, 500)})
+_BAD_REQUEST: Final[_Statuses] = frozenset({None, 400, 422})
+_TOO_LONG: Final = _BAD_REQUEST | {413, 500}
+_BUSY: Final[_Statuses] = frozenset({None, 408, 429, *range(500, 600)})
+_VAGUE: Final = _BAD_REQUEST | {403, 404, 500}  # statuses that say so little that a number is believed before them
+
+
+@frozen
+class Rule:
+    """Name a reason by codes on any status, by numbers and prose on some statuses, or by these statuses alone.
+
+    Arguments:
+        reason: what the rule names.
+        statuses: where numbers and prose are believed.
+        codes: the structured codes and types.
+        numbers: business codes, each behind the provider whose it is, as in `zai:1113`.
+        prose: the wordings.
+        unless: wordings beside which neither numbers nor prose count.
+    """
+
+    reason: Reason
+    statuses: _Statuses
+    codes: re.Pattern[str] | None = None
+    numbers: re.Pattern[str] | None = None
+    prose: re.Pattern[str] | None = None
+    unless: re.Pattern[str] | None = None
+
+    def is_named(self, said: Said, status: int | None) -> bool:
+        """Tell whether a structured code or number of a response names this rule's reason."""
+        if self.codes is not None and any(map(self.codes.fullmatch, said.words)):
+            return True
+        numbers = self.numbers if status in self.statuses else None
+        return numbers is not None and any(map(numbers.fullmatch, said.numbers)) and not self._is_barred(said)
+
+    def is_told(self, said: Said, status: int | None) -> bool:
+        """Tell whether the wording of a response, or its status alone, gives this rule's reason."""
+        if status not in self.statuses:
+            return False
+        if self.prose is None:
+            return self.codes is None and self.numbers is None
+        return self.prose.search(said.text) is not None and not self._is_barred(said)
+
+    def _is_barred(self, said: Said) -> bool:
+        return self.unless is not None and self.unless.search(said.text) is not None
+
+
+def _rule(
+    reason: Reason, statuses: _Statuses, codes: str = "", prose: str = "", *, numbers: str = "", unless: str = ""
+) -> Rule:
+    texts = {"codes": codes, "numbers": numbers, "prose": prose, "unless": unless}
+    patterns = {name: re.compile(text, re.IGNORECASE | re.DOTALL) for name, text in texts.items() if text}
+    return Rule(reason, statuses, **patterns)
+
+
+# A throttle may speak of too many tokens too; but it asks for a wait, not for a shorter prompt.
+_THROTTLE: Final = (
+    r"throttl|too many requests|rate[ _-]?limit|\b[rt]p[mds]\b|(tokens?|requests?)[ -]per[ -](sec|min|hour|day)"
+    r"|please wait|wait before|(try again|retry) (later|in \d)|slow down"
+)
+
+RULES: Final = (
+    # The model wrote what the server cannot read as a tool call or as JSON: its own slip, which it need not repeat.
+    _rule(
+        "failed_generation",
+        _BAD_REQUEST,
+        r"tool_use_failed|json_validate_failed|output_parse_failed",
+        r"failed to (call a function|generate json)\. please adjust your prompt|\Atool call validation failed",
+    ),
+    _rule("content_policy", _VAGUE, numbers=r"zai:130[01]|minimax:102[67]"),
+    _rule(
+        "content_policy",
+        _TOO_LONG,
+        "",
+        r"\b(input|output) new_sensitive\b",  # MiniMax's, as 422 and as 500
+    ),
+    _rule(
+        "content_policy",
+        _CLIENT - {401, 402, 408, 413, 429},
+        r"content_?(filter(ed)?|policy(_\w+)?)|responsibleaipolicyviolation|(.*\.)?data_?inspection_?failed|refusal"
+        r"|(image_)?safety\w*|(image_)?prohibited_content|blocklist|spii|model_armor|(bio|cyber)\w*_policy|invalid_prompt"
+        r"|sensitive_words_detected|prompt_blocked",
+        r"content (management|filter\w{0,10}) policy|safety system"
+        r"|\b(violat|flagged)\w{0,10}\b.{0,40}\b(usage|content) (polic|guideline)"
+        r"|inappropriate content|content exists risk|unsafe or sensitive content|due to safety|datainspectionfailed"
+        r"|(prompt|input|request|content) (was|has been) (flagged|blocked)|flagged (for possible|as potentially)",
+    ),
+    _rule(
+        "prefill_unsupported",
+        _BAD_REQUEST,
+        "",
+        r"message prefill|pre-?fill\w{0,10}\b.{0,60}\b(not supported|unsupported|incompatible)|ending with a model turn"
+        r"|must end with a user message|expected last role user|final assistant content cannot end with"
+        r"|expected `?thinking`? or `?redacted_thinking`?, but found",
+    ),
+    # Reasoning that a provider wants back, which is the opposite of what the next rule is about.
+    _rule(
+        "reasoning_missing",
+        _BAD_REQUEST,
+        "",
+        r"reasoning_content\b.{0,60}\bmust be (fully )?passed back|reasoning_content\W{0,3} is (missing|required)"
+        r"|missing (required )?(field )?\W?reasoning_content",
+    ),
+    _rule(
+        "reasoning_signature",
+        _BAD_REQUEST | {404},
+        r"invalid_encrypted_content|(\w+_)?(thinking|thought)_signature",
+        r"(thinking|thought)[_ ]?signature|signature\W{1,3}in\W{1,3}thinking|thinking\b.{0,40}blocks.{0,80}cannot be"
+        r"|encrypted[_ ]content.{0,200}\b(verified|decrypted)|decrypt.{0,40}encrypted[_ ]content|item with id\W{1,3}rs_"
+        r"|without its required\W.{0,12}(following|reasoning)|property 'reasoning\w{0,20}' is unsupported"
+        r"|\bmessages\b[\w.\[\]]{0,30}\breasoning\w{0,20}\W.{0,120}"
+        r"\b(unknown|unsupported|unrecognized|not (supported|permitted|allowed))",
+    ),
+    _rule("output_cap", _TOO_LONG | {402}),  # stands only where the message names a number
+    # A rate limit that this one request exceeds by itself: no wait helps, a shorter request does.
+    _rule("payload_too_large", frozenset({None, 400, 413, 429}), "", r"(\A|\n)request too large\b"),
+    _rule("context_overflow", _VAGUE, numbers=r"zai:1261|minimax:1039", unless=_THROTTLE),
+    _rule(
+        "context_overflow",
+        _TOO_LONG,
+        r"(model_)?context_((length|window)_)?exceeded|exceed_context_size_error|model_max_prompt_tokens_exceeded"
+        r"|tokens_limit_reached|prompt_too_long",
+        r"\b(prompt|input|messages) (tokens? )?(length )?(is |are )?too long|prompt exceeds max length"
+        r"|maximum (context|prompt|model|input) length|context limit of|context size is \d"
+        r"|exceed(s|ed|ing)? (the |this |max )?(available |model'?s? )?context\b"
+        r"|context (length|window|limit|size) (is |has been |was )?exceed"
+        r"|(longer|greater) than the (model's )?context length|longer than the maximum model length"
+        r"|when (the )?context (the )?overflows|reached context length of \d|mid-generation context overflow"
+        r"|reduce the length of the|exceeds the maximum number of (input )?tokens|current length is"
+        r"|input tokens exceed|model token limit|tokens length exceed|max_new_tokens`? must be"
+        r"|tokens\b.{0,40}\bmust be at least ?[01],? got:? ?-\d"  # what is left of the context for the answer
+        r"|context length is only \d|prompt (is )?too large|too many total text bytes"
+        r"|(less than|exceed\w{0,3}|(long|larg|great)er than|<=?) (the )?"
+        r"max_(seq_len|model_len|num_tokens|input_len|prompt_tokens)|exceed\w{0,3} (the )?max message tokens"
+        r"|\bprompt_too_long\b|tokens in the prompt\b.{0,20} exceeds?\b|\bprompt exceeds the \d[\d,]{0,14} token"
+        r"|prompt tokens\b.{0,20}\+ max_\w{0,20}tokens\b.{0,20}> context (window|length|size)"
+        r"|max_model_len\W{0,2} is no smaller|model max length exceeded|exceeds? (the )?max(imum)? (context )?length"
+        r"|too large for model with|too many (input|prompt) tokens|token count of.{0,20}exceeds"
+        r"|input token count is \d+ but|number of input tokens.{0,20}(cannot exceed|exceeds)"
+        r"|(range of|maximum allowed) input length|exceeds maximum allowed token|must have less than \d+ tokens"
+        r"|message size:? \d+ exceeds|max size: \d+ tokens|input .{0,30}is too large to process"
+        r"|'(messages|input)[\w.\[\]]{0,60}': string too long",
+        unless=_THROTTLE,
+    ),
+    # These words alone say little: what asks for the same once more is a throttle.
+    _rule(
+        "context_overflow",
+        _TOO_LONG,
+        "",
+        r"too many tokens",
+        unless=_THROTTLE + r"|(\A|[.,;!] {0,3})(please )?(try again|retry) {0,3}([.!\n]|\Z)",
+    ),
+    _rule(
+        "payload_too_large",
+        _BAD_REQUEST,
+        r"(request|payload)_too_large",
+        r"(entity|payload|body) (is )?too large|payload size exceeds",
+    ),
+    _rule("payload_too_large", frozenset({413})),
+    # Google words a spent quota and a rate limit alike; the quota's name or a limit of 0 tells them apart.
+    _rule("billing", _ANY, r".*per_?day.*", r"quota exceeded for metric.{0,300}\blimit: 0\b"),
+    _rule("overloaded", frozenset(), r"model_capacity_exhausted"),
+    _rule("billing", _ANY, numbers=r"zai:(1113|13(0[89]|1\d|2[01]))|minimax:(1008|2056)"),
+    _rule(
+        "billing",
+        _ANY,
+        r"insufficient_(quota|balance|credits?|funds|user_quota)|billing_\w+|credit_balance_\w+|\w*spend_limit_\w+"
+        r"|exceeded_current_quota_error|arrearage|payment_required|creditserror|.*freetieronly|\w*free_tier_daily",
+        r"insufficient (account )?(balance|credits?|funds|quota)|credit balance|balance is insufficient"
+        r"|credits? (\w{1,20} ){0,3}(exhausted|depleted)|(out of|requires? more|add|add more|no usable) credits"
+        r"|billing (hard )?limit|spend(ing)? (limit|cap)|in arrears|payment (is )?(required|past due)|please recharge"
+        r"|extra usage is required|key limit exceeded|free allocated quota|(weekly|monthly)\W.{0,20}limit exhausted"
+        r"|\bfree-models-per-day\b",
+    ),
+    _rule("rate_limit", frozenset(), r"resource_exhausted|throttling.*"),
+    _rule("rate_limit", frozenset({402}), "", r"\bresets?\b|try again|retry|temporar"),
+    _rule("billing", _ANY, "", r"exceeded your current quota|check your plan and billing|api usage limits"),
+    _rule(
+        "billing",
+        frozenset({402, 403, 429}),
+        "",
+        r"\bquota|usage limit",
+        unless=r"per.(second|minute|hour)|\b[rt]pm\b|rate.?limit",
+    ),
+    _rule("overloaded", _ANY, numbers=r"zai:1305"),
+    _rule(
+        "overloaded",
+        _BUSY,
+        r"(\w+_)?overloaded(_error)?|slow_down|(service_?)?unavailable(exception|_?error)?|modelnotready(exception)?",
+        r"overload|(at|over|no) capacity|capacity exceeded|high (demand|traffic|load)|(server|service) is (too )?busy",
+    ),
+    _rule(
+        "parameter_unsupported",  # stands only where a parameter is named that may be left out
+        _BAD_REQUEST | {404},
+        r"unsupported_(parameter|value)|(unknown|unrecognized)_\w+|extra_forbidden",
+        r"unsupported|(not|n't) support|unknown (parameter|argument|field|name)|unrecognized|deprecated"
+        r"|extra inputs are not permitted|cannot both be specified|that support the provided",
+    ),
+    _rule("model_not_found", _VAGUE, numbers=r"zai:1211|minimax:2061"),
+    _rule(
+        "model_not_found",
+        _CLIENT - {401, 429},
+        r"(model|deployment)_?not_?found|model_not_(available|supported)|model_decommissioned|(invalid|unknown)_model",
+        r"\bmodels?\b.{0,150}?\b((does not|doesn't) exist|not found|not available|decommissioned|retired|no longer)"
+        r"|(no such|unknown|invalid|unsupported) model|not a valid model|model identifier is invalid|\Amodel: "
+        r"|models/\S{1,200} is not|\bmodel\b \S{1,200} (is|has been) (not supported|deprecated)|no endpoints found"
+        r"|api deployment for this resource does not exist",
+    ),
+    _rule("rate_limit", _BUSY | _VAGUE, numbers=r"zai:130[2-4]|minimax:(1002|1039|1041|2045)"),
+    _rule(
+        "rate_limit",
+        frozenset({None, 400, 403, 429}),
+        r"rate_?limit\w*|too_many_\w+|limit_requests|(request|token)_quota_exceeded|servicequotaexceeded(exception)?",
+        r"rate.?limit|too many (requests|tokens)|throttl|(requests?|tokens?) per (sec|min|hour|day)|concurrency"
+        r"|\b[rt]pm limit",
+    ),
+    _rule("auth", _VAGUE, numbers=r"zai:(100[0-4]|111[0-2])|minimax:(1004|2049)"),
+    _rule(
+        "auth",
+        _BAD_REQUEST | {404},
+        r"auth\w*_error|permission_(error|denied)|unauthenticated|unauthorized|(invalid|incorrect|missing)_(api_)?key"
+        r"|api_key_\w+|access_?denied(exception)?|unrecognizedclient(exception)?|expiredtoken(exception)?|invalid_token",
+        r"(invalid|incorrect|missing|no|expired|wrong) (api|secret|access).?(key|token)|authentication (fail|error)"
+        r"|api.?key (is )?(not|invalid|expired|missing)|login fail|unauthorized",
+    ),
+    _rule("timeout", _VAGUE, numbers=r"minimax:1001"),
+    _rule("timeout", frozenset(), r"timeout(_error)?|request_timeout|modeltimeout(exception)?|deadline_exceeded"),
+    _rule("server_error", _VAGUE, numbers=r"minimax:(1013|1024|1033)"),
+    _rule("connection", frozenset(), r"(network|connection)_error"),
+    _rule("auth", frozenset({401})),
+    _rule("unknown", _BAD_REQUEST, "", r"unknown error", numbers=r"minimax:(999|1000)"),
+)
+
+BY_CODE_FIRST: Final[frozenset[Reason]] = frozenset(
+    {
+        *("content_policy", "context_overflow", "payload_too_large"),
+        *("prefill_unsupported", "reasoning_missing", "reasoning_signature", "output_cap", "parameter_unsupported"),
+    }
+)
+"""The reasons that change what is sent, or end the call: no wording gives them against a code that names another."""
+
+REFINED_BY_PROSE: Final[dict[Reason, frozenset[Reason]]] = {
+    "context_overflow": frozenset({"output_cap", "payload_too_large"}),
+    "payload_too_large": frozenset({"output_cap", "context_overflow"}),
+    "rate_limit": frozenset({"payload_too_large"}),
+    "parameter_unsupported": frozenset(
+        {"output_cap", "prefill_unsupported", "reasoning_missing", "reasoning_signature"}
+    ),
+}
+"""What of these the wording may still make of a reason that a code has named."""
+
+STATUSES: Final[dict[int, Reason]] = {
+    401: "auth",
+    402: "billing",
+    403: "auth",
+    404: "unknown",
+    408: "timeout",
+    409: "unknown",
+    424: "server_error",
+    425: "unknown",
+    429: "rate_limit",
+    498: "overloaded",
+    499: "unknown",
+    503: "overloaded",
+    529: "overloaded",
+}
+STATUS_CLASSES: Final[dict[int, Reason]] = {3: "format", 4: "format", 5: "server_error"}
+
+# An error inside a stream has no status; these codes are the names of one.
+STATUS_OF_CODE: Final = {
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "failed_precondition": 400,
+    "validationexception": 400,
+    "badrequesterror": 400,
+    "bad_request": 400,
+    "bad_request_error": 400,
+    "not_found_error": 404,
+    "not_found": 404,
+    "api_error": 500,
+    "server_error": 500,
+    "internal_server_error": 500,
+    "internal_error": 500,
+    "internal": 500,
+    "internalserverexception": 500,
+    "modelstreamerrorexception": 500,
+}

@@ -1,0 +1,117 @@
+"""Why a transport failed, told by the classes that an exception derives from, so that no HTTP client is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rungwise.fsm.call.reply import Failure, Reason
+from rungwise.fsm.errors import RungwiseError
+
+# The names of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
+_TRANSPORT: Final[dict[str, Reason | None]] = {
+    "TimeoutException": "timeout",
+    "ConnectTimeout": "timeout",
+    "ReadTimeout": "timeout",
+    "WriteTimeout": "timeout",
+    "PoolTimeout": "timeout",
+    "TimeoutError": "timeout",
+    "SSLCertVerificationError": "certificate",
+    "NetworkError": "connection",
+    "ConnectError": "connection",
+    "ReadError": "connection",
+    "WriteError": "connection",
+    "CloseError": "connection",
+    "ProtocolError": "connection",
+    "LocalProtocolError": "connection",
+    "RemoteProtocolError": "connection",
+    "ProxyError": "connection",
+    "TransportError": "connection",
+    "RequestError": "connection",
+    "DecodingError": "malformed",
+    "UnsupportedProtocol": "format",
+    "InvalidURL": "format",
+    "TooManyRedirects": "format",
+    "FileNotFoundError": None,
+    "FileExistsError": None,
+    "IsADirectoryError": None,
+    "NotADirectoryError": None,
+    "OSError": "connection",
+}
+
+# Under a failed connection: what it really was. A header that cannot be sent is nearly always a key with a line break.
+_UNDERLYING: Final[dict[str, Reason]] = {"certificate.verify.failed": "certificate", "illegal header value": "auth"}
+
+# Wrapped or not, these are ours or the caller's own; a failure of the network may merely have been handled before them.
+_NEVER_WRAPPERS: Final = (
+    *(RungwiseError, ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError),
+    *(NotImplementedError, RecursionError, OSError, TypeError, ValueError),
+)
+_DEPTH: Final = 5
+
+
+UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
+"""The failures that came before anything was sent."""
+
+
+def may_be_billed(failure: Failure) -> bool:
+    """Tell whether a provider may have worked on a request that it never answered, or answered with no usable shape."""
+    if failure.reason == "malformed":
+        return True  # an error has a shape and a status; what has neither may have been an answer
+    if failure.status is not None or failure.reason not in ("timeout", "connection") or failure.is_stale:
+        return False
+    return failure.exception is None or not any(kind.__name__ in UNSENT for kind in type(failure.exception).__mro__)
+
+
+def is_local_bug(exception: BaseException) -> bool:
+    """Tell whether an exception comes from our own or the caller's code, not from the network or the service."""
+    return isinstance(exception, Exception) and _transport_reason(exception) is None
+
+
+def classify_exception(exception: BaseException) -> Failure:
+    """Say why a transport failed.
+
+    Arguments:
+        exception: what the transport raised; its causes are looked at to a depth of 5.
+
+    Raises:
+        BaseException: `exception` itself, where it is a local bug or no error at all (a cancellation, an interrupt).
+    """
+    reason = _transport_reason(exception) if isinstance(exception, Exception) else None
+    if reason is None:
+        raise exception
+    return Failure(reason, message=str(exception), exception=exception)
+
+
+def _transport_reason(exception: BaseException) -> Reason | None:
+    links = tuple(_chain(exception))
+    named: list[Reason] = [reason for reason in map(_named_reason, links) if reason is not None]
+    reason = _named_reason(exception)
+    if reason is None and named and not isinstance(exception, _NEVER_WRAPPERS):
+        reason = named[0]
+    if reason != "connection":
+        return reason
+    if "certificate" in named:
+        return "certificate"
+    text = "\n".join(map(str, links))
+    for wording, underlying in _UNDERLYING.items():
+        if re.search(wording, text, re.IGNORECASE):
+            return underlying
+    return reason
+
+
+def _named_reason(exception: BaseException) -> Reason | None:
+    for kind in type(exception).__mro__:
+        if kind.__name__ in _TRANSPORT:
+            return _TRANSPORT[kind.__name__]
+    return None
+
+
+def _chain(exception: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = exception
+    for _ in range(_DEPTH + 1):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)

@@ -1,0 +1,1 @@
+"""Tables, and the one `transitions` machine of each; nothing here knows of a model call."""

@@ -1,0 +1,171 @@
+"""Replay a journal through a new call: the same steps and the same result, or an error that names the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.observe import Heard
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.reply import Failure, Reply, ToolCall
+from rungwise.fsm.call.request import Request, TurnContext
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.transcript import Cue
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
+from rungwise.fsm.journal.forms import short
+from rungwise.fsm.journal.record import Evidence, Journal, Step
+
+
+def replay(journal: Journal, policy: Policy | None = None) -> Result:
+    """Run a recorded call again and return its result; its text is there only if the journal holds contents.
+
+    Arguments:
+        journal: what was recorded, complete or not; a call that had not ended is cancelled where the journal ends.
+        policy: the policy to replay under; the recorded one where None. A table of your own is not recorded and must
+            be passed.
+
+    Raises:
+        JournalMismatch: a step differs; the message names the first one and what differs in it.
+        ConfigurationError: `journal` or `policy` is none, or no call can have this policy with the recorded chain.
+    """
+    _check(journal, policy)
+    recorded, setting = journal.steps, journal.setting
+    policy = policy or setting.policy
+    if setting.table not in (None, policy.table.name):
+        named, held = short(setting.table), policy.table.name
+        raise JournalMismatch(f"the journal is of the table {named}, the policy holds {held!r}")
+    draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
+    call = Call(
+        Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
+        policy,
+        setting.chain,
+        turn=_turn(recorded),
+        jitter=lambda: next(draws, 0.0),
+        contents=journal.contents,
+        has_compactor=setting.has_compactor,
+        prompts=_prompts(recorded),
+    )
+    call.begin(0.0)
+    alike = 0  # steps that were compared, so that none is compared again
+    for step in recorded:
+        try:
+            _take(call, step)
+        except IllegalEvent as error:
+            raise JournalMismatch(f"step {step.number}: {error}") from None
+        except Exception as error:
+            # A stranger's step can be of its form and still claim what no call can be told, such as a fallback where
+            # the chain has ended. Whatever it does to the call, it is not what the call did.
+            raise JournalMismatch(f"step {step.number}: no call can have taken it ({type(error).__name__})") from error
+        if step.event != "skipped":  # it is written down together with the row that follows
+            alike = _compare(call.journal, recorded, alike, step.number)
+    if not call.is_over:
+        call.cancel()
+    _compare(call.journal, recorded, alike, len(recorded))
+    if journal.outcome is not None and call.result.outcome != journal.outcome:
+        raise JournalMismatch(f"the journal ends in {short(journal.outcome)}, the replay in {call.result.outcome!r}")
+    return call.result
+
+
+def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
+    """Give back the count of each prompt that was counted."""
+    return iter([step.input_tokens for step in recorded if step.input_tokens is not None])
+
+
+def _turn(recorded: tuple[Step, ...]) -> TurnContext:
+    """Give back the prior answer that a recorded result was salvaged from."""
+    content = recorded[-1].content if recorded else None
+    prior = (content or {}).get("prior_answer")
+    return TurnContext(prior, only_housekeeping=prior is not None)
+
+
+def _take(call: Call, step: Step) -> None:
+    """Do what the recorded step did; steps that follow from others by themselves are only compared."""
+    if call.journal.size >= step.number or step.event == "skipped":
+        return
+    if step.event in ("sent", "ran_out"):
+        call.sending(step.at)
+    elif step.event == "cancelled":
+        call.cancel(step.at, Reply(usage=step.usage), delivered=(step.content or {}).get("delivered", ""))
+    else:
+        call.take(_heard(step, call.backend), step.at)
+
+
+def _heard(step: Step, backend: int) -> Heard:
+    content = step.content or {}
+    failure = None
+    if step.reason is not None:
+        failure = Failure(
+            step.reason,  # type: ignore[arg-type] # the journal holds what a Failure held
+            status=step.status,
+            code=step.code,
+            asked_wait=step.asked_wait,
+            is_stale="connection_was_stale" in step.facts,
+        )
+    repair = step.note if "repair_known" in step.facts else None
+    evidence = Evidence(
+        step.event,
+        step.facts,
+        step.usage,
+        step.stop_raw,
+        step.status,
+        step.reason,
+        step.code,
+        step.asked_wait,
+        repair,
+        dict(content) if step.content is not None else None,
+    )
+    calls = tuple(ToolCall(*call) for call in content.get("tool_calls", ()))
+    reply = None
+    if "tool_calls" in content:
+        reply = Reply(
+            content["part"] or content["delivered"],
+            final_text=content.get("final_text"),
+            tool_calls=calls,
+            usage=step.usage,
+            reasoning=content.get("reasoning", ""),
+            stop_raw=step.stop_raw,
+        )
+    return Heard(
+        evidence,
+        part=content.get("part", ""),
+        new=content.get("new", ""),
+        spare=content.get("spare", ""),
+        unsays=content.get("unsays", False),
+        reasoning=content.get("reasoning", ""),
+        cue=Cue(
+            backend,
+            content.get("reasoning", ""),
+            "thinks_inline" in step.facts,
+            step.event == "paused",
+            step.event == "reasoning_truncated",
+            repair,
+        ),
+        reply=reply,
+        failure=failure,
+        delivered=content.get("delivered", ""),
+    )
+
+
+def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
+    """Compare the replay with the journal up to a step, but for those that were compared; return how many now are."""
+    if replayed.size < number:
+        raise JournalMismatch(f"step {number}: the journal has {recorded[number - 1]}, the replay took no step")
+    for was, now in zip(recorded[alike:number], replayed.steps_from(alike + 1), strict=False):
+        if was == now:
+            continue
+        for attribute in attrs.fields(Step):
+            before, after = getattr(was, attribute.name), getattr(now, attribute.name)
+            if before != after and attribute.name != "content":
+                told = f"{attribute.name} is {short(before)} in the journal and {short(after)} in the replay"
+                raise JournalMismatch(f"step {was.number}: {told}")
+        raise JournalMismatch(f"step {was.number}: the contents differ")
+    return number
+
+
+def _check(journal: object, policy: object) -> None:
+    if not isinstance(journal, Journal):
+        raise ConfigurationError(f"journal must be a Journal, not {type(journal).__name__}")
+    if policy is not None and not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")

@@ -1,0 +1,1 @@
+"""Bytes of a hostile server, a kind of hostility to a file."""

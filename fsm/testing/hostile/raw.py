@@ -1,0 +1,261 @@
+"""What a server writes, byte by byte: a `RawResponse`, the valid replies that hostile ones are made of, and their TOML.
+
+[[responses]]
+ending = "close"
+
+[[responses.steps]]
+data = "HTTP/1.1 200 OK\\r\\n"      # each character is a byte
+delay = 0.002                       # seconds
+times = 1000
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, TypeVar, get_args
+
+from attrs import field, frozen
+
+from rungwise.fsm.errors import ConfigurationError
+
+Ending = Literal["close", "reset", "hold", "keep"]
+"""What follows the last byte: the end, a TCP reset, silence, or the next request on the same connection."""
+
+TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."
+"""What the valid replies say."""
+
+T = TypeVar("T")
+
+
+def _check_step(instance: RawStep, attribute: Any, value: Any) -> None:
+    right = {
+        "data": isinstance(value, bytes),
+        "delay": isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf,
+        "times": isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+    }
+    if not right[attribute.name]:
+        raise ConfigurationError(f"RawStep.{attribute.name} is not of its form; it is of type {type(value).__name__}")
+
+
+@frozen
+class RawStep:
+    """Write these bytes, so many times.
+
+    Arguments:
+        data: the bytes.
+        delay: seconds before each time.
+        times: how often.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    data: bytes = field(validator=_check_step)
+    delay: float = field(default=0.0, validator=_check_step)
+    times: int = field(default=1, validator=_check_step)
+
+    def __repr__(self) -> str:
+        data = self.data if len(self.data) <= 40 else self.data[:40] + b"..."
+        return f"RawStep({data!r}, delay={self.delay:g}, times={self.times})"
+
+
+def _steps(value: Iterable[RawStep]) -> tuple[RawStep, ...]:
+    return tuple(value)
+
+
+def _check_ending(instance: object, attribute: Any, value: object) -> None:
+    if value not in get_args(Ending):
+        raise ConfigurationError(f"RawResponse.ending must be one of {', '.join(get_args(Ending))}, not {value!r}")
+
+
+@frozen
+class RawResponse:
+    """Hold what a server writes to one request, from the status line to the end of the connection.
+
+    Arguments:
+        steps: what is written, and when.
+        ending: what follows the last byte.
+        kind: in what way it is hostile.
+        says: the text that a reader may make of it; None where that is anybody's guess.
+        is_whole: whether it may end a call as `done`: its terminal event has come and nothing before it is lost.
+
+    Raises:
+        ConfigurationError: the ending is not one of its words.
+    """
+
+    steps: tuple[RawStep, ...] = field(converter=_steps)
+    ending: Ending = field(default="close", validator=_check_ending)
+    kind: str = "healthy"
+    says: str | None = field(default=None, repr=False)
+    is_whole: bool = True
+
+    @property
+    def size(self) -> int:
+        """Count the bytes."""
+        return sum(len(step.data) * step.times for step in self.steps)
+
+    @property
+    def seconds(self) -> float:
+        """Add the delays up."""
+        return sum(step.delay * step.times for step in self.steps)
+
+
+# valid replies
+
+
+@frozen
+class ValidReply:
+    """Hold a reply as a well-behaved server writes it.
+
+    Arguments:
+        streams: whether as an event stream.
+        events: its body in pieces: the events of a stream, or all of it at once.
+        text: what it says.
+    """
+
+    streams: bool
+    events: tuple[bytes, ...]
+    text: str
+
+    @property
+    def body(self) -> bytes:
+        """Return the whole body."""
+        return b"".join(self.events)
+
+    def is_whole_in(self, arrived: bytes) -> bool:
+        """Tell whether the end of the reply is in what has arrived of its body."""
+        return b'"finish_reason":"stop"' in arrived if self.streams else self.body in arrived
+
+    def head(self, *headers: bytes, status: bytes = b"200 OK") -> bytes:
+        """Write the status line and the headers, with the type of this body."""
+        kind = b"text/event-stream" if self.streams else b"application/json"
+        lines = (b"HTTP/1.1 " + status, b"content-type: " + kind, *headers)
+        return b"".join(line + b"\r\n" for line in (*lines, b""))
+
+    def written(self, body: bytes | None = None, *headers: bytes) -> bytes:
+        """Write the whole response with a length; of another body where one is given."""
+        body = self.body if body is None else body
+        return self.head(b"content-length: %d" % len(body), *headers) + body
+
+    def chunked_head(self, *headers: bytes) -> bytes:
+        """Write the head of a response in chunks."""
+        return self.head(b"transfer-encoding: chunked", *headers)
+
+
+def valid_reply(*, streams: bool, text: str = TEXT) -> ValidReply:
+    """Write a reply that no reader has any trouble with.
+
+    Arguments:
+        streams: whether as an event stream.
+        text: what it says.
+    """
+    usage = {"prompt_tokens": 9, "completion_tokens": -(-len(text) // 4), "total_tokens": 9 + -(-len(text) // 4)}
+    if not streams:
+        message = {"role": "assistant", "content": text}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        whole = {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+        return ValidReply(False, (json_bytes(whole),), text)
+    size = max(1, len(text) // 4)
+    deltas = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": text[start : start + size]} for start in range(0, len(text), size)]
+    events = [*map(delta_event, deltas), delta_event({}, finish="stop"), event({"choices": [], "usage": usage})]
+    return ValidReply(True, (*events, DONE), text)
+
+
+DONE: Final = b"data: [DONE]\n\n"
+
+
+def json_bytes(value: object) -> bytes:
+    """Write JSON without blanks."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def event(value: object) -> bytes:
+    """Write one event of a stream."""
+    return b"data: " + json_bytes(value) + b"\n\n"
+
+
+def delta_event(delta: Mapping[str, Any], *, finish: str | None = None) -> bytes:
+    """Write the event of one delta."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]})
+
+
+def chunk(data: bytes) -> bytes:
+    """Write one chunk of a chunked body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+def healthy_response(*, streams: bool, text: str = TEXT) -> RawResponse:
+    """Return a valid reply on a connection that stays open."""
+    return RawResponse((RawStep(valid_reply(streams=streams, text=text).written()),), "keep", says=text)
+
+
+# their TOML
+
+
+def write_responses(responses: Iterable[RawResponse]) -> str:
+    """Write responses as TOML, which `read_responses` takes."""
+    return "\n".join("".join(_lines(response)) for response in responses)
+
+
+def _lines(response: RawResponse) -> Iterator[str]:
+    yield "[[responses]]\n"
+    yield f"kind = {_text(response.kind)}\nending = {_text(response.ending)}\n"
+    if response.says is not None:
+        yield f"says = {_text(response.says)}\n"
+    if not response.is_whole:
+        yield "is_whole = false\n"
+    for step in response.steps:
+        yield f"\n[[responses.steps]]\ndata = {_text(step.data.decode('latin-1'))}\n"
+        yield f"delay = {step.delay!r}\n" if step.delay else ""
+        yield f"times = {step.times}\n" if step.times != 1 else ""
+
+
+_SHORT: Final = {"\r": "\\r", "\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+
+def _text(value: str) -> str:
+    """Write a basic string of TOML, with nothing in it that a terminal or an editor might take for its own."""
+    return "".join(map(_escaped, value)).join('""')
+
+
+def _escaped(letter: str) -> str:
+    if letter in _SHORT:
+        return _SHORT[letter]
+    if " " <= letter <= "~":
+        return letter
+    return f"\\u{ord(letter):04x}" if letter <= "\uffff" else f"\\U{ord(letter):08x}"
+
+
+def read_responses(text: str) -> list[RawResponse]:
+    """Read responses from TOML.
+
+    Raises:
+        ConfigurationError: the text is no TOML, or a field is missing, unknown or not of its form.
+    """
+    try:
+        table = tomllib.loads(text)
+        return [_read_response(each) for each in table["responses"]]
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"responses: not valid TOML: {error}") from None
+    except (KeyError, TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise ConfigurationError(f"responses: not of their form: {error}") from None
+
+
+def _read_response(value: Mapping[str, Any]) -> RawResponse:
+    return _read(RawResponse, value, steps=[_read_step(step) for step in value.get("steps", ())])
+
+
+def _read_step(value: Mapping[str, Any]) -> RawStep:
+    return _read(RawStep, value, data=value["data"].encode("latin-1"))
+
+
+def _read(kind: type[T], value: Mapping[str, Any], **changed: Any) -> T:
+    return kind(**{**value, **changed})

@@ -1,0 +1,67 @@
+"""Hypothesis strategies for what a hostile server writes: pure data, made of valid replies by hostile transformations.
+
+Every way of being hostile has a name; `HOSTILITIES` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import attrs
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.testing.hostile.contents import CONTENTS
+from rungwise.fsm.testing.hostile.drips import DRIPS
+from rungwise.fsm.testing.hostile.encodings import ENCODINGS, Hostility
+from rungwise.fsm.testing.hostile.floods import FLOODS
+from rungwise.fsm.testing.hostile.framing import FRAMINGS
+from rungwise.fsm.testing.hostile.raw import RawResponse, healthy_response, valid_reply
+
+_KINDS: Final[Mapping[str, Hostility]] = {**CONTENTS, **FRAMINGS, **ENCODINGS, **DRIPS, **FLOODS}
+
+HOSTILITIES: Final = tuple(_KINDS)
+"""The ways of being hostile: contents, framing, encodings, drips, floods."""
+
+
+def hostile_responses(
+    *, kinds: Collection[str] = HOSTILITIES, streams: bool | None = None
+) -> SearchStrategy[RawResponse]:
+    """Generate responses of a hostile server, for `rungwise.adapters.testing.assert_survives`.
+
+    Arguments:
+        kinds: the ways in which they are hostile, of `HOSTILITIES`.
+        streams: whether they are made of event streams, or of whole bodies; None makes both.
+
+    Raises:
+        ConfigurationError: a kind is unknown, or there is none.
+    """
+    unknown = [kind for kind in kinds if kind not in _KINDS]
+    if unknown or not kinds:
+        raise ConfigurationError(f"hostile_responses: kinds must be some of HOSTILITIES, not {unknown}")
+    return _hostile(tuple(kinds), streams)
+
+
+@st.composite
+def _hostile(draw: DrawFn, kinds: tuple[str, ...], streams: bool | None) -> RawResponse:
+    kind = draw(st.sampled_from(kinds))
+    reply = valid_reply(streams=draw(st.booleans()) if streams is None else streams)
+    return attrs.evolve(_KINDS[kind](draw, reply), kind=kind)
+
+
+def raw_responses(
+    *, streams: bool, longest: int = 3, kinds: Collection[str] = HOSTILITIES
+) -> SearchStrategy[list[RawResponse]]:
+    """Generate what a server writes to the requests of one call: something hostile, and perhaps a valid reply at last.
+
+    Arguments:
+        streams: whether the call asks for a stream; a server may take no notice.
+        longest: the most responses.
+        kinds: the ways in which they are hostile, of `HOSTILITIES`.
+    """
+    fitting, any_kind = hostile_responses(kinds=kinds, streams=streams), hostile_responses(kinds=kinds)
+    each = st.integers(0, 5).flatmap(lambda chance: any_kind if chance == 5 else fitting)
+    healthy = st.sampled_from(([], [healthy_response(streams=streams)]))
+    return st.builds(lambda bad, good: bad + good, st.lists(each, min_size=1, max_size=longest), healthy)

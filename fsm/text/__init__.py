@@ -1,0 +1,1 @@
+"""Texts of models: inline reasoning, repetition, blanks, and the seams between parts."""

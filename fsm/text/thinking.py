@@ -1,0 +1,320 @@
+"""Tell inline reasoning from visible text: `<think>`, `<thinking>` and `<reasoning>` blocks, streamed or whole.
+
+An answer may be about such tags, so one counts only where a model opens its reasoning, or where a server that has kept
+the opening tag for itself ends it. In doubt a tag is text: losing text is worse than showing it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import islice
+from typing import Final, NamedTuple
+
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.literals import Literals
+
+TAG_NAMES = ("think", "thinking", "reasoning")
+"""The names of the tags that models put around inline reasoning; their case does not matter."""
+
+LONGEST_HELD: Final = 262_144
+"""How many code points of a block are held back until its closing tag comes, where without one it is text."""
+
+MOST_TAGS: Final = 1_000
+"""How many tags of one reply are looked at; no honest one has so many, and all that follows is text."""
+
+
+def _pattern(slash: str, *names: str) -> re.Pattern[str]:
+    # ASCII keeps the Kelvin sign and the long s, which fold to k and s, out of a tag.
+    return re.compile(f"<({slash})({'|'.join(names)})>", re.IGNORECASE | re.ASCII)
+
+
+_TAG = _pattern("/?", *TAG_NAMES)
+_CLOSING = {name: _pattern("/", name) for name in TAG_NAMES}
+_BEGINNINGS = frozenset(
+    tag[:size] for name in TAG_NAMES for tag in (f"<{name}>", f"</{name}>") for size in range(1, len(tag))
+)
+_LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
+
+# Around a closing tag that is a word of its sentence, and ends nothing. The Chinese and Japanese signs among them are
+# the full-width comma, full stop, semicolon, colon, exclamation and question mark, parentheses and corner brackets.
+_GOES_ON = re.compile(r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]")
+_OPENS = re.compile(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
+_SENTENCE_ENDS = frozenset(".!?\u2026\"')]}*\u2019\u201d\u00bb\u3002\uff01\uff1f\uff09\u300d\u300f")
+
+_UNDECIDED: Final = ("", "<", " ", "\n")
+"""What behind a closing tag leaves open what it is."""
+
+
+class ThinkFilter:
+    """Part a stream into visible text and inline reasoning, chunk by chunk.
+
+    An opening tag counts at the start of the reply, and behind a closed block where nothing stands before it on its
+    line; never in Markdown code or in quotes. A block ends at the closing tag of its own name, and what looks like a
+    tag inside it is reasoning. Without a closing tag it is reasoning if the reply begins with it, and text if it came
+    later, or goes on with a line.
+
+    A closing tag without its opening one ends reasoning that began with the reply: all text before it is no answer. It
+    counts for the first block only, at the start of a line or right behind the text before it, outside code and quotes.
+
+    Visible text is never changed, but for the whitespace between a closed block and the first visible word: models put
+    blank lines there.
+
+    Arguments:
+        gathered: the text that the reply goes on from, which may end within code, quotes or a line.
+        after_block: whether that text came with a block of its own.
+        is_new_turn: whether the reply is a turn of its own, which a model may begin with reasoning even amid a line.
+    """
+
+    __slots__ = (
+        *("_after_block", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held", "_kept"),
+        *(
+            "_literals",
+            "_new_turn",
+            "_open",
+            "_read",
+            "_said",
+            "_size",
+            "_tags",
+            "_thinks",
+            "_trims",
+            "takes_back",
+            "was_unopened",
+        ),
+    )
+
+    def __init__(self, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> None:
+        self._gathered = gathered
+        self._new_turn = is_new_turn
+        self._after_block = after_block
+        self._held = ""  # the beginning of what may become a tag, or a tag with what stands behind it yet to come
+        self._closing: re.Pattern[str] | None = None  # what ends the block that is open
+        self._kept: list[str] | None = None  # a block that is text if it never ends, from its opening tag on
+        self._size = 0  # how many code points of it are kept
+        self._empty = True  # nothing visible so far
+        self._closed = False  # a block of this reply has ended
+        self._trims = False  # whitespace is dropped
+        self._thinks = False
+        self._done = False  # what follows is text, whatever it holds
+        self._tags = 0  # the tags that stood outside of blocks
+        self._calm = False  # a chunk without "<" changes nothing
+        self._said: list[str] = []  # the visible text of this reply
+        self._read = 0  # how many pieces of it the literals have read
+        self._literals: Literals | None = None  # nothing is read before a tag comes
+        self._open: Counter[str] = Counter()  # opening tags that are text, and wait for their closing ones
+        self.takes_back = False
+        """Whether all that had been handed out as visible text before the last chunk has turned out to be reasoning."""
+        self.was_unopened = False
+        """Whether a closing tag has ended reasoning that began with the reply, without an opening tag."""
+
+    @property
+    def thinks_inline(self) -> bool:
+        """Tell whether any inline reasoning has been seen that is not blank."""
+        return self._thinks
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """Return the visible text and the reasoning that `text` settles.
+
+        Arguments:
+            text: the next chunk of the stream.
+        """
+        self.takes_back = False
+        if self._calm and (self._done or "<" not in text):
+            if self._closing is not None:
+                return "", text
+            if not self._done:
+                self._said.append(text)
+            return text, ""
+        return self._part(self._held + text, ended=False)
+
+    def close(self) -> tuple[str, str]:
+        """Return the visible text and the reasoning that were held back; the stream has ended."""
+        self.takes_back = False
+        return self._part(self._held, ended=True)
+
+    def _part(self, text: str, *, ended: bool) -> tuple[str, str]:
+        visible: list[str] = []
+        reasoning: list[str] = []
+        start, end = 0, len(text) if ended else _settled(text)
+        while not self._done:
+            found = (self._closing or _TAG).search(text, start)
+            if found is None:
+                break
+            behind = text[found.end() : found.end() + 2]
+            if self._closing is None and found[1] and not ended and behind in _UNDECIDED:
+                end = found.start()
+                break
+            if self._closing is None:
+                self._tags += 1
+                self._done = self._tags > MOST_TAGS
+                if self._done:
+                    break
+            self._put(text[start : found.start()], visible, reasoning)
+            start = found.end()
+            if self._kept is not None and self._size > LONGEST_HELD:
+                self._give_up(visible)
+                start = found.start()
+            elif self._closing is not None:
+                self._end_block(reasoning)
+            elif not found[1]:
+                self._open_block(found, visible)
+            elif self._ends_unopened(found, behind):
+                self._take_back(visible, reasoning)
+            else:
+                self._show(found[0], visible)
+        if self._done:
+            end = len(text)
+        self._put(text[start:end], visible, reasoning)
+        if self._kept is not None and (ended or self._size > LONGEST_HELD):
+            self._give_up(visible)
+        self._held = text[max(start, end) :]
+        quiet = self._thinks and self._kept is None if self._closing is not None else not (self._empty or self._trims)
+        self._calm = self._done or (not self._held and quiet)
+        return "".join(visible), "".join(reasoning)
+
+    # what becomes of text
+
+    def _put(self, text: str, visible: list[str], reasoning: list[str]) -> None:
+        if self._kept is not None:
+            self._kept.append(text)
+            self._size += len(text)
+        elif self._closing is not None:
+            self._reason(text, reasoning)
+        else:
+            self._show(text, visible)
+
+    def _reason(self, text: str, reasoning: list[str]) -> None:
+        reasoning.append(text)
+        self._thinks = self._thinks or not is_blank(text)
+
+    def _show(self, text: str, visible: list[str]) -> None:
+        if self._trims:
+            text = text.lstrip()
+            self._trims = not text
+        if text:
+            self._empty = self._empty and is_blank(text)
+            visible.append(text)
+            self._said.append(text)
+
+    # what becomes of tags
+
+    def _open_block(self, found: re.Match[str], visible: list[str]) -> None:
+        literals, tag, name = self._literals_here(), found[0], found[2].lower()
+        later = not self._empty or not (literals.is_line_blank or self._new_turn)
+        if literals.is_inside:
+            self._show(tag, visible)
+        elif later and not (self._empty or (literals.is_line_blank and (self._closed or self._after_block))):
+            self._open[name] += 1
+            self._show(tag, visible)
+        else:
+            self._closing = _CLOSING[name]
+            self._kept, self._size = ([tag] if later else None), 0
+
+    def _end_block(self, reasoning: list[str]) -> None:
+        if self._kept is not None:
+            self._reason("".join(self._kept[1:]), reasoning)
+        self._closing = self._kept = None
+        self._closed = True
+        self._trims = self._empty
+
+    def _give_up(self, visible: list[str]) -> None:
+        """Take a block that was never closed for text, and every tag behind its opening one as well."""
+        kept, self._kept, self._closing = self._kept or [], None, None
+        self._done = True
+        self._show("".join(kept), visible)
+
+    def _ends_unopened(self, found: re.Match[str], behind: str) -> bool:
+        """Tell whether a closing tag in the visible text ends reasoning that the reply began with."""
+        literals, name = self._literals_here(), found[2].lower()
+        if literals.is_inside:
+            return False
+        if self._open[name]:
+            self._open[name] -= 1
+            return False
+        if self._closed or _GOES_ON.match(behind) or (self._after_block and self._gathered):
+            return self._closed and self._empty
+        if literals.is_line_blank:
+            return not literals.is_indented
+        if not literals.before.isspace():
+            return not _OPENS.match(literals.before) and literals.before != behind[:1]
+        if literals.last in _SENTENCE_ENDS:
+            return not behind.startswith(" ") or behind == " <"
+        return behind == "\n\n"
+
+    def _take_back(self, visible: list[str], reasoning: list[str]) -> None:
+        """Take all text of this reply for reasoning, and begin again behind it."""
+        if not self._closed:
+            self.takes_back = self.was_unopened = True
+            visible.clear()
+            self._reason("".join(self._said), reasoning)
+            self._said, self._read, self._literals = [], 0, None
+            self._empty = True
+        self._end_block(reasoning)
+
+    def _literals_here(self) -> Literals:
+        """Return the literals with all visible text read."""
+        pieces = self._said[self._read :]
+        if self._literals is None:
+            self._literals = Literals()
+            pieces.insert(0, self._read_gathered(self._literals))
+        self._literals.read("".join(pieces))
+        self._read = len(self._said)
+        return self._literals
+
+    def _read_gathered(self, literals: Literals) -> str:
+        """Read the text that the reply goes on from, and return its end, which the reply may complete."""
+        gathered, start = self._gathered, 0
+        self._open = Counter(TAG_NAMES if _settled(gathered) < len(gathered) else ())  # it may be cut within a tag
+        for found in islice(_TAG.finditer(gathered), MOST_TAGS):
+            literals.read(gathered[start : found.start()])
+            start, name = found.start(), found[2].lower()
+            if not literals.is_inside:
+                self._open[name] = max(0, self._open[name] + (-1 if found[1] else 1))
+        return gathered[start:]
+
+
+def _settled(text: str) -> int:
+    """Return where the tag may begin that the next chunk could complete."""
+    at = text.rfind("<")
+    return at if at >= 0 and text[at : at + _LONGEST_TAG].lower() in _BEGINNINGS else len(text)
+
+
+class Parted(NamedTuple):
+    """Hold what a whole text is made of.
+
+    Arguments:
+        visible: the visible text.
+        reasoning: the inline reasoning.
+        was_unopened: whether reasoning began with the text, without an opening tag.
+    """
+
+    visible: str
+    reasoning: str = ""
+    was_unopened: bool = False
+
+
+def part_thinking(text: str, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> Parted:
+    """Part a whole text exactly as `ThinkFilter` streams it.
+
+    Arguments:
+        text: the text with its tags.
+        gathered, after_block, is_new_turn: as in `ThinkFilter`.
+    """
+    if "<" not in text:
+        return Parted(text)
+    thinking = ThinkFilter(gathered, after_block=after_block, is_new_turn=is_new_turn)
+    visible, reasoning = thinking.feed(text)
+    visible_rest, reasoning_rest = thinking.close()
+    visible = visible_rest if thinking.takes_back else visible + visible_rest
+    return Parted(visible, reasoning + reasoning_rest, thinking.was_unopened)
+
+
+def split_thinking(text: str, gathered: str = "", *, after_block: bool = False) -> tuple[str, str]:
+    """Return the visible text and the inline reasoning of a whole text.
+
+    Arguments:
+        text: the text with its tags.
+        gathered, after_block: as in `ThinkFilter`.
+    """
+    parted = part_thinking(text, gathered, after_block=after_block)
+    return parted.visible, parted.reasoning

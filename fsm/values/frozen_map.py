@@ -1,0 +1,109 @@
+"""Values that cannot be changed: copies that stand for what somebody gave us, as it was when it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from rungwise.fsm.errors import ConfigurationError
+
+DEEPEST = 200
+"""How deep what a caller gives may be nested: with what is put around it, JSON writers take no more than 254."""
+
+
+class FrozenMap(dict[str, Any]):
+    """Be a dict that refuses every change, and unlike a mapping proxy can be copied, pickled and written as JSON."""
+
+    __slots__ = ()
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("this mapping cannot be changed")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenMap, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """Be a list that refuses every change; unlike a tuple it equals the list that it was made of."""
+
+    __slots__ = ()
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError("this list cannot be changed")
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # pyright: ignore[reportAssignmentType]
+    append = extend = insert = remove = sort = _refuse  # pyright: ignore[reportAssignmentType]
+    clear = pop = reverse = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenList, (list(self),)
+
+
+class _TooDeep(Exception):
+    pass
+
+
+_UNCHANGING = frozenset({str, int, float, bool, type(None)})
+
+
+def frozen_copy(value: Any, where: str) -> Any:
+    """Copy every mapping, list, tuple and dataclass within `value`; texts, however long, are shared and not copied.
+
+    A tuple of any kind becomes a plain one, and a dataclass the mapping that JSON makes of it.
+
+    Arguments:
+        value: what a caller gave.
+        where: what the error calls it.
+
+    Raises:
+        ConfigurationError: it is nested too deeply, or holds itself.
+    """
+    try:
+        return _frozen(value, DEEPEST)
+    except _TooDeep:
+        fault = f"it is nested more than {DEEPEST} deep, or holds itself"
+        raise ConfigurationError(f"{where} has no form in JSON: {fault}") from None
+
+
+def frozen_copies(values: Iterable[Any], where: str) -> tuple[Any, ...]:
+    """Copy as `frozen_copy` does; the error names the place among the values."""
+    try:
+        return tuple([_frozen(value, DEEPEST) for value in values])
+    except _TooDeep:
+        return tuple([frozen_copy(value, f"{where}[{index}]") for index, value in enumerate(values)])
+
+
+def _frozen(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind in _UNCHANGING:
+        return value
+    if not depth:
+        raise _TooDeep
+    depth -= 1
+    if kind is dict or isinstance(value, Mapping):
+        copy = FrozenMap(value)
+        for key, item in value.items():
+            if type(item) is not str:  # most are, and one call for each would be most of the cost
+                dict.__setitem__(copy, key, _frozen(item, depth))
+        return copy
+    if isinstance(value, list):
+        return FrozenList([_frozen(item, depth) for item in value])
+    if isinstance(value, tuple):
+        return tuple([_frozen(item, depth) for item in value])
+    if hasattr(kind, "__dataclass_fields__"):
+        names = [field.name for field in fields(value) if not field.name.startswith("_") and hasattr(value, field.name)]
+        return FrozenMap({name: _frozen(getattr(value, name), depth) for name in names})
+    return value
+
+
+def thawed(value: Any) -> Any:
+    """Copy what `frozen_copy` returned into plain dicts and lists, for somebody who may change them."""
+    if isinstance(value, dict):
+        return {key: thawed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [thawed(item) for item in value]
+    return tuple([thawed(item) for item in value]) if type(value) is tuple else value
