@@ -22,6 +22,7 @@ from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.journal.path import Trail, trail_of
 from rungwise.fsm.machine.machine import fire, machine_of
 from rungwise.fsm.machine.table import CALL, Row, Table
+from support.colours import channels_of, contrast
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
@@ -462,24 +463,6 @@ TEXTS = """(() => {
 })()"""
 
 
-def luminance(channels: Sequence[float]) -> float:
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (each / 255 for each in channels)]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(one: Sequence[float], other: Sequence[float]) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def channels_of(colour: str) -> list[float]:
-    if colour.startswith("#"):
-        return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
-    channels = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")]
-    assert len(channels) == 3, colour
-    return channels
-
-
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["explain", "play"])
 def test_every_text_can_be_read_by_day_and_by_night(
@@ -492,7 +475,7 @@ def test_every_text_can_be_read_by_day_and_by_night(
     texts = tab.run(TEXTS)
     assert len(texts) > 40
     for says, ink, ground in texts:
-        assert contrast(channels_of(ink), channels_of(ground)) >= 4.5, says
+        assert contrast(ink, ground) >= 4.5, says
     page = tab.run("getComputedStyle(document.documentElement).backgroundColor")
     assert channels_of(page) == channels_of((DARK if dark else LIGHT).page)
 
