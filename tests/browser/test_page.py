@@ -184,8 +184,8 @@ def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Pa
     assert NASTY in tab.run("byId('details').textContent")
     assert tab.run("typeof window.hacked") == "undefined"
     assert tab.run("document.querySelectorAll('img').length") == 0
-    assert tab.problems() == []
-    assert len(tab.requests()) == 1
+    assert tab.problems == []
+    assert len(tab.requests) == 1
 
 
 # The machine of the page
@@ -363,7 +363,7 @@ def test_the_example_of_the_diagrams_can_be_played(open_tab: Open, pages: Mappin
     assert tab.run("[page.at().state, page.at().spent.attempts]") == ["await", 4]
     tab.click("#restart")
     assert tab.run("[page.at().state, page.at().spent.attempts, page.pathText()]") == ["ask", 0, ""]
-    assert tab.problems() == []
+    assert tab.problems == []
 
 
 def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages: Mapping[str, Path]) -> None:
@@ -378,7 +378,7 @@ def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages
     assert tab.run("document.activeElement.value") == "came_empty"
     tab.press("Tab")
     assert tab.run("document.activeElement.value") == "has_delivered"
-    tab.press(" ")
+    tab.press("Space")
     assert shown(tab)["decided"] == ["has_delivered"]
     while tab.run("document.activeElement.id") != "take":
         tab.press("Tab")
@@ -439,8 +439,8 @@ def test_the_page_is_as_wide_as_the_window_and_quiet(
     for visit in visits if name == "explain" else ["byId('take').click()", "byId('take').click()"]:
         tab.run(visit)
         assert tab.run("document.documentElement.scrollWidth") <= width
-    assert tab.problems() == []
-    assert tab.requests() == [pages[name].as_uri()]
+    assert tab.problems == []
+    assert tab.requests == [pages[name].as_uri()]
 
 
 # Every text of the page outside of the picture, with its colour and the ground that it stands on.
@@ -491,5 +491,5 @@ def test_nothing_moves_for_those_who_want_it_still(open_tab: Open, pages: Mappin
     tab = open_tab(pages["explain"])
     duration = "getComputedStyle(document.querySelector('.meter i')).transitionDuration"
     assert tab.run(duration) == "0.2s"
-    tab.prefer(still=True)
+    tab.be_still()
     assert tab.run(duration) == "0s"
