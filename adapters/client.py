@@ -30,8 +30,8 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.request import Message, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import short
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.values.label import short
 
 Messages = str | Iterable[Message] | Request
 

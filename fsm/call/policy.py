@@ -13,9 +13,9 @@ from attrs import field, frozen
 from rungwise.fsm.call.ladder import COUNTER, names_of
 from rungwise.fsm.call.reply import Reason
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import short
 from rungwise.fsm.machine.table import CALL, Table
 from rungwise.fsm.values.frozen_map import FrozenMap
+from rungwise.fsm.values.label import short
 from rungwise.fsm.values.toml import read_toml
 
 LARGEST_LIMIT = 1_000

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, NoReturn, get_args
 from attrs import field, fields, frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import LARGEST, short
-from rungwise.fsm.values.label import label
+from rungwise.fsm.values.checks import LARGEST
+from rungwise.fsm.values.label import label, short
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
 """Why a reply ended, normalised. `unknown` is a word that no table lists; no word at all is `None`, never invented."""

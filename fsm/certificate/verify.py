@@ -19,8 +19,8 @@ from rungwise.fsm.checker.proof import prove
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.checker.walk import ALIVE, ORDERED, Walk, walk
 from rungwise.fsm.errors import ConfigurationError, TableError
-from rungwise.fsm.journal.forms import short
 from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.values.label import short
 
 WELL_FORMED = "well-formed table"
 HONEST = "honest endings"

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from reprlib import Repr
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import LARGEST, Check, is_flag, is_number, is_text, is_whole, or_none
+from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.record import Step
 
-LONGEST = 120  # characters of a stranger that are quoted
-LARGEST = 10**15  # of any number: as many can be added up as a journal has steps, in whatever reads it
-_QUOTING = Repr()  # goes no deeper than a few levels, so that nothing is too deep for it
-_QUOTING.maxstring = _QUOTING.maxother = _QUOTING.maxlong = LONGEST
-
-Check = Callable[[Any], bool]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: Any) -> bool:
-    return type(value) is bool
-
 
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST
+    return is_whole(value, 0, LARGEST)
 
 
 def _is_amount(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= LARGEST
+    return is_number(value, 0, LARGEST)
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(map(_is_text, value))
+    return isinstance(value, (list, tuple)) and all(map(is_text, value))
 
 
 def _is_calls(value: Any) -> bool:
@@ -66,50 +52,46 @@ def _is_usage(value: Any) -> bool:
     return type(counts.pop("estimated")) is bool and all(map(_is_count, counts.values()))
 
 
-def _or_none(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
 Forms = Mapping[str, tuple[Check, str]]
 
 _FORMS: Forms = {
-    **dict.fromkeys(("event", "source", "target", "backend"), (_is_text, "a text")),
-    **dict.fromkeys(("guard", "effect", "stop_raw", "reason", "code", "note"), (_or_none(_is_text), "a text")),
+    **dict.fromkeys(("event", "source", "target", "backend"), (is_text, "a text")),
+    **dict.fromkeys(("guard", "effect", "stop_raw", "reason", "code", "note"), (or_none(is_text), "a text")),
     **dict.fromkeys(("at", "wait"), (_is_amount, "a number of 0 or more")),
-    **dict.fromkeys(("asked_wait", "draw"), (_or_none(_is_amount), "a number of 0 or more")),
+    **dict.fromkeys(("asked_wait", "draw"), (or_none(_is_amount), "a number of 0 or more")),
     "attempts": (_is_count, "a whole number of 0 or more"),
-    **dict.fromkeys(("cap", "status", "input_tokens"), (_or_none(_is_count), "a whole number of 0 or more")),
+    **dict.fromkeys(("cap", "status", "input_tokens"), (or_none(_is_count), "a whole number of 0 or more")),
     "usage": (_is_usage, "whole numbers of tokens"),
     "facts": (_is_texts, "a list of names"),
     "spent": (_is_counts, "a count for each name"),
-    "content": (_or_none(_is_object), "an object"),
+    "content": (or_none(_is_object), "an object"),
 }
 
 _CONTENT: Forms = {
-    **dict.fromkeys(("part", "new", "delivered", "reasoning"), (_is_text, "a text")),
-    **dict.fromkeys(("final_text", "prior_answer"), (_or_none(_is_text), "a text, or null")),
+    **dict.fromkeys(("part", "new", "delivered", "reasoning"), (is_text, "a text")),
+    **dict.fromkeys(("final_text", "prior_answer"), (or_none(is_text), "a text, or null")),
     "tool_calls": (_is_calls, "a list of calls, each of which is a list of id, name and arguments"),
 }
 
 JOURNAL: Forms = {
-    "contents": (_is_flag, "true or false"),
-    "table": (_is_text, "the name of a table"),
+    "contents": (is_flag, "true or false"),
+    "table": (is_text, "the name of a table"),
     "policy": (lambda value: True, ""),  # which has a reader of its own
     "chain": (_is_objects, "a list of objects"),
-    **dict.fromkeys(("max_tokens", "input_tokens"), (_or_none(_is_count), "a whole number of tokens, or null")),
-    "has_compactor": (_is_flag, "true or false"),
+    **dict.fromkeys(("max_tokens", "input_tokens"), (or_none(_is_count), "a whole number of tokens, or null")),
+    "has_compactor": (is_flag, "true or false"),
     "counters": (_is_texts, "a list of names"),
     "steps": (_is_objects, "a list of objects"),
-    "outcome": (_or_none(_is_text), "a text, or null"),
+    "outcome": (or_none(is_text), "a text, or null"),
 }
 """The forms of what stands at the top of a journal."""
 
 LINK: Forms = {
-    "name": (_is_text, "a text"),
-    **dict.fromkeys(("prefills", "echoes"), (_is_flag, "true or false")),
-    "problem": (_or_none(_is_text), "a text, or null"),
-    "max_tokens": (_or_none(_is_count), "a whole number of tokens, or null"),
-    "prices": (_or_none(_is_object), "an object, or null"),
+    "name": (is_text, "a text"),
+    **dict.fromkeys(("prefills", "echoes"), (is_flag, "true or false")),
+    "problem": (or_none(is_text), "a text, or null"),
+    "max_tokens": (or_none(_is_count), "a whole number of tokens, or null"),
+    "prices": (or_none(_is_object), "an object, or null"),
     "identities": (_is_pairs, "a list of pairs of texts"),
 }
 """The forms of what stands in a backend of the chain."""
@@ -158,12 +140,3 @@ def known_only(document: Mapping[str, Any], known: Iterable[str], where: str) ->
 def fault(step: Step, says: str) -> ConfigurationError:
     """Build the error of a step."""
     return ConfigurationError(f"journal: step {step.number}: {says}")
-
-
-def short(value: object) -> str:
-    """Quote what a stranger wrote, without its line ends and not at length."""
-    try:
-        text = _QUOTING.repr(value)
-    except Exception:  # whatever a stranger's `__repr__` does; and an int of too many digits has none
-        return f"this {type(value).__name__}"
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -7,9 +7,10 @@ from attrs import frozen
 
 from rungwise.fsm.call.ladder import COUNTER, names_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import fault, short
+from rungwise.fsm.journal.forms import fault
 from rungwise.fsm.journal.record import Journal, Step
 from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.values.label import short
 
 SKIPPED = "skipped"
 

@@ -13,9 +13,9 @@ from rungwise.fsm.call.policy import LARGEST_LIMIT, SWITCH_AFTER, Hints, Limits,
 from rungwise.fsm.call.reply import NO_USAGE, Usage
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import JOURNAL, LINK, check_forms, check_step, known_only, short
+from rungwise.fsm.journal.forms import JOURNAL, LINK, check_forms, check_step, known_only
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
-from rungwise.fsm.values.label import label, note
+from rungwise.fsm.values.label import label, note, short
 
 if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Row

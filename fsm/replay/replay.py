@@ -14,8 +14,8 @@ from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.transcript import Cue
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
-from rungwise.fsm.journal.forms import short
 from rungwise.fsm.journal.record import Evidence, Journal, Step
+from rungwise.fsm.values.label import short
 
 
 def replay(journal: Journal, policy: Policy | None = None) -> Result:

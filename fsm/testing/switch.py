@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from rungwise.fsm.call.pace import Pace, set_pace
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_whole
 
 
 def set_testing(on: bool, *, attempts: int | None = None) -> None:
@@ -46,6 +47,6 @@ def _pace(on: bool, attempts: int | None) -> Pace:
         return Pace(waits=not on)
     if not on:
         raise ConfigurationError("set_testing: attempts is for set_testing(True, ...) only")
-    if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
+    if not is_whole(attempts, 1):
         raise ConfigurationError(f"set_testing: attempts must be a whole number of 1 or more, not {attempts!r}")
     return Pace(waits=False, attempts=attempts)

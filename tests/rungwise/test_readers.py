@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import OpenAIChat, Script
 from rungwise.adapters.endpoint import read_url
-from rungwise.adapters.provider.script import _toml
 from rungwise.adapters.provider.server import render
 from rungwise.adapters.testing import scripted_replies
 from rungwise.fsm.call.policy import from_mapping
@@ -29,6 +28,7 @@ from rungwise.fsm.diagram import render as draw_picture
 from rungwise.fsm.diagram.page import explain_page
 from rungwise.fsm.journal.path import read_trail
 from rungwise.fsm.testing import chunkings, failures, replies
+from rungwise.fsm.values.toml import toml_value
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 FEW = settings(deadline=None, max_examples=150, suppress_health_check=SLOW)
@@ -298,7 +298,7 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, (item for item in value if item is not None))) + "]"
-    return value if value == UNWRITABLE else _toml(value)
+    return value if value == UNWRITABLE else toml_value(value)
 
 
 @MANY
