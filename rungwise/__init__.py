@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.call import Call, Observer, StreamEvent
     from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
-    from rungwise.fsm.call.ladder import Ladder, counter
-    from rungwise.fsm.call.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
+    from rungwise.fsm.call.limits import Limits
+    from rungwise.fsm.call.policy import Budget, Hints, Policy, Timeouts, Waits
     from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
     from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.table import CALL
     from rungwise.fsm.certificate.certificate import Certificate
     from rungwise.fsm.certificate.verify import verify
     from rungwise.fsm.errors import (
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
         TableError,
     )
     from rungwise.fsm.journal.record import Journal, Step
-    from rungwise.fsm.machine.table import CALL, Row, Table
+    from rungwise.fsm.machine.declare import Effect, Entry, Fact, Guard
+    from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
 
 _NAMES = {
@@ -55,8 +57,8 @@ _NAMES = {
     "adapters.wires.chat.backend": ("OpenAIChat",),
     "fsm.call.call": ("Call", "Observer", "StreamEvent"),
     "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),
-    "fsm.call.ladder": ("Ladder", "counter"),
-    "fsm.call.policy": ("Budget", "Hints", "Limits", "Policy", "Timeouts", "Waits"),
+    "fsm.call.limits": ("Limits",),
+    "fsm.call.policy": ("Budget", "Hints", "Policy", "Timeouts", "Waits"),
     "fsm.call.reply": ("Failure", "Reply", "ToolCall", "Usage"),
     "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
@@ -78,7 +80,9 @@ _NAMES = {
         "TableError",
     ),
     "fsm.journal.record": ("Journal", "Step"),
-    "fsm.machine.table": ("CALL", "Row", "Table"),
+    "fsm.call.table": ("CALL",),
+    "fsm.machine.declare": ("Effect", "Entry", "Fact", "Guard"),
+    "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
@@ -99,17 +103,20 @@ __all__ = [
     "ConfigurationError",
     "Decoder",
     "Discard",
+    "Effect",
     "EmbeddedProvider",
     "EmptyResponse",
+    "Entry",
     "Exhausted",
+    "Fact",
     "Failed",
     "Failure",
+    "Guard",
     "Hints",
     "HttpRequest",
     "IllegalEvent",
     "Journal",
     "JournalMismatch",
-    "Ladder",
     "Limits",
     "Link",
     "Message",
@@ -143,7 +150,6 @@ __all__ = [
     "Usage",
     "Waits",
     "adapters",
-    "counter",
     "fsm",
     "replay",
     "verify",

@@ -3,8 +3,8 @@
 A ladder lists rungs and endings in the order in which they are tried; the first that may be taken is. A rung stands
 here once: its counter and limit, what its guard needs, what it refills, how it waits, what it changes in the request.
 
-Before every last resort that leads to `exhausted` or `failed` stands `KEEP_TEXT`: text that was gathered is never turned
-into an error.
+Before every last resort that leads to `exhausted` or `failed` stands `KEEP_TEXT`: text that was gathered is never
+turned into an error.
 
 Warning: the order of a ladder is the behaviour. Moving a line changes what a call does, what it may cost, the diagrams
 and the certificate.
@@ -97,7 +97,9 @@ CONTINUE = Rung(
     verb="continue",
     says="cut text may be gone on from",
 )
-ENLARGE = Rung("enlarge", limit=3, change=changes.lower_reasoning, unit="enlargement", says="the output cap may be raised")
+ENLARGE = Rung(
+    "enlarge", limit=3, change=changes.lower_reasoning, unit="enlargement", says="the output cap may be raised"
+)
 REPAIR = Rung(
     "repair",
     limit=3,

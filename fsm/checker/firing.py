@@ -122,7 +122,10 @@ def always_falling(firing: Firing) -> str | None:
     """Demand that what is left, by rank, is less after every step."""
     if firing.row is None:
         return None
-    before, now = variant(firing.table, firing.limits, firing.before), variant(firing.table, firing.limits, firing.after)
+    before, now = (
+        variant(firing.table, firing.limits, firing.before),
+        variant(firing.table, firing.limits, firing.after),
+    )
     return None if now < before else f"it goes from {before} to {now}"
 
 

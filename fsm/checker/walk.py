@@ -7,7 +7,7 @@ makes a difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -115,7 +115,9 @@ class _Walker:
     # the walk
 
     def run(self, progress: Callable[[int], None] | None) -> None:
-        events = {state: [event for event, source in self.table.ladders if source == state] for state in self.table.states}
+        events = {
+            state: [event for event, source in self.table.ladders if source == state] for state in self.table.states
+        }
         met: set[str] = set()
         self.add((self.table.start, self.zero), None)
         for index in _growing(self.walked.order):
@@ -174,11 +176,14 @@ class _Walker:
         handler = real.machine.events.get(event)
         real.facts = real.machine.mask(facts)
         was = real.state, tuple(real.spent), real.attempts, real.facts
-        for transition in handler.transitions[real.state] if handler else ():
-            if transition.test is not None:
-                transition.test(real)
+        tries: Iterable[Any] = handler.transitions[real.state] if handler else ()
+        for each in tries:
+            if each.test is not None:
+                each.test(real)
         if (real.state, tuple(real.spent), real.attempts, real.facts) != was:
-            firing = Firing(self.table, self.limits, (was[0], was[1]), event, facts, None, (real.state, tuple(real.spent)))
+            firing = Firing(
+                self.table, self.limits, (was[0], was[1]), event, facts, None, (real.state, tuple(real.spent))
+            )
             self.fault(PURE, "a guard changed the run", index, firing)
             real.state, real.spent = was[0], list(was[1])
 

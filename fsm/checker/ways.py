@@ -18,7 +18,7 @@ Ask = Callable[[str], bool]
 
 
 def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
-    """Yield each way through a body: the answers that it was given, in the order of its questions, and what came of it."""
+    """Yield each way through a body: its answers, in the order of its questions, and what came of it."""
     todo: list[tuple[bool, ...]] = [()]
     while todo:
         told = todo.pop()

@@ -9,7 +9,8 @@ import attrs
 import orjson
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.policy import LARGEST_LIMIT, SWITCH_AFTER, Hints, Limits, Policy, from_mapping
+from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.policy import SWITCH_AFTER, Hints, Policy, from_mapping
 from rungwise.fsm.call.reply import NO_USAGE, Usage
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
 from rungwise.fsm.errors import ConfigurationError
@@ -312,7 +313,7 @@ def _policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, 
     """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those."""
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")
-    own = set(counters).difference(_names(Limits))
+    own = set(counters).difference(Limits())
     limits, hints = values.get("limits", {}), values.get("hints", {})
     rungs = hints.get("rungs", {}) if isinstance(hints, Mapping) else {}
     if isinstance(limits, Mapping):

@@ -62,8 +62,8 @@ class Fact:
     Arguments:
         name: how guards and journals name it.
         says: what it means.
-        of: a function of the reply that returns whether the fact holds, for a fact of your own; None where the machine's
-            owner finds it.
+        of: a function of the reply that returns whether the fact holds, for a fact of your own; None where whoever
+            runs the machine finds it.
         any_holds, any_lacks: for a fact that follows from others: it holds where one of the first holds, or one of the
             second does not.
         lasts: the counter of which a unit is left as long as the fact holds.
@@ -196,9 +196,7 @@ class Rung:
     @property
     def effect(self) -> Effect:
         """Return what it counts."""
-        return Effect(
-            f"spend_{self.unit}", spends=self.counter, refills=self.refills, refills_on=self.refills_on
-        )
+        return Effect(f"spend_{self.unit}", spends=self.counter, refills=self.refills, refills_on=self.refills_on)
 
     def when(self, guard: str, *, holds: Any = (), lacks: Any = (), says: str = "") -> Entry:
         """Return this rung under more conditions, with a guard of another name, for the ladder of some event.

@@ -96,4 +96,3 @@ class Run:
     def _left(self, spent: Iterable[int]) -> list[int]:
         left = [limit - count for limit, count in zip(self.limits, spent, strict=True)]
         return [sum([left[place] for place in group]) for group in self.machine.groups]
-

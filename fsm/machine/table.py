@@ -208,7 +208,7 @@ class Table:
     def with_rung(self, rung: Rung | Entry, **before: str | None) -> Table:
         """Return this table with one more way to a rung, in the ladders of some events.
 
-        It sends the same request again with its hint as a user turn behind it, unless it says how it changes the request.
+        It sends the same request again with its hint as a user turn behind it, unless it says how it changes it.
 
         Arguments:
             rung: the declaration, or what its `when` returns.
@@ -224,7 +224,9 @@ class Table:
         assert isinstance(declared, Rung)
         guard = entry.guard if entry else declared.guard
         if not before:
-            raise TableError(f"with_rung needs an event in whose ladder {declared.name!r} is tried, as in came_empty=None")
+            raise TableError(
+                f"with_rung needs an event in whose ladder {declared.name!r} is tried, as in came_empty=None"
+            )
         table = self
         for event, place in before.items():
             rows = self.ladder(event, self.hub)
@@ -335,6 +337,11 @@ def shipped(name: str) -> Table:
     return _shipped[name]
 
 
+def is_shipped(table: Table) -> bool:
+    """Tell whether a table is one of the shipped ones, or a copy of it."""
+    return _shipped.get(table.name) == table
+
+
 def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
     """Rank the counters of some rungs: each that refills others by itself, above all that it refills; then the rest.
 
@@ -350,7 +357,9 @@ def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
     while todo:
         lowest = next((name for name in todo if not refills[name] & set(todo)), None)
         if lowest is None:
-            raise TableError(f"{' and '.join(map(repr, todo))} refill each other, so none of them can rank above the other")
+            raise TableError(
+                f"{' and '.join(map(repr, todo))} refill each other, so none of them can rank above the other"
+            )
         above.append(lowest)
         todo.remove(lowest)
     return (*((name,) for name in reversed(above)), *((tuple(plain),) if plain else ()))

@@ -21,7 +21,8 @@ from rungwise.fsm.diagram.page import explain_page, play_page
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.journal.path import Trail, trail_of
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.machine.table import Row, Table
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)

@@ -12,7 +12,8 @@ from rungwise.adapters.cli.command import OneLineErrors
 from rungwise.adapters.cli.review import diff
 from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.machine.table import CALL, Row
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.machine.table import Row
 
 DEFAULT = rungwise.Policy()
 PRICED = [

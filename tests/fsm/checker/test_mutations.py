@@ -32,7 +32,8 @@ from rungwise.fsm.checker.explore import Refusal
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.machine.table import Row, Table
 
 _EXCLUDE_EACH_OTHER = "one guard asks for new text and the other for none, so at most one of them holds"
 _NEVER_COUNTED = "a stale connection does not count as a failure that leaves a backend, so at most one of them holds"

@@ -28,7 +28,8 @@ from rungwise.fsm.diagram.svg.document import PITCH, SIZES
 from rungwise.fsm.diagram.write import drift, fill, write_all
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.machine.table import Row, Table
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
 from rungwise.fsm.diagram.page.usual import usual_facts
 from rungwise.fsm.journal.path import Trail, read_trail, trail_of
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL
+from rungwise.fsm.call.table import CALL
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 TOOL_RESULT = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
