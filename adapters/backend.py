@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.reply import Failure, Reply
 from rungwise.fsm.call.request import Link, Send
+
+PIECE: Final = 2**16
+"""The most bytes of a body that are unpacked or looked at in one go."""
 
 
 @frozen

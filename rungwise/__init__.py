@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.cancellation import Cancellation
     from rungwise.adapters.http.streams import AsyncStream, Stream
+    from rungwise.adapters.provider.playback import ReceivedRequest
     from rungwise.adapters.provider.script import Script, ScriptedReply
-    from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+    from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.call import Call, Observer, StreamEvent
     from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
@@ -52,8 +53,9 @@ _NAMES = {
     "adapters.client": ("Client",),
     "adapters.http.cancellation": ("Cancellation",),
     "adapters.http.streams": ("AsyncStream", "Stream"),
+    "adapters.provider.playback": ("ReceivedRequest",),
     "adapters.provider.script": ("Script", "ScriptedReply"),
-    "adapters.provider.server": ("EmbeddedProvider", "ReceivedRequest"),
+    "adapters.provider.server": ("EmbeddedProvider",),
     "adapters.wires.chat.backend": ("OpenAIChat",),
     "fsm.call.call": ("Call", "Observer", "StreamEvent"),
     "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),

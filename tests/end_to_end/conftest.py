@@ -26,7 +26,7 @@ import pytest
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters.capabilities import LEARNED
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 
 sys.path.append(str(Path(__file__).parent))  # for raw_server and ways, which tests import
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 from rungwise.fsm.certificate.verify import verify
 
 MESSAGES = [{"role": "user", "content": "Where do herons nest?"}]

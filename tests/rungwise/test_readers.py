@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import OpenAIChat, Script
 from rungwise.adapters.endpoint import read_url
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.diagram import Marks

@@ -23,8 +23,9 @@ from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenes import SCENES
+from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
 from rungwise.fsm.call.reply import ToolCall

@@ -1009,6 +1009,13 @@ def test_an_error_without_json_is_an_error_still() -> None:
     assert isinstance(failure, Failure)
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r"])
+def test_the_last_event_counts_where_only_its_end_is_missing(end: bytes) -> None:
+    half_a_pair = b'data: {"choices": [{"delta": {"content": " to b\\ud83d"}}]}'
+    reply = streamed(delta(content="Not"), half_a_pair + end, failure=Failure("connection"))
+    assert (reply.text, reply.interrupted) == ("Not to b\ufffd", True)
+
+
 def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
     broken = b'data: {"choices": [{"delta": {"conte\n\n'
     reply = streamed(delta(content="a"), broken, delta("stop", content="b"), DONE)
