@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +29,7 @@ from rungwise.fsm.diagram.page import explain_page
 from rungwise.fsm.journal.path import read_trail
 from rungwise.fsm.testing import chunkings, failures, replies
 from rungwise.fsm.values.toml import toml_value
+from support.texts import places
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 FEW = settings(deadline=None, max_examples=150, suppress_health_check=SLOW)
@@ -45,14 +46,6 @@ def deep(levels: int) -> Any:
     for _ in range(levels):
         value = [value]
     return value
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """List the way to every part of a document but to itself."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 def at(document: Any, path: tuple[Any, ...]) -> Any:

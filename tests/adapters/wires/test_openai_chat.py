@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +18,7 @@ from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
 from rungwise.fsm.call.request import Prices, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from support.texts import cut
 
 KEY = "sk-proj-real-looking-0123456789"
 LOCAL = "http://127.0.0.1:8000/v1"
@@ -1111,11 +1111,6 @@ bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join) | st.builds(
     st.lists(deltas_of_all_kinds, max_size=12).map(b"".join),
     st.just(b"\r\n"),
 )
-
-
-def cut(data: bytes, places: list[int]) -> list[bytes]:
-    bounds = [0, *sorted({place % (len(data) + 1) for place in places}), len(data)]
-    return [data[start:end] for start, end in pairwise(bounds)]
 
 
 @given(bodies, st.lists(st.integers(0, 4000), max_size=12), st.sampled_from([None, Failure("connection")]))

@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rungwise.fsm.call.ladder import COUNTER, FACT, names_of
 
 from rungwise import (
     CALL,
@@ -31,7 +32,6 @@ from rungwise import (
     Usage,
     Waits,
 )
-from rungwise.fsm.call.ladder import COUNTER, FACT, names_of
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.transcript import estimate_tokens
 from rungwise.fsm.call.waiting import cap_of, longest_wait

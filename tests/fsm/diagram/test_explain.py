@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,20 @@ from typing import Any
 import orjson
 import pytest
 from attrs import evolve
-from click.testing import CliRunner, Result
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
 
 import rungwise
-from rungwise.adapters.cli.command import OneLineErrors
-from rungwise.adapters.cli.review import explain
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page import explain_page, play_page
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
 from rungwise.fsm.diagram.page.usual import usual_facts
 from rungwise.fsm.journal.path import Trail, read_trail, trail_of
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.call.table import CALL
+from support.command_line import invoke
+from support.texts import places
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 TOOL_RESULT = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
@@ -146,14 +145,6 @@ JSON = st.recursive(
     max_leaves=4,
 )
 DOCUMENT = orjson.loads(record().to_json())
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if path:
-        yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield from places(inner, (*path, key))
 
 
 @settings(deadline=None)
@@ -402,12 +393,6 @@ def test_a_chain_has_a_backend() -> None:
 # The command
 
 
-def run(*arguments: str) -> Result:
-    group = OneLineErrors("rungwise")
-    group.add_command(explain)
-    return CliRunner().invoke(group, ["explain", *arguments])
-
-
 @pytest.fixture
 def journal(tmp_path: Path) -> str:
     path = tmp_path / "steps.json"
@@ -416,21 +401,21 @@ def journal(tmp_path: Path) -> str:
 
 
 def test_explain_writes_a_page(journal: str, tmp_path: Path) -> None:
-    result = run(journal, "-o", str(tmp_path / "steps.html"))
+    result = invoke("explain", journal, "-o", str(tmp_path / "steps.html"))
     assert (result.exit_code, result.stdout) == (0, "")
     assert "written" in result.stderr
     assert (tmp_path / "steps.html").read_text().startswith("<!doctype html>")
-    assert run(journal).stdout.startswith("<!doctype html>")
+    assert invoke("explain", journal).stdout.startswith("<!doctype html>")
 
 
 def test_explain_draws_the_path(journal: str) -> None:
-    mermaid = run(journal, "--format", "mermaid").stdout
+    mermaid = invoke("explain", journal, "--format", "mermaid").stdout
     assert "2: came_empty [may_nudge]" in mermaid
     assert "linkStyle" in mermaid
-    ladder = run(journal, "--format", "mermaid", "--view", "ladder").stdout
+    ladder = invoke("explain", journal, "--format", "mermaid", "--view", "ladder").stdout
     assert "may_nudge → nudge / spend_nudge<br>taken at 2" in ladder
     assert "has_delivered → salvaged / keep_delivered<br>false at 2" in ladder
-    svg = run(journal, "--format", "svg", "--view", "ladder").stdout
+    svg = invoke("explain", journal, "--format", "svg", "--view", "ladder").stdout
     assert "rw-hollow" in svg
     ET.fromstring(svg)
 
@@ -438,9 +423,9 @@ def test_explain_draws_the_path(journal: str) -> None:
 def test_explain_plays_a_policy(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 7\n")
-    page = Page(run("--play", str(policy), "--backends", "3").stdout)
+    page = Page(invoke("explain", "--play", str(policy), "--backends", "3").stdout)
     assert page.data["machine"]["limits"] | {"retries": 7, "fallbacks": 2} == page.data["machine"]["limits"]
-    assert run("--play").stdout.startswith("<!doctype html>")
+    assert invoke("explain", "--play").stdout.startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
@@ -458,7 +443,7 @@ def test_explain_plays_a_policy(tmp_path: Path) -> None:
 def test_bad_input_is_said_in_one_line(arguments: list[str], says: str, journal: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
-    result = run(*(word.format(bad=bad, good=journal, dir=tmp_path) for word in arguments))
+    result = invoke("explain", *(word.format(bad=bad, good=journal, dir=tmp_path) for word in arguments))
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1

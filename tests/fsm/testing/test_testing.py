@@ -18,12 +18,12 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
+from rungwise.fsm.call.ladder import Ladder
 
 import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
 from rungwise.adapters.testing import MemoryProvider, MemoryTransport
 from rungwise.fsm import testing
-from rungwise.fsm.call.ladder import Ladder
 from rungwise.fsm.call.pace import Pace, paced, set_pace, waits_are_off
 from rungwise.fsm.call.result import error_of
 from rungwise.fsm.certificate.verify import verify
