@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
     from rungwise.fsm.call.ladder import Ladder, counter
     from rungwise.fsm.call.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
-    from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+    from rungwise.fsm.call.reply import Reply, ToolCall
     from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.certificate.certificate import Certificate
@@ -41,9 +41,11 @@ if TYPE_CHECKING:
         RungwiseError,
         TableError,
     )
+    from rungwise.fsm.failures.failure import Failure
     from rungwise.fsm.journal.record import Journal, Step
     from rungwise.fsm.machine.table import CALL, Row, Table
     from rungwise.fsm.replay.replay import replay
+    from rungwise.fsm.values.usage import Usage
 
 _NAMES = {
     "adapters.backend": ("Backend", "Decoder", "HttpRequest"),
@@ -57,7 +59,7 @@ _NAMES = {
     "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),
     "fsm.call.ladder": ("Ladder", "counter"),
     "fsm.call.policy": ("Budget", "Hints", "Limits", "Policy", "Timeouts", "Waits"),
-    "fsm.call.reply": ("Failure", "Reply", "ToolCall", "Usage"),
+    "fsm.call.reply": ("Reply", "ToolCall"),
     "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
     "fsm.certificate.certificate": ("Certificate",),
@@ -77,9 +79,11 @@ _NAMES = {
         "RungwiseError",
         "TableError",
     ),
+    "fsm.failures.failure": ("Failure",),
     "fsm.journal.record": ("Journal", "Step"),
     "fsm.machine.table": ("CALL", "Row", "Table"),
     "fsm.replay.replay": ("replay",),
+    "fsm.values.usage": ("Usage",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 _PARTS = ("adapters", "fsm")

@@ -31,12 +31,13 @@ from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of, reader_of
 from rungwise.fsm.call.metering import measured
 from rungwise.fsm.call.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
-from rungwise.fsm.call.reply import NO_USAGE, Failure, Reply, Usage
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, Link, PlainLink, Request, Send, TurnContext, headers_for
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.transcript import STAND_IN_TOKENS, Composed, Transcript, estimate_tokens
 from rungwise.fsm.call.waiting import is_drawn, wait_of
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
 from rungwise.fsm.journal.record import Evidence, Journal, Links, Setting, Step
 from rungwise.fsm.machine.machine import RowMachine, Watch, fire, machine_of
@@ -44,6 +45,7 @@ from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 logger = logging.getLogger("rungwise")
 

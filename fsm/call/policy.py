@@ -11,8 +11,8 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.ladder import COUNTER, names_of
-from rungwise.fsm.call.reply import Reason
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import CALL, Table
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rungwise.fsm.call.backoff import backoff, longest_backoff
 from rungwise.fsm.call.ladder import Ladder
 from rungwise.fsm.call.policy import Policy, Waits
-from rungwise.fsm.call.reply import Failure
+from rungwise.fsm.failures.failure import Failure
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
 """The events of a failure that may pass: a wait that the service asks for is kept before it is asked again."""

@@ -10,12 +10,12 @@ import orjson
 from attrs import define, field, frozen
 
 from rungwise.fsm.call.policy import LARGEST_LIMIT, SWITCH_AFTER, Hints, Limits, Policy, from_mapping
-from rungwise.fsm.call.reply import NO_USAGE, Usage
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import JOURNAL, LINK, check_forms, check_step, known_only
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Row

@@ -9,11 +9,12 @@ import attrs
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.observe import Heard
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Failure, Reply, ToolCall
+from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.transcript import Cue
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence, Journal, Step
 from rungwise.fsm.values.label import short
 

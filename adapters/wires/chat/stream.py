@@ -33,7 +33,8 @@ from rungwise.adapters.wires.chat.text import GatheredText
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
 from rungwise.adapters.wires.json_text import LIGHT, HalfHolder, is_heavy, load
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
 
 Kind = type[Text] | type[Reasoning]
 
