@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.call import Call, Observer, StreamEvent
     from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+    from rungwise.fsm.call.journal import Journal
     from rungwise.fsm.call.ladder import Ladder, counter
     from rungwise.fsm.call.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
     from rungwise.fsm.call.reply import Reply, ToolCall
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         TableError,
     )
     from rungwise.fsm.failures.failure import Failure
-    from rungwise.fsm.journal.record import Journal, Step
+    from rungwise.fsm.journal.record import Step
     from rungwise.fsm.machine.table import CALL, Row, Table
     from rungwise.fsm.replay.replay import replay
     from rungwise.fsm.values.usage import Usage
@@ -57,6 +58,7 @@ _NAMES = {
     "adapters.wires.chat.backend": ("OpenAIChat",),
     "fsm.call.call": ("Call", "Observer", "StreamEvent"),
     "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),
+    "fsm.call.journal": ("Journal",),
     "fsm.call.ladder": ("Ladder", "counter"),
     "fsm.call.policy": ("Budget", "Hints", "Limits", "Policy", "Timeouts", "Waits"),
     "fsm.call.reply": ("Reply", "ToolCall"),
@@ -80,7 +82,7 @@ _NAMES = {
         "TableError",
     ),
     "fsm.failures.failure": ("Failure",),
-    "fsm.journal.record": ("Journal", "Step"),
+    "fsm.journal.record": ("Step",),
     "fsm.machine.table": ("CALL", "Row", "Table"),
     "fsm.replay.replay": ("replay",),
     "fsm.values.usage": ("Usage",),

@@ -26,11 +26,11 @@ from rungwise.adapters.demo.scenes import SCENES
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
 from rungwise.fsm.call.reply import ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.journal.record import Journal
 
 ROOT = Path(__file__).parent.parent
 KEY = "sk-this-must-be-shown-nowhere"

@@ -27,6 +27,7 @@ from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.delivery import Delivery, correction
 from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.journal import Journal, Links, Setting
 from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of, reader_of
 from rungwise.fsm.call.metering import measured
 from rungwise.fsm.call.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
@@ -39,7 +40,7 @@ from rungwise.fsm.call.waiting import is_drawn, wait_of
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
-from rungwise.fsm.journal.record import Evidence, Journal, Links, Setting, Step
+from rungwise.fsm.journal.record import Evidence, Step
 from rungwise.fsm.machine.machine import RowMachine, Watch, fire, machine_of
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
@@ -129,7 +130,9 @@ class Call:
         needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
-        self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
+        self.journal = Journal(
+            table=table.name, counters=names_of(table.model, COUNTER), contents=self.contents, setting=setting
+        )
         self._watch = Watch(table, self.ladder.limits)
 
     def __repr__(self) -> str:
@@ -608,10 +611,19 @@ class Call:
         spent = reader_of(type(ladder))(ladder)
         if row.event != "skipped":
             self._watch.check(row, spent)
-        name = backend if backend is not None else self.link.name
-        now, attempts = self.ledger.elapsed, ladder.attempts
-        prompt = self._prompt if row.event in ("sent", "ran_out") else None
-        journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, prompt))
+        journal.record(
+            row,
+            evidence,
+            at=self.ledger.elapsed,
+            spent=spent,
+            attempts=ladder.attempts,
+            backend=backend if backend is not None else self.link.name,
+            wait=wait,
+            cap=cap,
+            draw=draw,
+            input_tokens=self._prompt if row.event in ("sent", "ran_out") else None,
+            note=note,
+        )
         if self.is_streaming:
             self._outbox.append(Rung(journal.last))
         if self.observer is not None:
