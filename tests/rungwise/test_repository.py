@@ -13,7 +13,7 @@ import pytest
 
 import rungwise
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 HOME = "https://github.com/rungwise/rungwise/blob/main/"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -30,7 +30,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.machine import fire, machine_of
 from rungwise.fsm.machine.table import CALL, Row, Table
 
-DIAGRAMS = Path(__file__).parent.parent / "diagrams"
+DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -32,7 +32,7 @@ from rungwise.fsm.call.reply import ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request
 from rungwise.fsm.certificate.verify import verify
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 KEY = "sk-this-must-be-shown-nowhere"
 CUT_CALL = (ToolCall("c", "look", '{"q": "cu'),)
 Ask = Callable[..., Result]
