@@ -8,10 +8,11 @@ from attrs import define, evolve
 
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.call.reply import NO_USAGE, Failure, Usage
 from rungwise.fsm.call.request import Link, Prices, Request
 from rungwise.fsm.call.waiting import cap_of
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 TOKENS_PRICED = 1_000_000
 """Prices are given for a million tokens."""

@@ -26,22 +26,25 @@ from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.delivery import Delivery, correction
 from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.journal import Journal, Links, Setting
 from rungwise.fsm.call.metering import measured
 from rungwise.fsm.call.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.reply import NO_USAGE, Failure, Reply, Usage
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, Link, PlainLink, Request, Send, TurnContext, headers_for
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.transcript import STAND_IN_TOKENS, Composed, Transcript
 from rungwise.fsm.call.waiting import RAISING, is_drawn, keeps_asked_wait, wait_of
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
-from rungwise.fsm.journal.record import Evidence, Journal, Links, Setting, Step
+from rungwise.fsm.journal.record import Evidence, Step
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 logger = logging.getLogger("rungwise")
 
@@ -122,7 +125,7 @@ class Call:
         needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
-        self.journal = Journal(setting, table.counters, self.contents)
+        self.journal = Journal(table=table.name, counters=table.counters, contents=self.contents, setting=setting)
 
     def __repr__(self) -> str:
         run = getattr(self, "run", None)  # tracebacks show what is only half made, too
@@ -601,11 +604,20 @@ class Call:
         backend: str | None = None,
         note: str | None = None,
     ) -> None:
-        journal, spent = self.journal, tuple(self.run.spent)
-        name = backend if backend is not None else self.link.name
-        now, attempts = self.ledger.elapsed, self.run.attempts
-        prompt = self._prompt if row.event in ("sent", "ran_out") else None
-        journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, prompt))
+        run, journal = self.run, self.journal
+        journal.record(
+            row,
+            evidence,
+            at=self.ledger.elapsed,
+            spent=tuple(run.spent),
+            attempts=run.attempts,
+            backend=backend if backend is not None else self.link.name,
+            wait=wait,
+            cap=cap,
+            draw=draw,
+            input_tokens=self._prompt if row.event in ("sent", "ran_out") else None,
+            note=note,
+        )
         if self.is_streaming:
             self._outbox.append(Rung(journal.last))
         if self.observer is not None:

@@ -9,10 +9,11 @@ from attrs import define, field
 from rungwise.fsm.call.classify import is_json, judge
 from rungwise.fsm.call.delivery import without_seed
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, Request, TurnContext
 from rungwise.fsm.call.transcript import NO_CUE, Composed, Cue, Transcript
 from rungwise.fsm.failures.classify import event_of_failure
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.repetition import is_repetitive

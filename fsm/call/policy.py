@@ -11,9 +11,9 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
-from rungwise.fsm.call.reply import Reason
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short

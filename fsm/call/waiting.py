@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rungwise.fsm.call.backoff import backoff, longest_backoff
 from rungwise.fsm.call.policy import Policy, Waits
-from rungwise.fsm.call.reply import Failure
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})

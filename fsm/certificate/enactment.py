@@ -18,11 +18,13 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Failure, Reason, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request, Send
 from rungwise.fsm.call.waiting import keeps_asked_wait, longest_wait
 from rungwise.fsm.checker.moves import Move
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.values.usage import Usage
 
 PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
 """The failures that may pass with a series of waits of their own."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from rungwise.fsm.call.reply import Reason
+from rungwise.fsm.failures.failure import Reason
 
 if TYPE_CHECKING:
     from rungwise.fsm.failures.body import Said

@@ -5,10 +5,11 @@ from __future__ import annotations
 import orjson
 from attrs import frozen
 
+from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import fault
-from rungwise.fsm.journal.record import Journal, Step
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.label import short
 

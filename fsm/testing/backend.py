@@ -13,9 +13,10 @@ from rungwise.fsm.call.call import Call, StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.pace import paced
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, Message, PlainLink, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.clock import VirtualClock
 from rungwise.fsm.testing.fair import fair_reply
 from rungwise.fsm.values.frozen_map import thawed

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
 
 import rungwise
 from rungwise.fsm.call.table import CALL

@@ -9,8 +9,10 @@ from typing import Any, Final
 from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
 from rungwise.fsm.call.classify import is_complete
-from rungwise.fsm.call.reply import Failure, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
 from rungwise.fsm.failures.classify import classify_response
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 
 _WORDS: Final[tuple[tuple[StopReason, str], ...]] = (
     ("stop", "stop eos eos_token end_turn complete completed stop_sequence load"),

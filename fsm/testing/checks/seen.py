@@ -10,11 +10,12 @@ from attrs import define
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Link, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import CallError
-from rungwise.fsm.journal.record import Journal, Step
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row, Table
 
 if TYPE_CHECKING:

@@ -26,11 +26,12 @@ from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.journal.record import Journal
 from support.command_line import invoke
 from support.waiting import until
 

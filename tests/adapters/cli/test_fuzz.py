@@ -17,7 +17,6 @@ import attrs
 import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
-from rungwise.fsm.call.ladder import Ladder
 
 from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
 from rungwise.adapters.provider.server import EmbeddedProvider

@@ -15,9 +15,11 @@ from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.chat.reply import STOP_REASONS
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import Prices, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 from support.texts import cut
 
 KEY = "sk-proj-real-looking-0123456789"

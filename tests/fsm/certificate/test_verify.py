@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 from attrs import define, evolve, field
-from rungwise.fsm.call.ladder import counter
 
 from rungwise import CALL, Budget, ConfigurationError, Ladder, Limits, PlainLink, Policy, Prices, Row, Table, TableError
 from rungwise.fsm.certificate.verify import TERMINATES, WELL_FORMED, check_table, verify

@@ -22,7 +22,6 @@ from typing import Any
 import pytest
 import rungwise.fsm.call.ladder
 from attrs import evolve, field, frozen
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
 from rungwise.fsm.checker.explore import Refusal
 
 import rungwise

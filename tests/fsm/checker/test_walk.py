@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 from attrs import define, evolve
-from rungwise.fsm.call.ladder import COUNTER, names_of
 
 from rungwise import CALL, Ladder, Row, Table
 from rungwise.fsm.checker.counterexample import PathStep, Property, path_text

@@ -13,10 +13,10 @@ from typing import Any
 import pygraphviz
 import pytest
 from attrs import evolve
-from rungwise.fsm.call.ladder import Ladder
 
 from rungwise.fsm.call.backoff import longest_backoff
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy, Waits
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Waits
 from rungwise.fsm.call.request import PlainLink
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.call.waiting import cap_of

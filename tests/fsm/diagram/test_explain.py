@@ -13,7 +13,6 @@ import pytest
 from attrs import evolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
 
 import rungwise
 from rungwise.fsm.call.table import CALL

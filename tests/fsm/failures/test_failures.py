@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.fsm.call.reply import Failure, Reason
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.classify import (
     KEY_HINT_REASONS,
@@ -22,6 +21,7 @@ from rungwise.fsm.failures.classify import (
     event_of_failure,
     is_local_bug,
 )
+from rungwise.fsm.failures.failure import Failure, Reason
 
 REASONS = frozenset(get_args(Reason))
 

@@ -18,7 +18,6 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
-from rungwise.fsm.call.ladder import Ladder
 
 import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
