@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.call import Call, Observer, StreamEvent
-    from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+    from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.ladder import Ladder, counter
     from rungwise.fsm.call.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
     from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
@@ -54,7 +54,7 @@ _NAMES = {
     "adapters.provider.server": ("EmbeddedProvider", "ReceivedRequest"),
     "adapters.wires.chat.backend": ("OpenAIChat",),
     "fsm.call.call": ("Call", "Observer", "StreamEvent"),
-    "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),
+    "fsm.call.events": ("Discard", "Reasoning", "Text"),
     "fsm.call.ladder": ("Ladder", "counter"),
     "fsm.call.policy": ("Budget", "Hints", "Limits", "Policy", "Timeouts", "Waits"),
     "fsm.call.reply": ("Failure", "Reply", "ToolCall", "Usage"),
@@ -126,7 +126,6 @@ __all__ = [
     "Request",
     "Result",
     "Row",
-    "Rung",
     "RungwiseError",
     "Script",
     "ScriptedReply",

@@ -26,7 +26,7 @@ from rungwise.fsm.call.causes import cause_of
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.delivery import Delivery, correction
-from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of, reader_of
 from rungwise.fsm.call.metering import measured
 from rungwise.fsm.call.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
@@ -47,7 +47,7 @@ from rungwise.fsm.tracebacks import built_without_locals, without_locals
 
 logger = logging.getLogger("rungwise")
 
-StreamEvent = Text | Reasoning | Discard | Rung
+StreamEvent = Text | Reasoning | Discard | Step
 Observer = Callable[[Step], None]
 
 
@@ -611,7 +611,7 @@ class Call:
         prompt = self._prompt if row.event in ("sent", "ran_out") else None
         journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, prompt))
         if self.is_streaming:
-            self._outbox.append(Rung(journal.last))
+            self._outbox.append(journal.last)
         if self.observer is not None:
             try:
                 self.observer(journal.last)
