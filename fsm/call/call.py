@@ -21,7 +21,7 @@ from typing import Any
 import attrs
 from attrs import define, field
 
-from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.causes import cause_of
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.classify import expects_json
@@ -91,7 +91,7 @@ class Call:
 
     ladder: Ladder = field(init=False)
     journal: Journal = field(init=False)
-    ledger: Ledger = field(init=False)
+    spending: Spending = field(init=False)
     _result: Result | None = field(default=None, init=False)
     _machine: RowMachine = field(init=False)
     _chain: Chain = field(init=False)
@@ -123,7 +123,7 @@ class Call:
         self._machine = machine_of(table)
         request, chain = self.request, self._chain.links
         self.ladder = table.model(_limits(policy.limits, len(chain)), table.start)
-        self.ledger = Ledger(policy.budget)
+        self.spending = Spending(policy.budget)
         needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
@@ -194,7 +194,7 @@ class Call:
             return False
         if send.needs_compaction:  # nobody has shortened anything
             self._compose(send)
-        lacking = self.ledger.lacking(self.ladder.attempts, 0.0, send.max_tokens)
+        lacking = self.spending.lacking(self.ladder.attempts, 0.0, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
             return False
@@ -287,7 +287,7 @@ class Call:
                 self._shown, self._delivery = self._shown + self._delivered, None
             evidence = Evidence("cancelled", usage=usage)
             evidence.content = {"delivered": delivered} if self.contents else None
-            self.ledger.pay(evidence.usage, self.link.prices)
+            self.spending.pay(evidence.usage, self.link.prices)
             row = fire(self._machine, self.ladder, "cancelled")
             self._record(row, evidence)
             self._settle(row, cause_of(row, evidence))
@@ -320,14 +320,14 @@ class Call:
         if now is None:
             return
         try:
-            self.ledger.elapsed = max(self.ledger.elapsed, now - self._origin)
+            self.spending.elapsed = max(self.spending.elapsed, now - self._origin)
         except TypeError:
             raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}") from None
 
     def _ensure_sent(self) -> None:
         send = self._send
         if send is not None:
-            self.ledger.elapsed += send.wait
+            self.spending.elapsed += send.wait
             self.sending()
         if self._result is not None or self._attempt is None:
             raise IllegalEvent(f"nothing is in flight in state {self.ladder.rung!r}")
@@ -389,7 +389,7 @@ class Call:
             usage, overran = measured(usage, reply, attempt.cap, None if is_free else silence)
         if not usage.input_tokens:
             nothing = failure if reply is None else None
-            usage = self.ledger.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
+            usage = self.spending.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
         return usage, overran and reserves
 
     def _count(self, composed: Composed) -> int:
@@ -435,9 +435,9 @@ class Call:
     def _advance(self, heard: Heard) -> Send | None:
         """Fire the event and go where the table leads."""
         evidence = heard.evidence
-        self.ledger.pay(evidence.usage, self.link.prices)
+        self.spending.pay(evidence.usage, self.link.prices)
         if "overran" in evidence.facts and self._attempt is not None:
-            self.ledger.overran = self._attempt.cap
+            self.spending.overran = self._attempt.cap
         self._last = heard
         if heard.failure is not None:
             self._failures = {**(self._failures or {}), self.backend: heard.failure}
@@ -464,7 +464,7 @@ class Call:
         return self._propose(wait)
 
     def _fits(self, asked: float | None) -> bool:
-        return asked is None or (asked <= self.policy.waits.longest_asked and self.ledger.allows_wait(asked))
+        return asked is None or (asked <= self.policy.waits.longest_asked and self.spending.allows_wait(asked))
 
     def _wait(self, heard: Heard) -> float:
         self._draw = None
@@ -497,7 +497,7 @@ class Call:
         prefills = link.prefills and self.backend not in transcript.without_prefill
         composed = Composed(transcript.messages) if transcript.is_plain else transcript.compose(prefills)
         self._prompt = self._count(composed) if self.policy.budget.money is not None else None
-        cap = self.ledger.cap(self.policy, self.ladder, request, link, self._prompt or 0)
+        cap = self.spending.cap(self.policy, self.ladder, request, link, self._prompt or 0)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
@@ -534,7 +534,7 @@ class Call:
             self._prompt = None  # what it will cost is known when the compactor has run
         else:
             self._compose(send)
-        lacking = self.ledger.lacking(self.ladder.attempts, wait, send.max_tokens)
+        lacking = self.spending.lacking(self.ladder.attempts, wait, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
             return None
@@ -570,16 +570,16 @@ class Call:
             reply.tool_calls if reply is not None and handed_out else (),
             heard.reasoning if heard is not None else "",
             parts,
-            self.ledger.usage,
-            self.ledger.cost if self.link.prices is not None else None,
-            self.ledger.elapsed,
+            self.spending.usage,
+            self.spending.cost if self.link.prices is not None else None,
+            self.spending.elapsed,
             self.ladder.attempts,
             self.link.name,
             cause,
             tuple((self.chain[index].name, failures[index]) for index in sorted(failures)),
             reply,
             self.journal,
-            self.ledger.overran is not None,
+            self.spending.overran is not None,
         )
 
     def _salvaged(self, gathered: str) -> str:
@@ -607,7 +607,7 @@ class Call:
         if row.event != "skipped":
             self._watch.check(row, spent)
         name = backend if backend is not None else self.link.name
-        now, attempts = self.ledger.elapsed, ladder.attempts
+        now, attempts = self.spending.elapsed, ladder.attempts
         prompt = self._prompt if row.event in ("sent", "ran_out") else None
         journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, prompt))
         if self.is_streaming:

@@ -58,7 +58,7 @@ class Running:
         call = self.call
         ladder = call.ladder
         spent = tuple(getattr(ladder, name) for name in call.journal.counters)
-        return (ladder.rung, spent, ladder.attempts, call.backend, call.ledger.usage, len(call.journal.steps))
+        return (ladder.rung, spent, ladder.attempts, call.backend, call.spending.usage, len(call.journal.steps))
 
     def settle(self) -> None:
         """Take what the consumer is due, and remember how the call looks."""
