@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.call import Call, Observer, StreamEvent
-    from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+    from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.journal import Journal
     from rungwise.fsm.call.limits import Limits
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Timeouts, Waits
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from rungwise.fsm.failures.failure import Failure
     from rungwise.fsm.journal.record import Step
-    from rungwise.fsm.machine.declare import Effect, Entry, Fact, Guard
+    from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
     from rungwise.fsm.values.usage import Usage
@@ -61,7 +61,7 @@ _NAMES = {
     "adapters.provider.server": ("EmbeddedProvider",),
     "adapters.wires.chat.backend": ("OpenAIChat",),
     "fsm.call.call": ("Call", "Observer", "StreamEvent"),
-    "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),
+    "fsm.call.events": ("Discard", "Reasoning", "Text"),
     "fsm.call.journal": ("Journal",),
     "fsm.call.limits": ("Limits",),
     "fsm.call.policy": ("Budget", "Hints", "Policy", "Timeouts", "Waits"),
@@ -88,7 +88,7 @@ _NAMES = {
     "fsm.failures.failure": ("Failure",),
     "fsm.journal.record": ("Step",),
     "fsm.call.table": ("CALL",),
-    "fsm.machine.declare": ("Effect", "Entry", "Fact", "Guard"),
+    "fsm.machine.declare": ("Effect", "Entry", "Event", "Fact", "Guard", "Rung"),
     "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
     "fsm.values.usage": ("Usage",),
@@ -115,6 +115,7 @@ __all__ = [
     "EmbeddedProvider",
     "EmptyResponse",
     "Entry",
+    "Event",
     "Exhausted",
     "Fact",
     "Failed",
@@ -157,10 +158,10 @@ __all__ = [
     "TurnContext",
     "Usage",
     "Waits",
-    "adapters",
-    "fsm",
     "replay",
     "verify",
+    "adapters",
+    "fsm",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The ledger of one call: what it has spent of its budget, and what the next attempt may spend."""
+"""What one call has spent of its budget, and what its next attempt may spend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST_PRICED_CAP = 10**12
 
 
 @define(eq=False)
-class Ledger:
+class Spending:
     """Count what a call spends; nothing here is ever given back.
 
     Arguments:

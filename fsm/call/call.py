@@ -19,13 +19,13 @@ from typing import Any
 
 from attrs import define, field
 
-from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.causes import cause_of
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.delivery import Delivery, correction
 from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.journal import Journal, Links, Setting
 from rungwise.fsm.call.metering import measured
 from rungwise.fsm.call.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
@@ -48,7 +48,7 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 logger = logging.getLogger("rungwise")
 
-StreamEvent = Text | Reasoning | Discard | Rung
+StreamEvent = Text | Reasoning | Discard | Step
 Observer = Callable[[Step], None]
 
 
@@ -92,7 +92,7 @@ class Call:
 
     run: Run = field(init=False)
     journal: Journal = field(init=False)
-    ledger: Ledger = field(init=False)
+    spending: Spending = field(init=False)
     _result: Result | None = field(default=None, init=False)
     _chain: Chain = field(init=False)
     _transcript: Transcript = field(init=False)
@@ -121,7 +121,7 @@ class Call:
         self._chain = Chain.of(self.chain, needs_prices=policy.budget.money is not None)
         request, chain = self.request, self._chain.links
         self.run = Run.at_start(table, policy.limits.bounded(table.limits, len(chain)))
-        self.ledger = Ledger(policy.budget)
+        self.spending = Spending(policy.budget)
         needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
@@ -191,7 +191,7 @@ class Call:
             return False
         if send.needs_compaction:  # nobody has shortened anything
             self._compose(send)
-        lacking = self.ledger.lacking(self.run.attempts, 0.0, send.max_tokens)
+        lacking = self.spending.lacking(self.run.attempts, 0.0, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
             return False
@@ -286,7 +286,7 @@ class Call:
                 self._shown, self._delivery = self._shown + self._delivered, None
             evidence = Evidence("cancelled", usage=usage)
             evidence.content = {"delivered": delivered} if self.contents else None
-            self.ledger.pay(evidence.usage, self.link.prices)
+            self.spending.pay(evidence.usage, self.link.prices)
             row = self.run.fire("cancelled")
             self._record(row, evidence)
             self._settle(row, cause_of(self.policy.table, row, evidence))
@@ -319,14 +319,14 @@ class Call:
         if now is None:
             return
         try:
-            self.ledger.elapsed = max(self.ledger.elapsed, now - self._origin)
+            self.spending.elapsed = max(self.spending.elapsed, now - self._origin)
         except TypeError:
             raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}") from None
 
     def _ensure_sent(self) -> None:
         send = self._send
         if send is not None:
-            self.ledger.elapsed += send.wait
+            self.spending.elapsed += send.wait
             self.sending()
         if self._result is not None or self._attempt is None:
             raise IllegalEvent(f"nothing is in flight in state {self.run.state!r}")
@@ -388,7 +388,7 @@ class Call:
             usage, overran = measured(usage, reply, attempt.cap, None if is_free else silence)
         if not usage.input_tokens:
             nothing = failure if reply is None else None
-            usage = self.ledger.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
+            usage = self.spending.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
         return usage, overran and reserves
 
     def _count(self, composed: Composed) -> int:
@@ -434,9 +434,9 @@ class Call:
     def _advance(self, heard: Heard) -> Send | None:
         """Fire the event and go where the table leads."""
         evidence = heard.evidence
-        self.ledger.pay(evidence.usage, self.link.prices)
+        self.spending.pay(evidence.usage, self.link.prices)
         if "overran" in evidence.facts and self._attempt is not None:
-            self.ledger.overran = self._attempt.cap
+            self.spending.overran = self._attempt.cap
         self._last = heard
         if heard.failure is not None:
             self._failures = {**(self._failures or {}), self.backend: heard.failure}
@@ -461,7 +461,7 @@ class Call:
         return self._propose(wait)
 
     def _fits(self, asked: float | None) -> bool:
-        return asked is None or (asked <= self.policy.waits.longest_asked and self.ledger.allows_wait(asked))
+        return asked is None or (asked <= self.policy.waits.longest_asked and self.spending.allows_wait(asked))
 
     def _wait(self, heard: Heard) -> float:
         self._draw, evidence, rung = None, heard.evidence, self.policy.table.rung(self.run.state)
@@ -499,7 +499,7 @@ class Call:
         prefills = link.prefills and self.backend not in transcript.without_prefill
         composed = Composed(transcript.messages) if transcript.is_plain else transcript.compose(prefills)
         self._prompt = self._count(composed) if self.policy.budget.money is not None else None
-        cap = self.ledger.cap(self.policy, sum(map(self.run.spent_of, RAISING)), request, link, self._prompt or 0)
+        cap = self.spending.cap(self.policy, sum(map(self.run.spent_of, RAISING)), request, link, self._prompt or 0)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
@@ -536,7 +536,7 @@ class Call:
             self._prompt = None  # what it will cost is known when the compactor has run
         else:
             self._compose(send)
-        lacking = self.ledger.lacking(self.run.attempts, wait, send.max_tokens)
+        lacking = self.spending.lacking(self.run.attempts, wait, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
             return None
@@ -572,16 +572,16 @@ class Call:
             reply.tool_calls if reply is not None and handed_out else (),
             heard.reasoning if heard is not None else "",
             parts,
-            self.ledger.usage,
-            self.ledger.cost if self.link.prices is not None else None,
-            self.ledger.elapsed,
+            self.spending.usage,
+            self.spending.cost if self.link.prices is not None else None,
+            self.spending.elapsed,
             self.run.attempts,
             self.link.name,
             cause,
             tuple((self.chain[index].name, failures[index]) for index in sorted(failures)),
             reply,
             self.journal,
-            self.ledger.overran is not None,
+            self.spending.overran is not None,
         )
 
     def _salvaged(self, row: Row, gathered: str) -> str:
@@ -608,7 +608,7 @@ class Call:
         journal.record(
             row,
             evidence,
-            at=self.ledger.elapsed,
+            at=self.spending.elapsed,
             spent=tuple(run.spent),
             attempts=run.attempts,
             backend=backend if backend is not None else self.link.name,
@@ -619,7 +619,7 @@ class Call:
             note=note,
         )
         if self.is_streaming:
-            self._outbox.append(Rung(journal.last))
+            self._outbox.append(journal.last)
         if self.observer is not None:
             try:
                 self.observer(journal.last)

@@ -118,7 +118,7 @@ class _Play:
         """Wait, compact nothing, and tell whether the request may still go out."""
         if send.needs_compaction:
             call.compacted(send.messages)
-        return call.sending(call.ledger.elapsed + send.wait)
+        return call.sending(call.spending.elapsed + send.wait)
 
     def usage(self, send: Send) -> Usage:
         prompt, price = (self.request.input_tokens or 0) + send.added_tokens, self.prices[send.backend]
@@ -194,8 +194,8 @@ def _enacted(call: Call) -> Enacted:
     spent = {
         "attempts": call.run.attempts,
         "waiting seconds": sum(waits),
-        "output tokens": call.ledger.usage.output_tokens,
-        "money": call.ledger.cost or 0.0,
+        "output tokens": call.spending.usage.output_tokens,
+        "money": call.spending.cost or 0.0,
     }
     led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
     return Enacted(led, tuple(rungs), spent)

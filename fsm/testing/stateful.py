@@ -57,7 +57,7 @@ class Running:
     def look(self) -> Snapshot:
         """Return all of the call that another one might disturb."""
         call, run = self.call, self.call.run
-        return (run.state, tuple(run.spent), run.attempts, call.backend, call.ledger.usage, len(call.journal.steps))
+        return (run.state, tuple(run.spent), run.attempts, call.backend, call.spending.usage, len(call.journal.steps))
 
     def settle(self) -> None:
         """Take what the consumer is due, and remember how the call looks."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Link, Request, TurnContext
@@ -149,6 +149,6 @@ def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, 
                     property, f"a Discard takes back {event.text!r}, which is not the end of what was shown"
                 )
             shown = shown.removesuffix(event.text)
-        elif not isinstance(event, (Reasoning, Rung, Result)):
+        elif not isinstance(event, (Reasoning, Step, Result)):
             raise Dishonest(property, f"a stream hands out no {type(event).__name__}")
         yield event, shown

@@ -25,7 +25,7 @@ from rungwise.adapters.testing.case import smallest
 from rungwise.adapters.wires.chat import stream
 from rungwise.fsm.call import call as call_module
 from rungwise.fsm.call import classify, observe
-from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.testing import Compactor, Dishonest
 from support.command_line import invoke
@@ -137,13 +137,13 @@ def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
 
 
 def empties_are_answers(patch: pytest.MonkeyPatch) -> None:
-    judge = classify.judge
+    classify_reply = classify.classify_reply
 
-    def judged(*arguments: Any, **named: Any) -> str:
-        event = judge(*arguments, **named)
+    def misclassified(*arguments: Any, **named: Any) -> str:
+        event = classify_reply(*arguments, **named)
         return "answered" if event == "came_empty" else event
 
-    patch.setattr(observe, "judge", judged)
+    patch.setattr(observe, "classify_reply", misclassified)
 
 
 def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def retries_have_no_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_pays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ledger, "pay", lambda ledger, usage, prices: None)
+    patch.setattr(Spending, "pay", lambda spending, usage, prices: None)
 
 
 def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*arguments: Any, **options: Any) -> str:
         raise RuntimeError("never seen before")
 
-    monkeypatch.setattr(observe, "judge", crash)
+    monkeypatch.setattr(observe, "classify_reply", crash)
     with Fuzzer() as fuzzer:
         found = fuzzer.run(examples=10)
     assert found is not None
