@@ -13,7 +13,8 @@ Step = Rung | Entry | Ending
 
 SENT = "sent"
 _T = TypeVar("_T", Guard, Effect)
-COUNT = Effect("count_attempt")
+COUNT_ATTEMPT = Effect("count_attempt")
+"""What each row that sends something does, and no other row."""
 
 
 def build_table(
@@ -54,7 +55,7 @@ def build_table(
     kept = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
     return Table(
         name=name,
-        rows=(*(Row(SENT, state, None, hub, COUNT.name) for state in states), *replies, *ends, *stops),
+        rows=(*(Row(SENT, state, None, hub, COUNT_ATTEMPT.name) for state in states), *replies, *ends, *stops),
         start=start,
         hub=hub,
         outcomes=tuple(outcomes),
@@ -62,7 +63,7 @@ def build_table(
         declared_rungs=tuple(rungs),
         facts=tuple(facts),
         guards=_unique(_guard(step) for step in steps if not isinstance(step, Ending)),
-        effects=_unique([COUNT, *kept, *(rung.effect for rung in rungs)]),
+        effects=_unique([COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
         declared_events=tuple(events),
     )
 
