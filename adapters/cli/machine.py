@@ -83,9 +83,9 @@ def diagram(
 
 
 def _draw(format: Format | Literal["html"], view: View, output: str | None) -> int:
+    from rungwise.fsm.call.table import CALL
     from rungwise.fsm.diagram import render
     from rungwise.fsm.diagram.page import play_page
-    from rungwise.fsm.machine.table import CALL
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")

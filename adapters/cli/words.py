@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from rungwise.adapters.cli.output import counted
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.reply import Usage
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.journal.record import Step
+    from rungwise.fsm.values.usage import Usage
 
 HAPPENED: Final[Mapping[str, str]] = {
     "answered": "the answer came",

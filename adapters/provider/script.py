@@ -18,13 +18,10 @@ Every field of `ScriptedReply` may stand in a reply.
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import attrs
@@ -32,9 +29,11 @@ from attrs import field, frozen
 
 from rungwise.fsm.call.reply import ToolCall
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import LONGEST, short
+from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.frozen_map import frozen_copy
-from rungwise.fsm.values.toml import read_toml
+from rungwise.fsm.values.label import LONGEST_QUOTE, short
+from rungwise.fsm.values.suggest import did_you_mean
+from rungwise.fsm.values.toml import BARE_KEY, read_toml, text_of_file, toml_value
 
 ReasoningField = Literal["reasoning_content", "reasoning", "reasoning_text", "reasoning_details"]
 """Where a provider puts its reasoning."""
@@ -47,45 +46,34 @@ CALL_FIELDS = ("id", "name", "arguments")
 FRAMING = ("content-length", "transfer-encoding")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 SURROGATE = re.compile("[\ud800-\udfff]")  # alone it fits into neither TOML nor UTF-8
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-Validator = Callable[[Any, "attrs.Attribute[Any]", Any], Any]
-
-
-def _must(right: str, holds: Callable[[Any], bool]) -> Validator:
-    def check(instance: object, attribute: Any, value: Any) -> None:
-        if not holds(value):
-            raise ConfigurationError(f"{attribute.name} must be {right}, not {short(value)}")
-
-    return check
 
 
 def _refuse_unknown(where: str, given: Iterable[object], known: Collection[str]) -> None:
     for key in given:
         if key not in known:
-            is_plain = isinstance(key, str) and len(key) <= LONGEST and BARE_KEY.fullmatch(key)
+            is_plain = isinstance(key, str) and len(key) <= LONGEST_QUOTE and BARE_KEY.fullmatch(key)
             name = str(key) if is_plain else short(key)
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it must be one of {', '.join(known)}"
+            hint = did_you_mean(name, known, f"it must be one of {', '.join(known)}")
             raise ConfigurationError(f"{where}{name} is unknown; {hint}")
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and not SURROGATE.search(value)
+def _is_writable(value: object) -> bool:
+    return is_text(value) and not SURROGATE.search(value)
 
 
-def _is_whole(value: object, least: int = 0) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
+def _is_count(value: object, least: int = 0) -> bool:
+    return is_whole(value, least, 2**63 - 1)  # as large as the integers of TOML are
 
 
 def _is_seconds(value: object) -> bool:
     # An int may be larger than any float, and is then no more a number to count with than infinity is.
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+    return is_number(value, 0, sys.float_info.max)
 
 
 def _is_counts(value: object) -> bool:
     return isinstance(value, Mapping) and all(
-        _is_text(key) and (_is_whole(count) or (isinstance(count, float) and _is_seconds(count)) or _is_counts(count))
+        _is_writable(key)
+        and (_is_count(count) or (isinstance(count, float) and _is_seconds(count)) or _is_counts(count))
         for key, count in value.items()
     )
 
@@ -97,7 +85,7 @@ def _check_error(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"{attribute.name} must be a table of {', '.join(ERROR_FIELDS)}")
     _refuse_unknown(f"{attribute.name}.", value, ERROR_FIELDS)
     for key, part in value.items():
-        if not _is_text(part) and not (key == "code" and _is_whole(part)):
+        if not _is_writable(part) and not (key == "code" and _is_count(part)):
             raise ConfigurationError(f"{attribute.name}.{key} must be a string, not {short(part)}")
 
 
@@ -139,24 +127,15 @@ def _tool_call(where: str, index: int, value: object) -> ToolCall:
         raise ConfigurationError(f"{where}.name is missing; give the name of the tool")
     whole = {"id": f"call_{index + 1}", "arguments": "{}", **given}
     for name, part in whole.items():
-        if not _is_text(part):
+        if not _is_writable(part):
             hint = "; write the JSON as one string" if name == "arguments" else ""
             raise ConfigurationError(f"{where}.{name} must be a string, not {short(part)}{hint}")
     return ToolCall(**whole)
 
 
-def _one_of(words: object) -> Validator:
-    allowed = get_args(words)
-    return _must(f"one of {', '.join(allowed)}", lambda value: value in allowed)
-
-
-def _optional(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or holds(value)
-
-
-_TEXT = _must("a string", _is_text)
-_FLAG = _must("true or false", lambda value: isinstance(value, bool))
-_SECONDS = _must("a number of seconds, 0 or more", _is_seconds)
+_TEXT = must("a string", _is_writable)
+_FLAG = must("true or false", is_flag)
+_SECONDS = must("a number of seconds, 0 or more", _is_seconds)
 
 
 @frozen
@@ -193,48 +172,47 @@ class ScriptedReply:
     text: str = field(default="", validator=_TEXT)
     reasoning: str = field(default="", validator=_TEXT)
     reasoning_field: ReasoningField = field(
-        default="reasoning_content",
-        validator=_one_of(ReasoningField),
+        default="reasoning_content", validator=must_be_one_of(get_args(ReasoningField))
     )
     tool_calls: tuple[ToolCall, ...] = field(default=(), converter=_tool_calls)
-    finish: str | None = field(default=None, validator=_must("a string", _optional(_is_text)))
+    finish: str | None = field(default=None, validator=must("a string", or_none(_is_writable)))
     refusal: str = field(default="", validator=_TEXT)
     model: str = field(default="", validator=_TEXT)
     usage: Mapping[str, Any] | None = field(
-        default=None, converter=_copied, validator=_must("a table of numbers, 0 or more", _optional(_is_counts))
+        default=None, converter=_copied, validator=must("a table of numbers, 0 or more", or_none(_is_counts))
     )
     status: int = field(
         default=200,
-        validator=_must(
+        validator=must(
             "a status from 200 to 999 that has a body",
-            lambda value: _is_whole(value, 200) and value < 1000 and value not in (204, 304),
+            lambda value: is_whole(value, 200, 999) and value not in (204, 304),
         ),
     )
     error: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_check_error)
-    body: str | None = field(default=None, validator=_must("a string", _optional(_is_text)))
+    body: str | None = field(default=None, validator=must("a string", or_none(_is_writable)))
     headers: Mapping[str, str] = field(factory=dict, converter=_copied, validator=_check_headers)
     delay: float = field(default=0.0, validator=_SECONDS)
     chunk_delay: float = field(default=0.0, validator=_SECONDS)
     hang: bool = field(default=False, validator=_FLAG)
     cut_after: int | None = field(
-        default=None, validator=_must("a whole number of bytes, 0 or more", _optional(_is_whole))
+        default=None, validator=must("a whole number of bytes, 0 or more", or_none(_is_count))
     )
     chunk_size: int = field(
-        default=12, validator=_must("a whole number of characters above 0", lambda value: _is_whole(value, 1))
+        default=12, validator=must("a whole number of characters above 0", lambda value: _is_count(value, 1))
     )
     write_sizes: tuple[int, ...] = field(
         default=(),
         converter=_tuple,
-        validator=_must(
+        validator=must(
             "a list of whole numbers of bytes above 0",
-            lambda value: isinstance(value, tuple) and all(_is_whole(size, 1) for size in value),
+            lambda value: isinstance(value, tuple) and all(_is_count(size, 1) for size in value),
         ),
     )
     done: bool = field(default=True, validator=_FLAG)
     error_event: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_check_error)
     final_message: bool | str | None = field(
         default=None,
-        validator=_must("true, false or a string", _optional(lambda value: isinstance(value, bool) or _is_text(value))),
+        validator=must("true, false or a string", or_none(lambda value: is_flag(value) or _is_writable(value))),
     )
 
     @property
@@ -293,10 +271,7 @@ class Script:
     """
 
     replies: tuple[ScriptedReply, ...] = field(converter=_replies, validator=_check_replies)
-    after: After = field(
-        default="repeat",
-        validator=_one_of(After),
-    )
+    after: After = field(default="repeat", validator=must_be_one_of(get_args(After)))
 
     def reply(self, index: int) -> ScriptedReply:
         """Return the reply to the request with this index, counted from 0."""
@@ -337,21 +312,13 @@ class Script:
         Raises:
             ConfigurationError: the file cannot be read, or is not a script.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
-        except (ValueError, TypeError):
-            raise ConfigurationError(f"{short(path)} is not a path of a file") from None
-        return cls.from_toml(text, str(path))
+        return cls.from_toml(text_of_file(path), str(path))
 
     def to_toml(self) -> str:
         """Write the script as TOML; the fields of a reply that have their default are left out."""
-        blocks = [f"after = {_toml(self.after)}\n"]
+        blocks = [f"after = {toml_value(self.after)}\n"]
         for reply in self.replies:
-            lines = [f"{name} = {_toml(value)}\n" for name, value in reply.given.items()]
+            lines = [f"{name} = {toml_value(value)}\n" for name, value in reply.given.items()]
             blocks.append("".join(["[[replies]]\n", *lines]))
         return "\n".join(blocks)
 
@@ -364,17 +331,3 @@ def _read_reply(where: str, table: object) -> ScriptedReply:
         return ScriptedReply(**table)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}.{error}") from None
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        pairs = (f"{key if BARE_KEY.fullmatch(key) else _toml(key)} = {_toml(part)}" for key, part in value.items())
-        return "{ " + ", ".join(pairs) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return repr(value)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from rungwise.fsm.values.checks import is_number
+
 _ABSURD = 1e9
 """Seconds (31 years) from which on a number is no wait, but a point in time since 1970."""
 
@@ -94,7 +96,7 @@ def _longest(waits: Iterable[float | None]) -> float | None:
 def _number(value: object, scale: float = 1.0) -> float | None:
     if isinstance(value, str):
         value = float(value) if len(value) <= _LONGEST_WAIT and _NUMBER.fullmatch(value) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not is_number(value):
         return None
     try:
         return float(value) * scale

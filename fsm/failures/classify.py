@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rungwise.fsm.call.reply import Failure, Reason
 from rungwise.fsm.failures.asked_wait import asked_wait, plain_headers
 from rungwise.fsm.failures.body import Said, decoded_body
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, STATUS_CLASSES, STATUSES, Rule
 from rungwise.fsm.failures.transport import classify_exception, is_local_bug
 

@@ -1,7 +1,7 @@
 """The failure taxonomy as data: which words, numbers, wordings and statuses of a response mean which reason.
 
 The rules are tried from top to bottom, the specific before the general. All wordings are those that the providers were
-seen to send, as of November 2026; `tests/overflow_wordings.toml` has many with their sources.
+seen to send, as of November 2026; `tests/fsm/failures/overflow_wordings.toml` has many with their sources.
 
 Every pattern is tried on what a provider sends, so none may repeat without a bound what the same pattern can go on
 from: `\\w*` and `\\S+` are written as `\\w{0,20}` and `\\S{1,200}`.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from rungwise.fsm.call.reply import Reason
+from rungwise.fsm.failures.failure import Reason
 
 if TYPE_CHECKING:
     from rungwise.fsm.failures.body import Said

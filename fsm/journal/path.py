@@ -5,11 +5,13 @@ from __future__ import annotations
 import orjson
 from attrs import frozen
 
-from rungwise.fsm.call.ladder import COUNTER, names_of
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import fault, short
-from rungwise.fsm.journal.record import Journal, Step
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.journal.forms import fault
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.values.label import short
 
 SKIPPED = "skipped"
 
@@ -94,8 +96,7 @@ def trail_of(journal: Journal, table: Table = CALL) -> Trail:
 
 
 def _check_setting(journal: Journal, table: Table) -> None:
-    counters = names_of(table.model, COUNTER)
-    if journal.counters != counters:
+    if journal.counters != table.counters:
         raise ConfigurationError(f"journal: its counters are not those of the table {table.name!r}")
     if not journal.setting.chain:
         raise ConfigurationError("journal: its chain is empty")

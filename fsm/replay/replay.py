@@ -7,15 +7,17 @@ from collections.abc import Iterator
 import attrs
 
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.observe import Heard
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Failure, Reply, ToolCall
+from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.transcript import Cue
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
-from rungwise.fsm.journal.forms import short
-from rungwise.fsm.journal.record import Evidence, Journal, Step
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.record import Evidence, Step
+from rungwise.fsm.values.label import short
 
 
 def replay(journal: Journal, policy: Policy | None = None) -> Result:
@@ -33,8 +35,8 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     _check(journal, policy)
     recorded, setting = journal.steps, journal.setting
     policy = policy or setting.policy
-    if setting.table not in (None, policy.table.name):
-        named, held = short(setting.table), policy.table.name
+    if journal.table != policy.table.name:
+        named, held = short(journal.table), policy.table.name
         raise JournalMismatch(f"the journal is of the table {named}, the policy holds {held!r}")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = Call(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.request import Message
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import must
 
 SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "
 LONGER: Final = 40
@@ -96,11 +96,6 @@ COMPACTORS: Final = tuple(_WAYS)
 """The ways of compacting: those that work come first."""
 
 
-def _check_way(instance: object, attribute: Any, value: object) -> None:
-    if value not in _WAYS:
-        raise ConfigurationError(f"Compactor.way must be one of COMPACTORS, not {value!r}")
-
-
 @frozen
 class Compactor:
     """Be a compactor that does one thing, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`.
@@ -114,7 +109,9 @@ class Compactor:
         CompactorFailed: when it is called, where that is its way.
     """
 
-    way: str = field(default=COMPACTORS[0], validator=_check_way)
+    way: str = field(
+        default=COMPACTORS[0], validator=must("one of COMPACTORS", lambda value: value in COMPACTORS, names_class=True)
+    )
     seconds: float = 0.0
 
     def __call__(self, messages: Sequence[Message]) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator
 from threading import Lock
 
 from attrs import define, field, frozen
 
+from rungwise.fsm.certificate.worst import compressed
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.seen import Seen
 from rungwise.fsm.testing.checks.spending import spending
@@ -123,13 +123,7 @@ class Coverage:
         if 0 < len(self.missing) <= MOST_NAMED:
             yield f"never taken: {', '.join(map(str, self.missing))}"
         if self._extremes:
-            yield f"at worst {', '.join(map(str, self.extremes))} ({rungs_text(self.extremes[0].rungs)})"
-
-
-def rungs_text(rungs: Sequence[str]) -> str:
-    """Write rungs in a line, runs of equal ones once with their length."""
-    runs = [(name, len(list(group))) for name, group in groupby(rungs)]
-    return ", ".join(name if times == 1 else f"{name} x{times}" for name, times in runs)
+            yield f"at worst {', '.join(map(str, self.extremes))} ({compressed(self.extremes[0].rungs)})"
 
 
 RECORDER = Coverage()

@@ -17,7 +17,6 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, Request, Send
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.journal.forms import short
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.backend import links, partial_reply
 from rungwise.fsm.testing.callers import requests
@@ -25,7 +24,9 @@ from rungwise.fsm.testing.checks.honesty import assert_call_honest
 from rungwise.fsm.testing.checks.seen import Dishonest
 from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
 from rungwise.fsm.testing.strategies import failures, replies, texts
+from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.frozen_map import thawed
+from rungwise.fsm.values.label import short
 
 APART = "calls on one machine do not touch each other"
 REFUSED = "an event out of step raises and changes nothing"
@@ -55,10 +56,8 @@ class Running:
 
     def look(self) -> Snapshot:
         """Return all of the call that another one might disturb."""
-        call = self.call
-        ladder = call.ladder
-        spent = tuple(getattr(ladder, name) for name in call.journal.counters)
-        return (ladder.rung, spent, ladder.attempts, call.backend, call.ledger.usage, len(call.journal.steps))
+        call, run = self.call, self.call.run
+        return (run.state, tuple(run.spent), run.attempts, call.backend, call.spending.usage, len(call.journal.steps))
 
     def settle(self) -> None:
         """Take what the consumer is due, and remember how the call looks."""
@@ -246,6 +245,6 @@ def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) 
     if not isinstance(policy, Policy):
         raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
     Chain.of(links(chain), needs_prices=policy.budget.money is not None)
-    if not isinstance(most, int) or most < 1:
+    if not is_whole(most, 1):
         raise ConfigurationError(f"most must be a whole number of calls, 1 or more, not {short(most)}")
     return type("CallMachine", (CallMachine,), {"policy": policy, "chain": chain, "most": most})

@@ -12,8 +12,10 @@ from typing import AnyStr, TypeVar, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.reply import NO_USAGE, Failure, Reason, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.testing.backend import Played, Scripted
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 T = TypeVar("T")
 

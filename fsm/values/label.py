@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from reprlib import Repr
 from typing import Any, Final
 
 LONGEST: Final = 80
@@ -11,12 +12,18 @@ LONGEST: Final = 80
 LONGEST_NOTE: Final = 400
 """Characters of a note or of the name of a backend, which hold words of our own and of the caller's as well."""
 
+LONGEST_QUOTE: Final = 120
+"""Characters of a quotation in an error."""
+
 _READ_AT_MOST: Final = 4096  # what is looked at of a text that has to be cut anyway
 _ESCAPES: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]*[0-~]"
 )
+
+_QUOTING: Final = Repr()  # goes no deeper than a few levels, so that nothing is too deep for it
+_QUOTING.maxstring = _QUOTING.maxother = _QUOTING.maxlong = LONGEST_QUOTE
 
 
 def label(value: Any, longest: int = LONGEST) -> Any:
@@ -30,11 +37,20 @@ def label(value: Any, longest: int = LONGEST) -> Any:
     """
     if not isinstance(value, str) or (len(value) <= longest and value.isprintable()):
         return value
-    seen = _ESCAPES.sub("", value[:_READ_AT_MOST])
-    seen = "".join(character for character in seen if character.isprintable()).strip()
-    return seen if len(seen) <= longest and len(value) <= _READ_AT_MOST else f"{seen[: longest - 1]}…"
+    text = _ESCAPES.sub("", value[:_READ_AT_MOST])
+    text = "".join(character for character in text if character.isprintable()).strip()
+    return text if len(text) <= longest and len(value) <= _READ_AT_MOST else f"{text[: longest - 1]}…"
 
 
 def note(value: Any) -> Any:
     """Return a note, or the name of a backend, as a label of its own length."""
     return label(value, LONGEST_NOTE)
+
+
+def short(value: object) -> str:
+    """Quote what a stranger wrote, without its line ends and not at length."""
+    try:
+        text = _QUOTING.repr(value)
+    except Exception:  # whatever a stranger's `__repr__` does; and an int of too many digits has none
+        return f"this {type(value).__name__}"
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."

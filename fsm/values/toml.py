@@ -1,18 +1,29 @@
-"""TOML as strangers write it."""
+"""TOML as strangers write it, and as we do."""
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
-from typing import Any
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import short
+
+BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+"""A key that needs no quotes."""
+
+_UNSAFE: Final = re.compile(r"[^ -~]")
 
 
 def read_toml(text: str) -> dict[str, Any]:
     """Read TOML.
 
     Raises:
-        ConfigurationError: it is none, or more than can be read.
+        ConfigurationError: the text is no TOML, or more than can be read.
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"TOML must be a text, not {type(text).__name__}")
@@ -24,3 +35,44 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ConfigurationError("not readable TOML: it is nested too deeply") from None
     except ValueError:  # of what is no fault of form, a number that Python does not read is all there is
         raise ConfigurationError("not readable TOML: a number in it has too many digits") from None
+
+
+def text_of_file(path: str | PathLike[str]) -> str:
+    """Return the text of a file in UTF-8.
+
+    Raises:
+        ConfigurationError: the file cannot be read; the message names it.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+    except (ValueError, TypeError):  # a path can hold what no path may
+        raise ConfigurationError(f"{short(path)} is not a path of a file") from None
+
+
+def toml_value(value: object) -> str:
+    """Write a text, a flag, a number, or a list or mapping of such as TOML, on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = (f"{key if BARE_KEY.fullmatch(key) else toml_value(key)} = {toml_value(value[key])}" for key in value)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return repr(value)
+
+
+def ascii_toml(text: str) -> str:
+    """Write a text as TOML, with nothing in it that a terminal or an editor might take for its own."""
+    return _UNSAFE.sub(_escaped, toml_value(text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -27,9 +27,10 @@ from rungwise.adapters.wires.chat.request import OTHER_CAP, refuse_reserved, wri
 from rungwise.adapters.wires.chat.stream import NO_END, ChatDecoder
 from rungwise.adapters.wires.sse import is_event_stream, unframed
 from rungwise.fsm.call.classify import expects_json
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint

@@ -18,8 +18,10 @@ from rungwise.adapters.wires.chat.dialects import (
 from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
 from rungwise.fsm.call.classify import is_complete
-from rungwise.fsm.call.reply import Failure, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
 from rungwise.fsm.failures.classify import classify_response
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 
 LARGEST_COUNT: Final = 10**12
 LONGEST_WORD: Final = 200

@@ -29,7 +29,8 @@ from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
 from rungwise.adapters.wires.json_text import HalfHolder
 from rungwise.adapters.wires.sse import EventReader
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
 
 Kind = type[Text] | type[Reasoning]
 

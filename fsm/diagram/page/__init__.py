@@ -8,7 +8,6 @@ from typing import Any
 
 from attrs import asdict
 
-from rungwise.fsm.call.ladder import COUNTER, names_of
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verify import verify
@@ -90,11 +89,7 @@ def play_page(policy: Policy = DEFAULT_POLICY, backends: int = 1) -> str:
 def _limits(trail: Trail) -> dict[str, int]:
     """Return the limit of each counter, the fallbacks bounded by the chain as a call bounds them."""
     setting = trail.journal.setting
-    limits = {name: getattr(setting.policy.limits, name, 0) for name in names_of(trail.table.model, COUNTER)}
-    if "fallbacks" in limits:
-        most = len(setting.chain) - 1
-        limits["fallbacks"] = most if limits["fallbacks"] is None else min(limits["fallbacks"], most)
-    return limits
+    return setting.policy.limits.bounded(trail.table.limits, len(setting.chain))
 
 
 def _at_worst(certificate: Certificate) -> str:

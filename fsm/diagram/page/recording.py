@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict
 
-from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.journal.path import Trail
 from rungwise.fsm.journal.record import Step
@@ -19,16 +19,16 @@ def call_data(trail: Trail) -> Plain:
     """Return what a script needs to show each step of a call."""
     journal = trail.journal
     prices = {link.name: link.prices for link in reversed(journal.setting.chain)}
-    ledger = Ledger(journal.setting.policy.budget)
+    spending = Spending(journal.setting.policy.budget)
     return {
         "outcome": journal.outcome,
         "rows": [None if row is None else trail.table.rows.index(row) for row in trail.rows],
-        "steps": [_step(step, ledger, prices) for step in trail.steps],
+        "steps": [_step(step, spending, prices) for step in trail.steps],
     }
 
 
-def _step(step: Step, ledger: Ledger, prices: Mapping[str, Prices | None]) -> Plain:
-    ledger.pay(step.usage, prices.get(step.backend))
+def _step(step: Step, spending: Spending, prices: Mapping[str, Prices | None]) -> Plain:
+    spending.pay(step.usage, prices.get(step.backend))
     return {
         **{name: getattr(step, name) for name in ("event", "source", "target", "at", "attempts", "facts", "backend")},
         **{name: getattr(step, name) for name in ("wait", "cap", "stop_raw", "status", "reason", "code", "note")},
@@ -38,7 +38,7 @@ def _step(step: Step, ledger: Ledger, prices: Mapping[str, Prices | None]) -> Pl
         "used": {
             "attempts": step.attempts,
             "seconds": step.at,
-            "output_tokens": ledger.usage.output_tokens,
-            "money": None if prices.get(step.backend) is None else ledger.cost,
+            "output_tokens": spending.usage.output_tokens,
+            "money": None if prices.get(step.backend) is None else spending.cost,
         },
     }

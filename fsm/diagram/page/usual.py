@@ -8,10 +8,12 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.policy import Budget, Limits, Policy
-from rungwise.fsm.call.reply import Failure, Reply, ToolCall
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import Budget, Policy
+from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import PlainLink, Request
 from rungwise.fsm.errors import IllegalEvent
+from rungwise.fsm.failures.failure import Failure
 
 EXAMPLES: tuple[Reply | Failure, ...] = (
     Reply("", stop_reason="stop"),

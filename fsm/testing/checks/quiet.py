@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import attrs
 
+from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.result import SUCCESSES, error_of
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError
-from rungwise.fsm.journal.record import Journal
-from rungwise.fsm.machine.table import CALL
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.checks.seen import SKIPPED, Dishonest, Seen
 

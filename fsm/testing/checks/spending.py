@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from rungwise.fsm.call.budget import price_of
 from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.reply import NO_USAGE, Usage
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.waiting import keeps_asked_wait
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.path import chain_changes
 from rungwise.fsm.testing.checks.seen import Dishonest, Seen
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BUDGET = "nothing exceeds the budget"
 CERTIFIED = "nothing exceeds the certificate"

@@ -6,9 +6,10 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.events import Reasoning, Rung, Text
+from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.result import SUCCESSES, Result
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.seen import Dishonest, Seen, shown_by
 from rungwise.fsm.text.blank import is_blank
 
@@ -117,11 +118,11 @@ def check_stream(seen: Seen) -> None:
     for event, shown in shown_by(seen.events, KEPT):
         if isinstance(event, Reasoning):
             thought = event.text
-        if isinstance(event, Rung):
-            numbers.append(event.step.number)
+        if isinstance(event, Step):
+            numbers.append(event.number)
             if kept.strip() and not shown.startswith(kept) and thought != kept:
-                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event.step)
-            kept = shown if event.step.event == "sent" else kept
+                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event)
+            kept = shown if event.event == "sent" else kept
         if isinstance(event, Result) and event is not seen.result:
             raise Dishonest(KEPT, "the last event is another result")
     if numbers != [step.number for step in seen.steps]:
@@ -206,5 +207,5 @@ def _was_shown(seen: Seen) -> bool:
     for event in seen.events:
         if after and isinstance(event, Text):
             return False
-        after = after or (isinstance(event, Rung) and event.step.event == "cancelled")
+        after = after or (isinstance(event, Step) and event.event == "cancelled")
     return True

@@ -12,14 +12,15 @@ times = 1000
 from __future__ import annotations
 
 import json
-import math
-import tomllib
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, get_args
 
 from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_number, is_whole, must, must_be_one_of
+from rungwise.fsm.values.toml import ascii_toml, read_toml
 
 Ending = Literal["close", "reset", "hold", "keep"]
 """What follows the last byte: the end, a TCP reset, silence, or the next request on the same connection."""
@@ -27,17 +28,12 @@ Ending = Literal["close", "reset", "hold", "keep"]
 TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."
 """What the valid replies say."""
 
-T = TypeVar("T")
 
-
-def _check_step(instance: RawStep, attribute: Any, value: Any) -> None:
-    right = {
-        "data": isinstance(value, bytes),
-        "delay": isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf,
-        "times": isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-    }
-    if not right[attribute.name]:
-        raise ConfigurationError(f"RawStep.{attribute.name} is not of its form; it is of type {type(value).__name__}")
+_BYTES = must("bytes", lambda value: isinstance(value, bytes), names_class=True)
+_SECONDS = must(
+    "a number of seconds, 0 or more", lambda value: is_number(value, 0, sys.float_info.max), names_class=True
+)
+_TIMES = must("a whole number above 0", lambda value: is_whole(value, 1), names_class=True)
 
 
 @frozen
@@ -53,9 +49,9 @@ class RawStep:
         ConfigurationError: a field is not of its form.
     """
 
-    data: bytes = field(validator=_check_step)
-    delay: float = field(default=0.0, validator=_check_step)
-    times: int = field(default=1, validator=_check_step)
+    data: bytes = field(validator=_BYTES)
+    delay: float = field(default=0.0, validator=_SECONDS)
+    times: int = field(default=1, validator=_TIMES)
 
     def __repr__(self) -> str:
         data = self.data if len(self.data) <= 40 else self.data[:40] + b"..."
@@ -64,11 +60,6 @@ class RawStep:
 
 def _steps(value: Iterable[RawStep]) -> tuple[RawStep, ...]:
     return tuple(value)
-
-
-def _check_ending(instance: object, attribute: Any, value: object) -> None:
-    if value not in get_args(Ending):
-        raise ConfigurationError(f"RawResponse.ending must be one of {', '.join(get_args(Ending))}, not {value!r}")
 
 
 @frozen
@@ -87,7 +78,7 @@ class RawResponse:
     """
 
     steps: tuple[RawStep, ...] = field(converter=_steps)
-    ending: Ending = field(default="close", validator=_check_ending)
+    ending: Ending = field(default="close", validator=must_be_one_of(get_args(Ending), names_class=True))
     kind: str = "healthy"
     says: str | None = field(default=None, repr=False)
     is_whole: bool = True
@@ -207,31 +198,15 @@ def write_responses(responses: Iterable[RawResponse]) -> str:
 
 def _lines(response: RawResponse) -> Iterator[str]:
     yield "[[responses]]\n"
-    yield f"kind = {_text(response.kind)}\nending = {_text(response.ending)}\n"
+    yield f"kind = {ascii_toml(response.kind)}\nending = {ascii_toml(response.ending)}\n"
     if response.says is not None:
-        yield f"says = {_text(response.says)}\n"
+        yield f"says = {ascii_toml(response.says)}\n"
     if not response.is_whole:
         yield "is_whole = false\n"
     for step in response.steps:
-        yield f"\n[[responses.steps]]\ndata = {_text(step.data.decode('latin-1'))}\n"
+        yield f"\n[[responses.steps]]\ndata = {ascii_toml(step.data.decode('latin-1'))}\n"
         yield f"delay = {step.delay!r}\n" if step.delay else ""
         yield f"times = {step.times}\n" if step.times != 1 else ""
-
-
-_SHORT: Final = {"\r": "\\r", "\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
-
-
-def _text(value: str) -> str:
-    """Write a basic string of TOML, with nothing in it that a terminal or an editor might take for its own."""
-    return "".join(map(_escaped, value)).join('""')
-
-
-def _escaped(letter: str) -> str:
-    if letter in _SHORT:
-        return _SHORT[letter]
-    if " " <= letter <= "~":
-        return letter
-    return f"\\u{ord(letter):04x}" if letter <= "\uffff" else f"\\U{ord(letter):08x}"
 
 
 def read_responses(text: str) -> list[RawResponse]:
@@ -241,21 +216,13 @@ def read_responses(text: str) -> list[RawResponse]:
         ConfigurationError: the text is no TOML, or a field is missing, unknown or not of its form.
     """
     try:
-        table = tomllib.loads(text)
-        return [_read_response(each) for each in table["responses"]]
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"responses: not valid TOML: {error}") from None
+        return [_read_response(each) for each in read_toml(text)["responses"]]
+    except ConfigurationError as error:
+        raise ConfigurationError(f"responses: {error}") from None
     except (KeyError, TypeError, AttributeError, UnicodeEncodeError) as error:
         raise ConfigurationError(f"responses: not of their form: {error}") from None
 
 
 def _read_response(value: Mapping[str, Any]) -> RawResponse:
-    return _read(RawResponse, value, steps=[_read_step(step) for step in value.get("steps", ())])
-
-
-def _read_step(value: Mapping[str, Any]) -> RawStep:
-    return _read(RawStep, value, data=value["data"].encode("latin-1"))
-
-
-def _read(kind: type[T], value: Mapping[str, Any], **changed: Any) -> T:
-    return kind(**{**value, **changed})
+    steps = [RawStep(**{**step, "data": step["data"].encode("latin-1")}) for step in value.get("steps", ())]
+    return RawResponse(**{**value, "steps": steps})

@@ -1,0 +1,879 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+import httpx
+import pytest
+from click.testing import Result
+
+from rungwise.adapters.cli.ask import Options, _chain
+from rungwise.adapters.cli.ask import ask as ask_command
+from rungwise.adapters.cli.command import COMMANDS, main
+from rungwise.adapters.demo.scenes import SCENES
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.reply import ToolCall
+from rungwise.fsm.call.request import PlainLink, Prices, Request
+from rungwise.fsm.certificate.verify import verify
+from support.command_line import invoke
+from support.waiting import until
+
+ROOT = Path(__file__).parents[3]
+KEY = "sk-this-must-be-shown-nowhere"
+CUT_CALL = (ToolCall("c", "look", '{"q": "cu'),)
+Ask = Callable[..., Result]
+Serve = Callable[..., EmbeddedProvider]
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in ("OPENAI_API_KEY", "FORCE_COLOR")}
+    return {**kept, "PYTHONPATH": str(ROOT), "NO_PROXY": "*", **more}
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture
+def serve(rungwise_provider: Serve) -> Serve:
+    return rungwise_provider
+
+
+@pytest.fixture
+def no_waits(tmp_path: Path) -> str:
+    path = tmp_path / "policy.toml"
+    path.write_text("[waits]\nretry_base = 0\nreask_base = 0\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def ask(no_waits: str) -> Ask:
+    def run(provider: EmbeddedProvider, *arguments: str, policy: str = no_waits, **options: Any) -> Result:
+        given = ["ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--policy", policy, *arguments]
+        return invoke(*given, **options)
+
+    return run
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "rungwise", *arguments]
+
+
+def start(*arguments: str, stdout: Any = subprocess.PIPE, **more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command(*arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=environment(**more),
+        cwd=ROOT,
+        # A shell that starts the tests in the background has SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # type: ignore[arg-type, return-value]
+    )
+
+
+def messages(request: ReceivedRequest) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"]) for message in request.body["messages"]]
+
+
+# ask: what is sent, and what comes out
+
+
+def test_text_is_all_of_stdout_and_the_path_is_on_stderr(serve: Serve, ask: Ask) -> None:
+    provider = serve(ScriptedReply(text="Grüße von der Leiter 🪜"))
+    result = ask(provider, "--system", "Be brief.", "--max-tokens", "77", env={"OPENAI_API_KEY": KEY})
+    assert (result.exit_code, result.stdout) == (0, "Grüße von der Leiter 🪜")
+    assert "request 1 (ask)" in result.stderr
+    assert "the answer came: done" in result.stderr
+    (request,) = provider.requests
+    assert messages(request) == [("system", "Be brief."), ("user", "Hi")]
+    assert (request.body["model"], request.body["stream"], request.body["max_tokens"]) == ("m", True, 77)
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert KEY not in result.output
+
+
+def test_a_whole_reply_can_be_asked_for(serve: Serve, ask: Ask) -> None:
+    provider = serve(ScriptedReply(status=500), ScriptedReply(text="At once."))
+    result = ask(provider, "--no-stream")
+    assert (result.exit_code, result.stdout) == (0, "At once.")
+    assert [request.body["stream"] for request in provider.requests] == [False, False]
+    assert "the request failed (HTTP 500, server error): sending the same again" in result.stderr
+    assert "request 2 (retry)" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["-"]])
+def test_the_prompt_may_come_from_stdin(serve: Serve, arguments: list[str]) -> None:
+    provider = serve(ScriptedReply(text="Yes."))
+    given = ["ask", *arguments, "--model", "m", "--base-url", provider.base_url]
+    result = invoke(*given, input="From a pipe, mit ü\n")
+    assert (result.exit_code, result.stdout) == (0, "Yes.")
+    assert messages(provider.requests[0]) == [("user", "From a pipe, mit ü\n")]
+
+
+def test_stdin_is_left_alone_where_a_prompt_is_given(serve: Serve, ask: Ask) -> None:
+    provider = serve(ScriptedReply(text="Yes."))
+    assert ask(provider, input="not this").exit_code == 0
+    assert messages(provider.requests[0]) == [("user", "Hi")]
+
+
+def test_a_pipe_never_gets_text_that_is_taken_back(serve: Serve, ask: Ask) -> None:
+    provider = serve(
+        ScriptedReply(text="Part one ", finish="length"),
+        ScriptedReply(text="of something worthless", tool_calls=CUT_CALL, finish="length"),
+        ScriptedReply(text="and part two."),
+    )
+    result = ask(provider)
+    assert (result.exit_code, result.stdout) == (0, "Part one and part two.")
+    assert [request.body.get("max_tokens") for request in provider.requests] == [None, 8192, 12288]
+
+
+def test_json_holds_the_whole_result(serve: Serve, ask: Ask) -> None:
+    calls = (ToolCall("c1", "look", '{"q": "ü"}'),)
+    result = ask(serve(ScriptedReply(status=500), ScriptedReply(text="Let me see.", tool_calls=calls)), "--json")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    held = json.loads(result.stdout)
+    assert held.pop("seconds") >= 0
+    assert held.pop("backend").endswith("/m")
+    assert held.pop("usage")["output_tokens"] > 0
+    (failure,) = held.pop("failures")
+    assert (failure["reason"], failure["status"]) == ("server_error", 500)
+    assert held == {
+        "outcome": "done",
+        "text": "Let me see.",
+        "tool_calls": [{"id": "c1", "name": "look", "arguments": '{"q": "ü"}'}],
+        "cost": None,
+        "attempts": 2,
+        "model": "m",
+        "cause": None,
+    }
+
+
+# ask: exit codes, keys, the chain
+
+NEVER_ASKED = "[limits]\nreasks = 0\nretries = 0\ncontinuations = 0\n"
+OUTCOMES = [
+    ("salvaged", 0, ScriptedReply(text="Shown.", final_message="<think>Or not.</think>"), "", "Shown."),
+    ("partial", 0, ScriptedReply(text="Half of it", finish="length"), NEVER_ASKED, "Half of it"),
+    ("refused", 3, ScriptedReply(text="Well", finish="content_filter"), "", ""),
+    ("exhausted", 4, ScriptedReply(), NEVER_ASKED, ""),
+    ("failed", 5, ScriptedReply(status=401), "", ""),
+    ("over_budget", 6, ScriptedReply(status=500), "[budget]\nattempts = 1\n", ""),
+]
+
+
+@pytest.mark.parametrize(("outcome", "code", "reply", "policy", "text"), OUTCOMES)
+def test_every_outcome_has_its_exit_code(
+    outcome: str, code: int, reply: ScriptedReply, policy: str, text: str, serve: Serve, ask: Ask, tmp_path: Path
+) -> None:
+    path, journal = tmp_path / "own.toml", tmp_path / "journal.json"
+    path.write_text(policy, encoding="utf-8")
+    provider = serve(reply)
+    result = ask(provider, "--journal", str(journal), policy=str(path), env={"OPENAI_API_KEY": KEY})
+    assert (result.exit_code, result.stdout) == (code, text)
+    assert outcome.replace("_", " ") in result.stderr.replace("_", " ").splitlines()[-1]
+    assert len(provider.requests) == 1
+    assert Journal.from_json(journal.read_text(encoding="utf-8")).outcome == outcome
+    assert KEY not in result.output + journal.read_text(encoding="utf-8")
+    as_json = ask(serve(reply), "--json", policy=str(path))
+    assert (as_json.exit_code, json.loads(as_json.stdout)["outcome"]) == (code, outcome)
+
+
+def test_the_help_names_every_exit_code() -> None:
+    told = invoke("ask", "--help").stdout
+    codes = re.search(r"Exit codes:\n(.*?)\n\n", told, re.DOTALL)
+    assert codes is not None
+    assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == ["0", "2", "3", "4", "5", "6", "7", "130", "141"]
+
+
+def test_a_rejected_key_is_named_by_its_backend_and_not_shown(serve: Serve, ask: Ask) -> None:
+    result = ask(serve(ScriptedReply(status=401)), env={"OPENAI_API_KEY": KEY})
+    assert "/m: auth, HTTP 401: check this backend's API key" in result.stderr
+
+
+def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
+    first, second, third = serve(ScriptedReply(status=403)), serve(ScriptedReply(status=403)), serve(ScriptedReply())
+    result = ask(
+        first,
+        *("--fallback", f"{first.base_url}#other"),
+        *("--fallback", f"{second.base_url}#theirs"),
+        *("--fallback", f"{third.base_url}#own#THIRD_KEY"),
+        env={"OPENAI_API_KEY": KEY, "THIRD_KEY": "sk-the-third"},
+    )
+    assert result.exit_code == 4
+    assert [request.body["model"] for request in first.requests] == ["m", "other"]
+    assert {request.headers["authorization"] for request in first.requests} == {f"Bearer {KEY}"}
+    assert "authorization" not in second.requests[0].headers
+    assert third.requests[0].headers["authorization"] == "Bearer sk-the-third"
+
+
+@pytest.mark.parametrize("url", ["http://h.example.com/v1", "https://h.example.com:8443/v1"])
+def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    command = ["m", *("--base-url", "https://h.example.com/v1", "--fallback", f"{url}#m")]
+    context = ask_command.make_context("ask", ["Hi", "--model", *command])
+    chain = _chain(Options(**context.params))
+    assert [backend.api_key == KEY for backend in chain] == [True, False]
+
+
+def chain_of(*command: str) -> list[Any]:
+    return list(_chain(Options(**ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params)))
+
+
+def test_a_fallback_without_a_name_for_its_key_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    url = "https://api.openai.com/v1"
+    (_, bare, named, keyless) = chain_of(
+        *("--base-url", "http://localhost:1/v1", "--fallback", f"{url}#a"),
+        *("--fallback", f"{url}#b#OPENAI_API_KEY", "--fallback", f"{url}#c#"),
+    )
+    assert "api_key is missing" in bare.problem
+    assert (named.problem, named.api_key) == (None, KEY)
+    assert "authorization" not in keyless.encode(Call(Request("?"), chain=[keyless]).begin(), stream=False).headers
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://localhost:1/v1", "https://h.example.com/v1"])
+def test_a_key_that_was_named_is_never_replaced_by_another(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    result = invoke("ask", "Hi", "--model", "m", "--base-url", url, "--api-key-env", "WORK_KEY")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "WORK_KEY is not set" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["--api-key-env", "gsk_REALKEY"], ["--api-key-env", "sk-gsk_REALKEY"]),
+        *(["--fallback", "http://localhost#m#gsk_REALKEY"], ["--fallback", "http://localhost##gsk_REALKEY"]),
+        ["--fallback", "http://localhost#m##gsk_REALKEY"],
+    ],
+)
+def test_a_key_in_the_place_of_a_name_is_not_shown(arguments: list[str]) -> None:
+    result = invoke("ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", *arguments)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert arguments[0] in result.stderr
+    assert "REALKEY" not in result.output
+
+
+def test_a_fallback_that_cannot_be_used_is_named_and_passed_over(serve: Serve, ask: Ask) -> None:
+    result = ask(serve(ScriptedReply(text="Well.")), "--fallback", "https://llm.example.com/v1#m")
+    assert (result.exit_code, result.stdout) == (0, "Well.")
+    assert "the fallback llm.example.com/m cannot be used: api_key is missing" in result.stderr
+
+
+def test_a_journal_replaces_an_older_one(serve: Serve, ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "journal.json"
+    path.write_text("old " * 10_000, encoding="utf-8")
+    assert ask(serve(ScriptedReply(text="New.")), "--journal", str(path)).exit_code == 0
+    journal = Journal.from_json(path.read_text(encoding="utf-8"))
+    assert [step.event for step in journal.steps] == ["sent", "answered"]
+
+
+# bad input: one line, exit code 2, nothing sent
+
+BAD_INPUT = [
+    (["ask", "Hi"], "--model"),
+    (["ask", "Hi", "--model", "m", "--modle", "m"], "--modle"),
+    (["ask", "Hi", "--model", "m"], "OPENAI_API_KEY is not set"),
+    (["ask", "Hi", "--model", "m", "--api-key-env", "NOWHERE"], "NOWHERE is not set"),
+    (["ask", "Hi", "--model", "m", "--base-url", "localhost"], "http://"),
+    (["ask", "Hi", "--model", "m", "--base-url", "http://me:secret@localhost/v1"], "holds a secret"),
+    (["ask", "Hi", "--model", " ", "--base-url", "URL"], "--model: model must be"),
+    (["ask", "Hi", "--model", "", "--base-url", "URL"], "--model: model must be"),
+    (["ask", "", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
+    (["ask", "--model", "m", "--base-url", "URL"], "the prompt is empty"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "0"], "1<=x"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "1000000001"], "--max-tokens"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--max-tokens", "9" * 26], "--max-tokens"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--prices", "1e308/1e308"], "--prices"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "money.toml"], "give --prices IN/OUT"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "URL# "], "--fallback"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "localhost#m"], "'--fallback': the URL must"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost"], "URL#MODEL#KEYENV"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost#m#NOWHERE"], "NOWHERE"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"], "missing.toml"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "broken.toml"], "broken.toml: "),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "typo.toml"], "did you mean 'retries'"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--journal", "no/such/folder.json"], "no/such/folder.json"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--journal", "."], "is a directory"),
+    (["serve", "missing.toml"], "missing.toml"),
+    (["serve", "typo.toml"], "typo.toml: "),
+    (["serve", "script.toml", "--port", "70000"], "70000"),
+    (["serve", "script.toml", "--port", "PORT"], "is taken"),
+    (["serve", "script.toml", "--host", "203.0.113.1"], "203.0.113.1"),
+    (["demo", "--scene", "nothing"], "'clean'"),
+    (["diagram", "--format", "gif"], "'svg'"),
+    (["diagram", "-o", "no/such/folder.svg"], "no/such/folder.svg"),
+    (["diagram", "--check", "no-such-folder"], "no-such-folder"),
+    (["verify", "missing.toml"], "missing.toml"),
+    (["verify", "typo.toml"], "did you mean 'retries'"),
+    (["verify", "--backends", "0"], "--backends"),
+    (["verify", "--max-tokens", "9" * 26], "--max-tokens"),
+    (["verify", "--input-tokens", "9" * 26], "--input-tokens"),
+    (["verify", "money.toml"], "give --prices IN/OUT"),
+    (["diff", "script.toml", "script.toml", "--max-tokens", "9" * 26], "--max-tokens"),
+    (["frobnicate"], "frobnicate"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), BAD_INPUT, ids=lambda value: None)
+def test_bad_input_is_one_line(
+    arguments: list[str], told: str, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.toml").write_text("[limits\n", encoding="utf-8")
+    Path("money.toml").write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")
+    Path("typo.toml").write_text("[limits]\nretrys = 3\n", encoding="utf-8")
+    Path("script.toml").write_text('[[replies]]\ntext = "Hi"\n', encoding="utf-8")
+    provider = serve(ScriptedReply(text="Hi"))
+    known = {"URL": provider.base_url, "PORT": provider.base_url.split(":")[2].removesuffix("/v1")}
+    known["URL# "] = f"{provider.base_url}# "
+    result = invoke(*(known.get(argument, argument) for argument in arguments))
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("rungwise: ")
+    assert told in line
+    assert "secret@" not in line
+    assert provider.requests == []
+    names = ["broken.toml", "money.toml", "script.toml", "typo.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_bytes_that_are_no_text_are_no_prompt(serve: Serve) -> None:
+    given = ["ask", "--model", "m", "--base-url", serve(ScriptedReply()).base_url]
+    result = invoke(*given, input=b"\xff\xfe")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "UTF-8" in result.stderr
+
+
+# ask: real processes
+
+
+def hanging(text: str) -> ScriptedReply:
+    """Return a reply that brings its text and then falls silent."""
+    return ScriptedReply(text=text, finish="", usage={}, done=False, hang=True, cut_after=10**6)
+
+
+def read_until(descriptor: int, expected: bytes) -> bytes:
+    read = b""
+    while expected not in read:
+        piece = os.read(descriptor, 1000)
+        assert piece, read
+        read += piece
+    return read
+
+
+def test_ctrl_c_keeps_what_a_pipe_may_have(serve: Serve, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.json"
+    provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("part two"))
+    arguments = ["--model", "m", "--base-url", provider.base_url, "--journal", str(journal)]
+    with start("ask", "Hi", *arguments) as process:
+        assert process.stdout is not None
+        # The first part is certain as soon as the second one is asked for.
+        read_until(process.stdout.fileno(), b"Part one ")
+        until(lambda: len(provider.requests) == 2)
+        process.send_signal(signal.SIGINT)
+        rest, told = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert rest in (b"", b"part two")
+    assert b"Traceback" not in told
+    assert b"rungwise: cancelled" in told.splitlines()[-1]
+    assert Journal.from_json(journal.read_bytes()).outcome == "cancelled"
+    assert provider.wait_disconnected()
+    assert len(provider.requests) == 2
+
+
+def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> None:
+    provider = serve(
+        ScriptedReply(text="Worthless\x1b[31m", tool_calls=CUT_CALL, finish="length"),
+        hanging("Worth it"),
+    )
+    ours, theirs = pty.openpty()
+    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs) as process:
+        os.close(theirs)
+        seen = read_until(ours, b"Worth it")
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=10)
+    os.close(ours)
+    assert process.returncode == 130
+    assert "Worthless\N{REPLACEMENT CHARACTER}[31m".encode() in seen
+    assert b"[taken back: the last 14 characters above" in seen
+    assert b"\x1b" not in seen
+    assert b"a tool call was cut" in told
+
+
+def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
+    provider = serve(ScriptedReply(status=429, headers={"retry-after": "60"}))
+    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--no-stream", "--json") as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        read_until(process.stderr.fileno(), b"in 60.0 s")
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=10)
+    assert process.returncode == 130
+    held = json.loads(told)
+    assert (held["outcome"], held["attempts"]) == ("cancelled", 1)
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_a_closed_stdout_is_no_traceback(option: list[str], serve: Serve, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.json"
+    provider = serve(ScriptedReply(text="Nobody reads this."))
+    arguments = ["--model", "m", "--base-url", provider.base_url, "--journal", str(journal), *option]
+    with start("ask", "Hi", *arguments) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        told = process.stderr.read()
+    assert process.returncode == 141
+    assert b"Traceback" not in told
+    assert b"Exception ignored" not in told
+    assert Journal.from_json(journal.read_bytes()).outcome == "done"
+
+
+def without_stdout(*arguments: str) -> tuple[int, bytes]:
+    shell = ["/bin/sh", "-c", '"$@" >&-', "sh", *command(*arguments)]
+    run = subprocess.run(
+        shell, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(), cwd=ROOT, timeout=20
+    )
+    return run.returncode, run.stderr
+
+
+@pytest.mark.parametrize("option", [[], ["--json"], ["--no-stream"]])
+def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(option: list[str], serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Nobody reads this."))
+    code, told = without_stdout("ask", "Hi", "--model", "m", "--base-url", provider.base_url, *option)
+    assert (code, told) == (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
+    assert provider.requests == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["diagram"], ["verify"], ["demo"], ["demo", "--list"], ["explain", "--play"], ["--version"], []]
+)
+def test_commands_tell_of_a_stdout_that_was_closed_from_the_start(arguments: list[str]) -> None:
+    code, told = without_stdout(*arguments)
+    assert (code, told) == (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
+
+
+def test_what_goes_to_a_file_needs_no_stdout(tmp_path: Path) -> None:
+    path = tmp_path / "call.mmd"
+    assert without_stdout("diagram", "-o", str(path)) == (0, b"")
+    assert "came_empty" in path.read_text(encoding="utf-8")
+
+
+def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("for ever"))
+    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(10) == 141
+    assert len(provider.requests) <= 2
+
+
+@pytest.mark.parametrize("arguments", [["diagram"], ["demo", "--scene", "clean"]])
+def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
+    with start(*arguments) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        told = process.stderr.read()
+    assert (process.returncode, told) == (141, b"")
+
+
+def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Grüße 🪜"))
+    with start("ask", "ü", "--model", "ß", "--base-url", provider.base_url, PYTHONIOENCODING="ascii") as process:
+        text, told = process.communicate(timeout=10)
+    assert (process.returncode, text) == (0, b"Gr??e ?")
+    assert b"Traceback" not in told
+    assert messages(provider.requests[0]) == [("user", "ü")]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--no-stream"]])
+def test_a_pipe_gets_utf_8_whatever_the_locale_says(arguments: list[str], serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Grüße 🪜"))
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, *arguments, **locale) as process:
+        text, told = process.communicate(timeout=10)
+    assert (process.returncode, text) == (0, "Grüße 🪜".encode())
+    assert b"Traceback" not in told
+
+
+def test_arguments_are_utf_8_where_the_locale_has_no_such_letters(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Yes."))
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    given = ["ask", "Grüße", "--system", "ß", "--model", "mü", "--base-url", provider.base_url]
+    with start(*given, **locale) as process:
+        process.communicate(timeout=10)
+    (request,) = provider.requests
+    assert (request.body["model"], messages(request)) == ("mü", [("system", "ß"), ("user", "Grüße")])
+
+
+def test_an_argument_that_is_no_text_is_bad_input(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Yes."))
+    with start("ask", os.fsdecode(b"\xff"), "--model", "m", "--base-url", provider.base_url) as process:
+        _, told = process.communicate(timeout=10)
+    assert (process.returncode, told.count(b"\n"), provider.requests) == (2, 1, [])
+    assert b"UTF-8" in told
+
+
+def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve) -> None:
+    provider = serve(ScriptedReply(text="Grüße 🪜."))
+    ours, theirs = pty.openpty()
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with start("ask", "Hi", "--model", "m", "--base-url", provider.base_url, stdout=theirs, **locale) as process:
+        os.close(theirs)
+        assert read_until(ours, b".") in (b"Gr??e ?.", b"Gr??e ?.\r\n")
+        process.communicate(timeout=10)
+    os.close(ours)
+
+
+def test_folders_of_the_names_of_ours_are_in_nobodys_way(tmp_path: Path) -> None:
+    """What the script of an installation does is imported; the folders stand before ours, as a PYTHONPATH puts them."""
+    for name in ("adapters", "fsm"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('imported')")
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    module, _, name = scripts["rungwise"].partition(":")
+    code = f"import sys; from {module} import {name}; sys.argv[1:] = ['verify']; sys.exit({name}())"
+    run = [sys.executable, "-c", code]
+    path = f"{tmp_path}{os.pathsep}{ROOT}"
+    done = subprocess.run(run, env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# the journal, and what Ctrl-C finds
+
+
+@pytest.mark.parametrize(("reply", "code"), [(ScriptedReply(text="Well."), 7), (ScriptedReply(status=401), 5)])
+def test_a_journal_that_is_lost_has_its_own_exit_code(reply: ScriptedReply, code: int, serve: Serve, ask: Ask) -> None:
+    provider = serve(reply)
+    result = ask(provider, "--journal", "/dev/full")
+    assert (result.exit_code, result.stdout) == (code, "Well." if code == 7 else "")
+    assert "--journal: /dev/full could not be written (No space left on device)" in result.stderr
+    assert len(provider.requests) == 1
+
+
+def test_a_journal_may_go_to_a_device(serve: Serve, ask: Ask) -> None:
+    assert ask(serve(ScriptedReply(text="Well.")), "--journal", os.devnull).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("click", "import rungwise.adapters.cli.command"),
+        (
+            "rungwise.adapters.cli.ask",
+            "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])",
+        ),
+        ("attrs", "from rungwise.adapters.cli.command import main; main(['ask', 'Hi', '--model', 'm'])"),
+        ("attrs", "from rungwise.adapters.cli.command import main; main([])"),
+        (
+            "httpx",
+            "from rungwise.adapters.cli.command import main; main('ask Hi --model m --base-url http://localhost'.split())",
+        ),
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_is_no_traceback(module: str, code: str) -> None:
+    """The import of a module is where Ctrl-C is pressed."""
+    pressed = f"""
+import sys
+class Press:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Press())
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", pressed + code], env=environment(), cwd=ROOT, capture_output=True, timeout=10
+    )
+    assert (run.returncode, run.stdout, run.stderr.strip()) == (130, b"", b"")
+
+
+def test_the_entry_point_imports_nothing_heavy() -> None:
+    heavy = {"httpx", "rich", "rungwise.fsm", "attrs", "transitions"}
+    code = f"import sys, rungwise.adapters.cli.command; print({heavy} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=ROOT, capture_output=True, timeout=10)
+    assert run.stdout == b"set()\n"
+
+
+def test_every_command_is_where_the_command_line_looks_for_it() -> None:
+    for name, module in COMMANDS.items():
+        found = main.get_command(click.Context(main), name)
+        assert found is not None
+        assert (found.name, found.callback and found.callback.__module__) == (name, module)
+    assert "did you mean" in invoke("verfy").stderr.lower()
+
+
+# serve
+
+
+def test_serve_answers_reports_and_ends_on_ctrl_c(tmp_path: Path) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text('[[replies]]\nstatus = 429\n[[replies]]\ntext = "Served."\n', encoding="utf-8")
+    with start("serve", str(script)) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        body = {"model": "any", "messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 9}
+        with httpx.Client(trust_env=False) as client:
+            replies = [client.post(f"{url}/chat/completions", json=body) for _ in range(2)]
+        assert [reply.status_code for reply in replies] == [429, 200]
+        assert replies[1].json()["choices"][0]["message"]["content"] == "Served."
+        assert process.stderr is not None
+        told = [process.stderr.readline().decode() for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=10)
+    assert (process.returncode, rest) == (0, b"")
+    assert told[1] == '1 model any, 1 message, last user "Hello there", cap 9 <- HTTP 429\n'
+    assert told[2].startswith("2 model any")
+    assert told[2].endswith("<- HTTP 200, text\n")
+
+
+# demo
+
+SEEN = {
+    "clean": ("ask", "done", 1),
+    "rate-limit": ("ask > retry", "done", 2),
+    "tool-round": ("ask > nudge", "done", 2),
+    "thinking-only": ("ask > prefill", "done", 2),
+    "truncated": ("ask > continuation x2", "done", 3),
+    "cut-stream": ("ask > continuation", "done", 2),
+    "cut-tool-call": ("ask > enlarge", "done", 2),
+    "refusal": ("ask > fallback", "done", 2),
+    "dead-primary": ("ask > retry x3 > fallback", "done", 5),
+    "all-broken": ("ask > retry > reask > fallback > retry x2", "failed", 6),
+}
+
+
+@pytest.fixture(scope="module")
+def demo() -> str:
+    # A width of another terminal, and a proxy that leads nowhere, must not matter.
+    more = {"COLUMNS": "200", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "", "PYTHONIOENCODING": "utf-8"}
+    run = subprocess.run(command("demo"), env=environment(**more), cwd=ROOT, capture_output=True, timeout=15)
+    assert (run.returncode, run.stderr) == (0, b"")
+    return run.stdout.decode()
+
+
+def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
+    assert "\x1b" not in demo
+    assert "\r" not in demo
+    assert max(map(len, demo.splitlines())) < 80
+    assert all(line == line.rstrip() for line in demo.splitlines())
+
+
+def test_the_demo_plays_every_scene(demo: str) -> None:
+    rows = re.findall(r"^([a-z-]+) +(ask.*?) {2,}(\w+) +(\d+)$", demo, re.MULTILINE)
+    assert {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows} == SEEN
+    assert list(SEEN) == [scene.name for scene in SCENES]
+    assert all(scene.title in demo for scene in SCENES)
+    told = " ".join(demo.split())
+    assert "9 of 10 calls ended with an answer" in told
+    assert "Of 27 requests, 23 arrived." in told
+    assert "In 10 of 10, whoever followed the stream" in told
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "failed_transiently [may_retry] → retry (HTTP 429, rate limit,",
+        "waits 30.0 s, as the provider asked (here 0.05 s)",
+        "came_empty [may_nudge] → nudge",
+        f'"{DEFAULT_POLICY.hints.nudge[:20]}',
+        "only_reasoned [may_prefill] → prefill",
+        "3 parts, stitched into one answer of 233 characters:",
+        "2 parts, less 84 characters said twice, stitched into one answer",
+        "taken back: the 27 characters above",
+        'the model calls get_weather with {"city": "Reykjavik"}',
+        "→ primary: nobody listens there, and nothing arrived",
+        "failed_permanently → failed (HTTP 401, auth)",
+        "raises Failed: failed after 6 attempts",
+        " 2/24 attempts, 30.0/120 s, 6/4000 tokens out, $0.0005/$0.25",
+    ],
+)
+def test_the_demo_shows(demo: str, line: str) -> None:
+    assert line in demo
+
+
+def test_the_demo_speaks_ascii_where_it_must() -> None:
+    given = command("demo", "--scene", "cut-stream", "--scene", "refusal")
+    more: Mapping[str, str] = {"PYTHONIOENCODING": "ascii"}
+    run = subprocess.run(given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=15)
+    assert run.returncode == 0
+    assert run.stdout.isascii()
+    assert b"?" not in run.stdout.replace(b'?"', b"").replace(b'? "', b"")
+    assert b"-> fallback: same user" in run.stdout
+    assert b"rate-limit" not in run.stdout
+
+
+def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
+    ours, theirs = pty.openpty()
+    with start("demo", stdout=theirs, TERM="xterm-256color", COLUMNS="80") as process:
+        os.close(theirs)
+        seen = read_until(ours, b"answered")
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=10)
+    os.close(ours)
+    assert b"\x1b[" in seen
+    assert process.returncode == 130
+    assert b"Traceback" not in told
+
+
+def test_the_demo_lists_its_scenes() -> None:
+    result = invoke("demo", "--list")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()] == list(SEEN)
+
+
+# diagram, verify, and the rest
+
+
+@pytest.mark.parametrize("view", ["hub", "ladder"])
+@pytest.mark.parametrize("format", ["mermaid", "svg", "dot", "rows"])
+def test_a_diagram_goes_to_stdout_or_to_a_file(format: str, view: str, tmp_path: Path) -> None:
+    given = ["diagram", "--format", format, "--view", view]
+    result = invoke(*given)
+    assert result.exit_code == 0
+    assert "came_empty" in result.stdout
+    path = tmp_path / "picture"
+    written = invoke(*given, "-o", str(path))
+    assert (written.exit_code, written.stdout) == (0, "")
+    assert path.read_text(encoding="utf-8") == result.stdout
+
+
+def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = verify()
+    monkeypatch.setattr(
+        "rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: certificate
+    )  # once is enough, and quicker
+    folder = tmp_path / "pictures"
+    written = invoke("diagram", "--write", str(folder))
+    assert written.exit_code == 0
+    assert {Path(line).name for line in written.stdout.splitlines()} == {path.name for path in folder.iterdir()}
+    assert invoke("diagram", "--check", str(folder)).exit_code == 0
+    (folder / "rows.md").write_text("old", encoding="utf-8")
+    stale = invoke("diagram", "--check", str(folder))
+    assert (stale.exit_code, stale.stdout) == (1, f"{folder / 'rows.md'}\n")
+    assert stale.stderr == f"rungwise: 1 file out of date: run rungwise diagram --write {folder}\n"
+
+
+def test_a_certificate_as_text() -> None:
+    result = invoke("verify", "--backends", "1")
+    assert (result.exit_code, result.stdout) == (0, verify().to_text())
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_without_a_number_of_backends_the_worst_cases_of_two_fallbacks_are_told_as_well() -> None:
+    result = invoke("verify", "--max-tokens", "4096")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert result.stdout.splitlines()[-1].split() == ["2", "24", "2,640", "594,112", "not", "known"]
+    held = json.loads(invoke("verify", "--json", "--max-tokens", "4096").stdout)
+    for fallbacks in range(3):
+        certificate = verify(chain=fallbacks + 1, max_tokens=4096).to_json()
+        assert held["worst_by_fallbacks"][str(fallbacks)] == json.loads(json.dumps(certificate["worst"]))
+
+
+def test_a_certificate_as_json_is_about_what_was_given(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[limits]\nretries = 1\nreasks = 0\n[budget]\nattempts = 7\n", encoding="utf-8")
+    given = ["verify", str(policy), "--backends", "2", "--max-tokens", "100", "--input-tokens", "9", "--json"]
+    result = invoke(*given)
+    assert result.exit_code == 0
+    certificate = verify(Policy.load(policy), 2, max_tokens=100, input_tokens=9)
+    assert json.loads(result.stdout) == json.loads(json.dumps(certificate.to_json()))
+    assert json.loads(result.stdout)["budget"]["attempts"] == 7
+
+
+def test_an_exhaustive_walk_is_made_with_the_limits_of_the_policy(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    names = [attribute.name for attribute in attrs.fields(Limits)]
+    policy.write_text("[limits]\nretries = 2\n" + "".join(f"{name} = 0\n" for name in names[1:]), encoding="utf-8")
+    walked = [
+        json.loads(invoke("verify", str(policy), "--json", *more).stdout)["walked"]["retries"]
+        for more in ([], ["--exhaustive"])
+    ]
+    assert walked == [1, 2]
+
+
+def test_a_property_that_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = verify()
+    broken = attrs.evolve(certificate.properties[0], holds=False)
+    failed = attrs.evolve(certificate, properties=(broken, *certificate.properties[1:]))
+    monkeypatch.setattr("rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: failed)
+    result = invoke("verify")
+    assert (result.exit_code, result.stdout) == (1, failed.to_text())
+
+
+def test_without_a_command_there_is_help() -> None:
+    result = invoke()
+    assert result.exit_code == 0
+    for name in ("ask", "demo", "diagram", "serve", "verify"):
+        assert f"\n  {name} " in result.stdout
+        told = invoke(name, "--help")
+        assert told.exit_code == 0
+        assert "Exit codes:" in told.stdout
+        assert "Example" in told.stdout
+
+
+def test_the_version_is_told() -> None:
+    result = invoke("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("rungwise")
+
+
+# prices
+
+
+def test_prices_put_money_into_the_certificate() -> None:
+    given = ["verify", "--backends", "1", "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8", "--json"]
+    certificate = json.loads(invoke(*given).stdout)
+    chain = [PlainLink("backend 1", prices=Prices(2, 8))]
+    assert certificate == json.loads(json.dumps(verify(chain=chain, max_tokens=100, input_tokens=10).to_json()))
+
+
+def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(serve: Serve, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[budget]\nmoney = 0.01\n", encoding="utf-8")
+    provider = serve(ScriptedReply(text="x", usage={"prompt_tokens": 10, "completion_tokens": 100}))
+    given = ["ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--policy", str(policy), "--json"]
+    result = invoke(*given, "--prices", "10/20")
+    assert json.loads(result.stdout)["cost"] == pytest.approx(10 * 10e-6 + 100 * 20e-6)
+    assert 0 < provider.requests[0].body["max_tokens"] <= 500
+
+
+def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")
+    given = ["verify", str(policy), "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8"]
+    result = invoke(*given)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "money" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "1/2/3", "a/b", "-1/2", "nan/1", "1/nan", "1e308/1e308", "1/1000000001", "inf/1"]
+)
+def test_prices_that_are_none_are_bad_input(text: str) -> None:
+    result = invoke("verify", "--prices", text)
+    assert result.exit_code == 2
+    assert "IN/OUT" in result.stderr

@@ -1,0 +1,329 @@
+"""`rungwise fuzz`: it passes what is honest, finds what is not, and makes it small.
+
+The long runs are `rungwise fuzz --examples 20000` and `rungwise fuzz --over-http --examples 500`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
+from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
+from rungwise.adapters.testing.case import smallest
+from rungwise.adapters.wires.chat import stream
+from rungwise.fsm.call import call as call_module
+from rungwise.fsm.call import classify, observe
+from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.testing import Compactor, Dishonest
+from support.command_line import invoke
+
+ENOUGH = 1_500
+"""Calls among which each planted bug is found."""
+
+
+@pytest.fixture(autouse=True)
+def proved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prove each policy once for all tests: planted bugs are held against what the machine is meant to be."""
+    for backends in (1, 2):
+        _proved(Policy(), backends)  # before any bug is planted, whichever test comes first
+    monkeypatch.setattr(fuzzing, "verify", proved)
+
+
+@cache
+def _proved(policy: Policy, backends: int) -> Certificate:
+    return verify(policy, [PlainLink(str(number), prices=fuzzing.PRICES) for number in range(backends)])
+
+
+def proved(policy: Policy, chain: Sequence[Link]) -> Certificate:
+    return _proved(policy, len(chain))
+
+
+# clean
+
+
+def test_many_calls_in_memory_are_honest_and_within_the_certificate() -> None:
+    with Fuzzer(backends=2, seed=1) as fuzzer:
+        found = fuzzer.run(examples=300)
+    assert found is None, found.to_toml()
+    assert fuzzer.examples == fuzzer.coverage.paths == 300
+    assert all(extreme.certified for extreme in fuzzer.coverage.extremes)
+    # Without a budget that runs out, every event comes about.
+    assert {row.event for row in fuzzer.coverage.known} - {row.event for row in fuzzer.coverage.rows} <= {"ran_out"}
+
+
+def test_calls_over_http_are_honest_and_within_the_certificate() -> None:
+    with Fuzzer(backends=2, seed=1, over_http=True) as fuzzer:
+        found = fuzzer.run(examples=50)
+    assert found is None, found.to_toml()
+    assert fuzzer.examples == 50
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ScriptedReply(text="An answer.", write_sizes=(3,)),
+        ScriptedReply(text="An answer.", cut_after=150),
+        ScriptedReply(text="An answer.", cut_after=10_000),
+        ScriptedReply(status=429, headers={"retry-after": "3"}),
+        ScriptedReply(body="<html>", status=502),
+        ScriptedReply(text="half", error_event={"message": "gone"}),
+    ],
+    ids=repr,
+)
+def test_the_provider_in_memory_answers_as_the_real_one(reply: ScriptedReply, streams: bool) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": streams}
+
+    def ask(client: httpx.Client, base_url: str) -> tuple[Any, ...]:
+        pieces: list[bytes] = []
+        try:
+            with client.stream("POST", f"{base_url}/chat/completions", json=body) as response:
+                for piece in response.iter_bytes():
+                    pieces.append(piece)
+        except httpx.TransportError as error:
+            return response.status_code, b"".join(pieces), type(error)
+        told = {name: response.headers.get(name) for name in ("content-type", "content-length", "retry-after")}
+        return response.status_code, b"".join(pieces), told
+
+    memory = MemoryProvider(Script([reply]))
+    with EmbeddedProvider(Script([reply])) as real, httpx.Client() as client:
+        expected = ask(client, real.base_url)
+    with httpx.Client(transport=MemoryTransport(memory)) as client:
+        assert ask(client, memory.base_url) == expected
+    assert memory.requests[0].body == body
+
+
+def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
+    memory = MemoryProvider(Script([ScriptedReply(hang=True)]))
+    with httpx.Client(transport=MemoryTransport(memory)) as client:
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(memory.base_url, json={})
+        memory.play(Script([ScriptedReply(delay=3.0, chunk_delay=1.0, write_sizes=(100,), text="x" * 300)]))
+        client.post(memory.base_url, json={})
+        memory.play(Script([ScriptedReply(hang=True, cut_after=5)]))
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(memory.base_url, json={})
+    assert memory.clock.now > 5.0
+
+
+# what is generated
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=(HealthCheck.too_slow,))
+@given(scripts())
+def test_every_script_can_be_written_and_served(script: Script) -> None:
+    assert Script.from_toml(script.to_toml()) == script
+
+
+@given(scripted_replies(hangs=False, delays=False))
+def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
+    assert (reply.hang, reply.delay, reply.chunk_delay) == (False, 0.0, 0.0)
+
+
+# planted bugs
+
+
+def empties_are_answers(patch: pytest.MonkeyPatch) -> None:
+    classify_reply = classify.classify_reply
+
+    def misclassified(*arguments: Any, **named: Any) -> str:
+        event = classify_reply(*arguments, **named)
+        return "answered" if event == "came_empty" else event
+
+    patch.setattr(observe, "classify_reply", misclassified)
+
+
+def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(classify, "was_cut", lambda reply, cap: False)
+
+
+def every_tool_call_is_whole(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(classify, "is_complete", lambda call, tools: True)
+
+
+def reasks_are_free(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ladder, "spend_reask", lambda ladder: None)
+
+
+def retries_have_no_limit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ladder, "may_retry", property(lambda ladder: ladder.wait_fits and not ladder.added_text))
+
+
+def nobody_pays(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Spending, "pay", lambda spending, usage, prices: None)
+
+
+def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(call_module, "correction", lambda shown, target: ())
+
+
+def cuts_go_unnoticed(patch: pytest.MonkeyPatch) -> None:
+    compose = stream.compose
+    patch.setattr(stream, "compose", lambda **given: compose(**{**given, "cut": False}))
+
+
+def caps_stay_at_home(patch: pytest.MonkeyPatch) -> None:
+    encode = OpenAIChat.encode
+    without = lambda send: attrs.evolve(send, max_tokens=None)  # noqa: E731
+    patch.setattr(OpenAIChat, "encode", lambda self, send, *, stream: encode(self, without(send), stream=stream))
+
+
+# Each bug with what it breaks, and a seed that leads to it soon.
+PLANTED = (
+    (empties_are_answers, "an empty answer is no success", 5),
+    (caps_cut_nothing, "what is done ended cleanly", 3),
+    (every_tool_call_is_whole, "no cut tool call is handed out", 4),
+    (nobody_pays, "usage and cost are the sums over all attempts", 5),
+    (streams_are_not_corrected, "what a stream handed out is the text of the result", 5),
+    (cuts_go_unnoticed, "what is done is what the provider sent", 6),
+    (caps_stay_at_home, "what goes over the wire is what the journal says", 5),
+)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("plant", "property", "seed"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED])
+def test_a_planted_bug_is_found_and_made_small(
+    plant: Any, property: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with Fuzzer(seed=seed) as fuzzer:
+        found = fuzzer.run(examples=ENOUGH)
+        assert found is not None
+        with pytest.raises(Dishonest, match=property):
+            fuzzer.check(found.case)
+    assert isinstance(found.error, Dishonest)
+    assert found.error.property == property
+    assert len(found.case.script.replies) == 1
+    assert len(found.to_toml().splitlines()) <= 12
+    assert Script.from_toml(found.to_toml()) == found.case.script
+
+
+@pytest.mark.parametrize(
+    ("plant", "says"),
+    [(reasks_are_free, "the variant did not fall"), (retries_have_no_limit, "a counter is 4, and its limit is 3")],
+    ids=["reasks_are_free", "retries_have_no_limit"],
+)
+def test_what_the_running_machine_itself_refuses_is_a_finding(
+    plant: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with Fuzzer(seed=5) as fuzzer:
+        found = fuzzer.run(examples=ENOUGH)
+    assert found is not None
+    assert found.what.startswith("BrokenMachine: ")
+    assert says in found.what
+    assert len(found.case.script.replies) == 1
+
+
+def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*arguments: Any, **options: Any) -> str:
+        raise RuntimeError("never seen before")
+
+    monkeypatch.setattr(observe, "classify_reply", crash)
+    with Fuzzer() as fuzzer:
+        found = fuzzer.run(examples=10)
+    assert found is not None
+    assert found.what == "RuntimeError: never seen before"
+    assert found.case == Case(Script([ScriptedReply()]), request=found.case.request)
+
+
+def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
+    replies = [ScriptedReply(status=500), ScriptedReply(text="a", finish="length"), ScriptedReply(text="b")]
+    case = Case(Script(replies), mode="astream", compactor=Compactor("lengthens"))
+    least = smallest(case, lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
+    assert least == Case(Script([ScriptedReply(finish="length")]), request=case.request, compactor=case.compactor)
+
+
+# the command
+
+
+def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n")
+    result = invoke("fuzz", policy, "--examples", 30, "--seed", 3, "--backends", 3)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "every one of 30 calls was honest\n"
+    assert "seed 3: 30 calls; 30 paths," in result.stderr
+    assert " of 6 attempts" in result.stderr
+
+
+def test_the_time_can_be_limited() -> None:
+    result = invoke("fuzz", "--seconds", 0.2)
+    assert result.exit_code == 0, result.output
+    assert "calls was honest" in result.stdout
+
+
+def test_a_finding_exits_with_1_and_writes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empties_are_answers(monkeypatch)
+    result = invoke("fuzz", "--seed", 5)
+    assert result.exit_code == 1
+    assert Script.from_toml(result.stdout) == Script([ScriptedReply()])
+    first, *about = result.stdout.splitlines()
+    assert first.startswith("# found with --seed 5: an empty answer is no success: ")
+    assert "# backends: 2" in about
+    assert "an empty answer is no success" in result.stderr
+    path = tmp_path / "failing.toml"
+    again = invoke("fuzz", "--seed", 5, "-o", path)
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert path.read_text() == result.stdout
+    assert invoke("fuzz", "--seed", 5, "-o", tmp_path / "no" / "where.toml").exit_code == 2
+
+
+@pytest.mark.full
+def test_a_seed_leads_to_the_same_calls() -> None:
+    one, other, third = (invoke("fuzz", "--examples", 8, "--seed", seed) for seed in (8, 8, 9))
+    assert one.stderr == other.stderr
+    assert one.stderr.partition(":")[2] != third.stderr.partition(":")[2]
+
+
+def test_bad_input_exits_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[limits]\nretires = 1\n")
+    for arguments in ((policy,), (tmp_path / "missing.toml",), ("--backends", 0), ("--seconds", 0)):
+        assert invoke("fuzz", *arguments).exit_code == 2
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    for name in [
+        name for name in sys.modules if name.startswith(("rungwise.fsm.testing", "rungwise.adapters.testing"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    result = invoke("fuzz", "--examples", 1)
+    assert result.exit_code == 2
+    assert "adapters.testing needs Hypothesis" in result.stderr
+
+
+def test_nothing_is_run_without_a_limit() -> None:
+    with Fuzzer(Policy()) as fuzzer, pytest.raises(ValueError, match="number of examples"):
+        fuzzer.run()
+
+
+def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
+    code = "import sys; sys.argv = ['fuzz', '--examples', '3']; import rungwise.adapters.cli.fuzz as c; c.fuzz()"
+    path = str(Path(call_module.__file__).parent.parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert "every one of 3 calls was honest" in done.stdout, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_is_imported_without_hypothesis() -> None:
+    code = "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, 'httpx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -1,0 +1,1202 @@
+"""The adapter for chat completions: what goes over the wire, and what is read from it."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.chat.dialects import STOP_REASONS
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.request import Prices, Request, Send
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
+from support.texts import cut
+
+KEY = "sk-proj-real-looking-0123456789"
+LOCAL = "http://127.0.0.1:8000/v1"
+USER = {"role": "user", "content": "hi"}
+
+
+def backend(model: str = "m", **fields: Any) -> OpenAIChat:
+    return OpenAIChat(model, **{"base_url": LOCAL, **fields})
+
+
+def send(*messages: Any, parameters: Any = None, headers: Any = None, tools: Any = (), **fields: Any) -> Send:
+    request = Request(messages or (USER,), tools=tools, parameters=parameters, headers=headers)
+    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
+    return Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+
+
+def wire(request: HttpRequest) -> dict[str, Any]:
+    body = json.loads(request.body)
+    assert isinstance(body, dict)
+    return body
+
+
+def body_of(*messages: Any, to: OpenAIChat | None = None, stream: bool = False, **fields: Any) -> dict[str, Any]:
+    return wire((to or backend()).encode(send(*messages, **fields), stream=stream))
+
+
+# ---- what a backend is -----------------------------------------------------------------------------------------------
+
+
+def test_the_defaults() -> None:
+    chat = OpenAIChat("gpt-4o", api_key=KEY)
+    assert chat.name == "api.openai.com/gpt-4o"
+    assert chat.problem is None
+    assert chat.places == {("api.openai.com", "gpt-4o"), ("https://api.openai.com/v1", "gpt-4o")}
+    assert chat.origin == "https://api.openai.com"
+    assert not chat.prefills
+    assert not chat.echoes
+    assert chat.prices is None
+    assert OpenAIChat("gpt-4o", api_key=KEY, name="primary").name == "primary"
+
+
+def test_identities_see_through_the_spelling_of_a_url() -> None:
+    one = OpenAIChat("m", base_url="https://API.example.com:443/v1/", api_key=KEY)
+    two = OpenAIChat("m", base_url="https://api.example.com/v1/chat/completions", api_key=KEY)
+    assert one.identities == two.identities
+    assert backend().identities == {("127.0.0.1:8000", "m"), (LOCAL, "m")}
+    assert backend().identities.isdisjoint(backend(base_url="http://127.0.0.1:8001/v1").identities)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(
+            None,
+            "",
+            "  ",
+            "\n",
+            "sk-...",
+            "sk-xxxxxxxx",
+            "YOUR_API_KEY",
+            "your-key-here",
+            "sk-your-key",
+            "changeme",
+        ),
+        *(
+            "<your key>",
+            "${OPENAI_API_KEY}",
+            "$OPENAI_API_KEY",
+            "{{ key }}",
+            "EMPTY",
+            "none",
+            "OPENAI_API_KEY",
+            "xxx",
+            "****",
+        ),
+        *("insert key", "todo", "placeholder", "api-key"),
+    ],
+)
+def test_a_missing_or_placeholder_key_is_a_problem_except_locally(key: str | None) -> None:
+    problem = OpenAIChat("m", api_key=key).problem
+    assert problem
+    assert "api_key" in problem
+    assert backend(api_key=key).problem is None
+    assert OpenAIChat("m", api_key=key, api_key_required=False).problem is None
+    assert backend(api_key=key, api_key_required=True).problem
+
+
+@pytest.mark.parametrize("key", [KEY, "gsk_abc123", "0123456789abcdef", "test", "nonexistent-but-well-formed"])
+def test_a_real_key_is_none(key: str) -> None:
+    assert OpenAIChat("m", api_key=key).problem is None
+
+
+@pytest.mark.parametrize(
+    ("url", "is_local"),
+    [
+        ("http://localhost:11434/v1", True),
+        ("http://ollama:11434/v1", True),
+        ("http://host.docker.internal:1234/v1", True),
+        ("http://box.local/v1", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://192.168.1.5/v1", True),
+        ("http://10.0.0.1/v1", True),
+        ("https://8.8.8.8/v1", False),
+        ("https://api.groq.com/openai/v1", False),
+    ],
+)
+def test_which_hosts_need_no_key(url: str, is_local: bool) -> None:
+    assert (OpenAIChat("m", base_url=url).problem is None) is is_local
+
+
+def test_a_key_in_a_header_is_a_key() -> None:
+    chat = OpenAIChat("m", base_url="https://x.openai.azure.com/openai/v1", headers={"API-Key": KEY})
+    assert chat.problem is None
+    headers = chat.encode(send(), stream=False).headers
+    assert headers["api-key"] == KEY
+    assert "authorization" not in headers
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("ftp://x/v1", "api.openai.com/v1", "http://", "http://[::1", "http://x:port/v1", "https://x /v1", "//x"),
+        "http://x:0",
+    ],
+)
+def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
+    problem = OpenAIChat("m", api_key=KEY, base_url=url).problem
+    assert problem
+    assert "base_url" in problem
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"model": ""}, "model"),
+        ({"model": 3}, "model"),
+        ({"api_key": 3}, "api_key"),
+        ({"api_key": f" {KEY}"}, "api_key"),
+        ({"api_key": f"{KEY}\n"}, "api_key"),
+        ({"api_key": f"{KEY}\x00x"}, "api_key"),
+        ({"api_key": f"{KEY}é"}, "api_key"),
+        ({"base_url": None}, "base_url"),
+        ({"base_url": f"https://user:{KEY}@host/v1"}, "base_url"),
+        ({"base_url": f"https://host/v1?api-key={KEY}"}, "base_url"),
+        ({"name": 3}, "name"),
+        ({"headers": {"x": f"{KEY}\r\ny: z"}}, "headers"),
+        ({"headers": {f"{KEY}\n": "x"}}, "headers"),
+        ({"headers": [KEY]}, "headers"),
+        *(
+            ({"headers": {name: KEY}}, "headers")
+            for name in ("Content-Length", "transfer-encoding", "host", "connection")
+        ),
+        *(({"headers": {"x": value}}, "headers") for value in (f" {KEY}", f"{KEY} ", " ")),
+        ({"parameters": {"stream": True}}, "parameters"),
+        ({"parameters": {3: True}}, "parameters"),
+        ({"parameters": [KEY]}, "parameters"),
+        ({"cap_field": "cap"}, "cap_field"),
+        ({"prefill": "yes"}, "prefill"),
+        ({"prices": (1, 2)}, "prices"),
+        ({"api_key_required": "no"}, "api_key_required"),
+        ({"sends_finish_reason": None}, "sends_finish_reason"),
+        ({"sends_finish_reason": "no"}, "sends_finish_reason"),
+    ],
+)
+def test_a_wrong_field_is_named_and_a_secret_never_shown(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(ConfigurationError, match=field) as raised:
+        OpenAIChat(**{"model": "m", **fields})
+    assert KEY not in str(raised.value)
+
+
+def test_nothing_shows_a_key() -> None:
+    chat = OpenAIChat(
+        "m", api_key=KEY, headers={"x-key": KEY}, parameters={"user": KEY}, base_url="https://h/v1?api-version=1"
+    )
+    request = chat.encode(send({"role": "user", "content": KEY}), stream=True)
+    for thing in (chat, chat.name, chat.problem, request, chat.decoder({"x": KEY}), chat.identities):
+        assert KEY not in repr(thing)
+        assert KEY not in str(thing)
+
+
+def test_a_backend_is_a_value() -> None:
+    one, two = (backend(prices=Prices(1, 2), parameters={"a": [1]}) for _ in range(2))
+    assert one == two
+    assert hash(one) == hash(two)
+    with pytest.raises(AttributeError):
+        one.model = "n"  # type: ignore[misc]  # pyright: ignore
+
+
+def test_prefill_is_denied_by_default_and_unlearned_by_a_rejection() -> None:
+    assert not backend().prefills
+    assert OpenAIChat("mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY).echoes
+    assert not OpenAIChat("mistral-large", base_url="https://api.mistral.ai/v1", api_key=KEY, echoes=False).echoes
+    assert OpenAIChat("llama", base_url="http://localhost:8080/v1", prefill="trailing", echoes=True).echoes
+    with pytest.raises(ConfigurationError, match="echoes must be of type bool"):
+        OpenAIChat("llama", echoes="yes")  # type: ignore[arg-type]
+    chat = backend(prefill="trailing", model="only-here")
+    assert chat.prefills
+    for identity in chat.identities:
+        LEARNED.learn_no_prefill(identity)
+    try:
+        assert not chat.prefills
+    finally:
+        LEARNED.forget()
+
+
+# ---- encoding --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_on_the_wire() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    messages = [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{ }"}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "é\u2028"},
+    ]
+    chat = backend(api_key=KEY, headers={"X-Team": "a", "x-both": "backend"}, parameters={"temperature": 0, "top_p": 1})
+    sent = send(*messages, tools=tools, parameters={"temperature": 1}, headers={"X-Both": "caller"}, max_tokens=7)
+    request = chat.encode(sent, stream=False)
+    assert request.method == "POST"
+    assert request.url == f"{LOCAL}/chat/completions"
+    assert request.headers == {
+        "content-type": "application/json",
+        "authorization": f"Bearer {KEY}",
+        "x-team": "a",
+        "x-both": "caller",
+    }
+    assert wire(request) == {
+        "model": "m",
+        "messages": messages,
+        "stream": False,
+        "temperature": 1,
+        "top_p": 1,
+        "max_tokens": 7,
+        "tools": tools,
+    }
+
+
+def test_a_stream_asks_for_its_usage() -> None:
+    assert body_of(stream=True)["stream_options"] == {"include_usage": True}
+    options = body_of(stream=True, parameters={"stream_options": {"include_obfuscation": False}})["stream_options"]
+    assert options == {"include_usage": True, "include_obfuscation": False}
+    assert "stream_options" not in body_of(parameters={"stream_options": {}})
+    assert "stream_options" not in body_of(stream=True, dropped=frozenset({"stream_options"}))
+
+
+def test_a_query_stays_behind_the_path() -> None:
+    chat = OpenAIChat(
+        "m", api_key=KEY, base_url="https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21"
+    )
+    url = chat.encode(send(), stream=False).url
+    assert url == "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
+
+
+@pytest.mark.parametrize("name", ["model", "messages", "stream"])
+def test_what_has_its_own_place_is_no_parameter(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        body_of(parameters={name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("url", "field"),
+    [
+        (LOCAL, "max_tokens"),
+        ("https://api.groq.com/openai/v1", "max_tokens"),
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
+        ("https://x.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("https://notopenai.com/v1", "max_tokens"),
+    ],
+)
+def test_the_cap_field_by_host(url: str, field: str) -> None:
+    body = body_of(to=OpenAIChat("m", base_url=url, api_key=KEY), max_tokens=9)
+    assert {name: body[name] for name in body if "max" in name} == {field: 9}
+
+
+@pytest.mark.parametrize(
+    ("fields", "own", "caps"),
+    [
+        ({}, {}, {}),
+        ({"max_tokens": 5}, {"cap_field": "max_completion_tokens"}, {"max_completion_tokens": 5}),
+        ({"parameters": {"max_tokens": 3}}, {}, {"max_tokens": 3}),
+        ({"parameters": {"max_completion_tokens": 3}}, {}, {"max_tokens": 3}),
+        ({"parameters": {"max_completion_tokens": 3, "max_tokens": 4}, "max_tokens": 5}, {}, {"max_tokens": 5}),
+        ({"parameters": {"max_tokens": 3}}, {"parameters": {"max_completion_tokens": 9}}, {"max_completion_tokens": 3}),
+        ({"max_tokens": 5}, {"parameters": {"max_completion_tokens": 9}}, {"max_completion_tokens": 5}),
+        ({}, {"parameters": {"max_completion_tokens": 9}}, {"max_completion_tokens": 9}),
+        ({"parameters": {"max_tokens": None}}, {}, {}),
+        ({"max_tokens": 5, "dropped": frozenset({"max_tokens"})}, {}, {"max_completion_tokens": 5}),
+        (
+            {"max_tokens": 5},
+            {"parameters": {"max_tokens": 9}, "cap_field": "max_completion_tokens"},
+            {"max_completion_tokens": 5},
+        ),
+        (
+            {"max_tokens": 5, "dropped": frozenset({"max_completion_tokens"})},
+            {"cap_field": "max_completion_tokens"},
+            {"max_tokens": 5},
+        ),
+        ({"max_tokens": 5, "dropped": frozenset({"max_tokens", "max_completion_tokens"})}, {}, {}),
+    ],
+)
+def test_one_cap_at_most_reaches_the_wire(fields: dict[str, Any], own: dict[str, Any], caps: dict[str, int]) -> None:
+    body = body_of(to=backend(**own), **fields)
+    assert {name: body[name] for name in body if name.startswith("max_")} == caps
+
+
+def test_a_rejected_parameter_is_left_out() -> None:
+    body = body_of(parameters={"temperature": 1, "seed": 2}, dropped=frozenset({"temperature", "messages", "absent"}))
+    assert body == {"model": "m", "messages": [USER], "stream": False, "seed": 2}
+
+
+@pytest.mark.parametrize(
+    ("mode", "marks", "flags"),
+    [
+        ("trailing", {}, {}),
+        ("no", {}, {}),
+        ("prefix", {"prefix": True}, {}),
+        ("partial", {"partial": True}, {}),
+        ("continue_final_message", {}, {"continue_final_message": True, "add_generation_prompt": False}),
+    ],
+)
+def test_each_way_to_prefill(mode: str, marks: dict[str, Any], flags: dict[str, Any]) -> None:
+    last = {"role": "assistant", "content": "so far \n"}
+    parameters = {"add_generation_prompt": True} if flags else {}
+    body = body_of(USER, last, to=backend(prefill=mode), prefill=True, parameters=parameters)
+    assert body["messages"] == [USER, {"role": "assistant", "content": "so far", **marks}]
+    assert {name: body.get(name) for name in flags} == flags
+    assert last == {"role": "assistant", "content": "so far \n"}
+    assert body_of(USER, last, to=backend(prefill=mode))["messages"] == [USER, last]
+
+
+def test_prefill_strips_the_last_part_and_touches_no_other_role() -> None:
+    parts = [{"type": "text", "text": "a "}, {"type": "text", "text": "b "}]
+    body = body_of(USER, {"role": "assistant", "content": parts}, to=backend(prefill="prefix"), prefill=True)
+    assert [part["text"] for part in body["messages"][-1]["content"]] == ["a ", "b"]
+    assert body_of(USER, to=backend(prefill="prefix"), prefill=True)["messages"] == [USER]
+
+
+@pytest.mark.parametrize(
+    ("model", "before", "after"),
+    [
+        ("m", {}, {}),
+        ("m", {"temperature": 1}, {"temperature": 1}),
+        ("m", {"reasoning_effort": "high"}, {"reasoning_effort": "low"}),
+        ("m", {"reasoning_effort": "low"}, {"reasoning_effort": "minimal"}),
+        ("m", {"reasoning_effort": "minimal"}, {"reasoning_effort": "none"}),
+        ("m", {"reasoning_effort": "none"}, {"reasoning_effort": "none"}),
+        ("gpt-5.2", {"reasoning_effort": "low"}, {"reasoning_effort": "none"}),
+        ("o4-mini", {"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
+        ("m", {"reasoning": {"effort": "high", "exclude": True}}, {"reasoning": {"effort": "low", "exclude": True}}),
+        ("m", {"reasoning": {"max_tokens": 9000}}, {"reasoning": {"effort": "low"}}),
+        ("m", {"enable_thinking": True}, {"enable_thinking": False}),
+        ("m", {"thinking": {"type": "enabled", "budget_tokens": 9}}, {"thinking": {"type": "disabled"}}),
+        (
+            "m",
+            {"chat_template_kwargs": {"enable_thinking": True, "x": 1}},
+            {"chat_template_kwargs": {"enable_thinking": False, "x": 1}},
+        ),
+    ],
+)
+def test_less_reasoning_by_the_parameters_that_are_there(
+    model: str, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    body = body_of(to=backend(model), parameters=before, lower_reasoning=True)
+    assert {name: body[name] for name in body if name not in ("model", "messages", "stream")} == after
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "added"),
+    [
+        ("https://openrouter.ai/api/v1", "deepseek/deepseek-r1", {"reasoning": {"effort": "low"}}),
+        ("https://api.openai.com/v1", "gpt-5.2", {"reasoning_effort": "low"}),
+        ("https://api.openai.com/v1", "gpt-4o", {}),
+        ("https://dashscope.aliyuncs.com/compatible-mode/v1", "qwen-plus", {"enable_thinking": False}),
+        ("https://api.z.ai/api/paas/v4", "glm-4.6", {"thinking": {"type": "disabled"}}),
+        ("https://api.example.com/v1", "gpt-5.2", {}),
+    ],
+)
+def test_less_reasoning_where_the_model_is_known_to_take_it(url: str, model: str, added: dict[str, Any]) -> None:
+    chat = OpenAIChat(model, base_url=url, api_key=KEY)
+    body = body_of(to=chat, lower_reasoning=True)
+    assert {name: body[name] for name in body if name not in ("model", "messages", "stream")} == added
+
+
+def test_a_portable_transcript_leaves_foreign_reasoning_behind() -> None:
+    call = {
+        "id": "c",
+        "function": {"name": "f", "arguments": "{}", "thought_signature": "s"},
+        "extra_content": {"google": {"thought_signature": "s"}},
+        "provider_specific_fields": {"thought_signature": "s"},
+    }
+    foreign = {
+        "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
+        "reasoning_content": "r",
+        "reasoning": "r",
+        "thinking_blocks": [{"signature": "s"}],
+        "provider_specific_fields": {},
+        "signature": "s",
+    }
+    parts = [{"type": "thinking", "thinking": "r"}, {"type": "text", "text": "t", "signature": "s"}]
+    messages = [
+        {"role": "user", "content": "u", "reasoning": "the caller's own"},
+        MappingProxyType({"role": "assistant", "content": parts, **foreign, "tool_calls": [call]}),
+        {"role": "assistant", "content": parts[:1]},
+    ]
+    before = [dict(message) for message in messages]
+    body = body_of(*messages, portable=True)
+    assert body["messages"] == [
+        messages[0],
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "t"}],
+            "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "assistant", "content": ""},
+    ]
+    assert [dict(message) for message in messages] == before
+    assert body_of(*messages)["messages"] == before
+
+
+def test_lone_surrogates_are_repaired_and_other_values_refused() -> None:
+    content = "\ud83d\ude00 \ud83d x"
+    assert body_of({"role": "user", "content": content})["messages"] == [
+        {"role": "user", "content": "\N{GRINNING FACE} \N{REPLACEMENT CHARACTER} x"}
+    ]
+    loop: list[Any] = []
+    loop.append(loop)
+    for value in (b"secret", {1: 2}, 2**70, loop, object()):
+        with pytest.raises(ConfigurationError, match="JSON") as raised:
+            body_of(parameters={"x": value})
+        assert "secret" not in str(raised.value)
+
+
+def test_mappings_of_any_kind_are_sent() -> None:
+    frozen = MappingProxyType({"a": MappingProxyType({"b": (1,)})})
+    assert body_of(parameters={"x": frozen})["x"] == {"a": {"b": [1]}}
+
+
+def test_a_header_of_the_caller_that_cannot_be_sent_is_named() -> None:
+    for value in ("a\nb", " a", "a "):
+        with pytest.raises(ConfigurationError, match=r"Request.headers\['x'\]"):
+            body_of(headers={"x": value})
+
+
+# ---- whole replies ---------------------------------------------------------------------------------------------------
+
+
+def completion(message: Any = None, finish: Any = "stop", **fields: Any) -> bytes:
+    return json.dumps(
+        {"model": "m-1", "choices": [{"index": 0, "message": message, "finish_reason": finish}], **fields}
+    ).encode()
+
+
+def read(body: bytes | str, status: int = 200, **headers: str) -> Reply | Failure:
+    return backend().decode(status, headers, body.encode() if isinstance(body, str) else body)
+
+
+def reply_of(message: Any = None, finish: Any = "stop", **fields: Any) -> Reply:
+    reply = read(completion(message, finish, **fields))
+    assert isinstance(reply, Reply)
+    return reply
+
+
+def test_a_plain_completion() -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}}
+    reply = reply_of({"role": "assistant", "content": "hello"}, usage=usage, created=1)
+    assert reply == Reply("hello", usage=Usage(10, 3, 4), model="m-1", stop_reason="stop", stop_raw="stop")
+    assert reply.raw["created"] == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "reasoning", "refusal"),
+    [
+        ({"content": None}, "", "", None),
+        ({"content": 3}, "", "", None),
+        ({"content": [{"type": "text", "text": "a"}, "b", {"type": "output_text", "text": "c"}]}, "abc", "", None),
+        (
+            {
+                "content": [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "r"}]},
+                    {"type": "text", "text": "a"},
+                ]
+            },
+            *("a", "r", None),
+        ),
+        ({"content": [{"type": "refusal", "refusal": "no"}, {"type": "image_url"}]}, "", "", "no"),
+        ({"content": "", "refusal": "no"}, "", "", "no"),
+        ({"content": "a", "reasoning_content": "1", "reasoning": "1"}, "a", "1", None),
+        ({"content": "a", "reasoning_content": None, "reasoning": "2"}, "a", "2", None),
+        ({"content": "a", "reasoning_text": "3"}, "a", "3", None),
+        (
+            {"content": "a", "reasoning_details": [{"text": "4"}, {"summary": "5"}, {"data": "x"}]},
+            *("a", "45", None),
+        ),
+        ({"content": "<think>x</think>a"}, "<think>x</think>a", "", None),
+    ],
+)
+def test_contents(message: dict[str, Any], text: str, reasoning: str, refusal: str | None) -> None:
+    reply = reply_of(message)
+    assert (reply.text, reply.reasoning, reply.refusal) == (text, reasoning, refusal)
+
+
+def test_tool_calls_in_every_shape() -> None:
+    odd = '{"q": 1}  '
+    calls = [
+        {"id": "a", "function": {"name": "f", "arguments": odd}},
+        {"id": "b", "function": {"name": "g", "arguments": {"x": [1]}}},
+        {"id": None, "function": {"name": "h", "arguments": None}},
+        {"id": "d", "type": "custom", "custom": {"name": "sh", "input": 'ls "x"'}},
+        "junk",
+    ]
+    reply = reply_of({"content": None, "tool_calls": calls}, "tool_calls")
+    assert reply.tool_calls == (
+        ToolCall("a", "f", odd),
+        ToolCall("b", "g", '{"x":[1]}'),
+        ToolCall(reply.tool_calls[2].id, "h", ""),
+        ToolCall("d", "sh", '{"input":"ls \\"x\\""}'),
+    )
+    legacy = reply_of({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, "function_call")
+    assert [(call.name, call.arguments) for call in legacy.tool_calls] == [("f", "{}")]
+    assert legacy.stop_reason == "tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 2}, Usage(9, 2)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "prompt_cache_hit_tokens": 5}, Usage(9, 2, 5)),
+        ({"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 4, "completion_tokens": 2}, Usage(9, 2, 5)),
+        ({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 5}, Usage(9, 2, 5)),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cache_write_tokens": 3}},
+            Usage(9, 2, 0, 3),
+        ),
+        (
+            {"input_tokens": 9, "output_tokens": 2, "output_tokens_details": {"reasoning_tokens": 1}},
+            Usage(9, 2, 0, 0, 1),
+        ),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 7,
+                "completion_tokens_details": {"reasoning_tokens": 5},
+                "total_tokens": 16,
+            },
+            Usage(9, 7, 0, 0, 5),
+        ),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 7,
+                "completion_tokens_details": {"reasoning_tokens": 5},
+                "total_tokens": 21,
+            },
+            Usage(9, 12, 0, 0, 5),
+        ),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cache_read_input_tokens": 100,
+                "cache_creation_input_tokens": 10,
+            },
+            Usage(119, 2, 100, 10),
+        ),
+        ({"prompt_tokens": 9.0, "completion_tokens": "2", "cached_tokens": -5, "reasoning_tokens": True}, Usage(9)),
+        ({"prompt_tokens": 1e300, "completion_tokens": 2, "prompt_tokens_details": [1]}, Usage(0, 2)),
+        ({}, Usage(output_tokens=2, estimated=True)),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(output_tokens=2, estimated=True)),
+        (None, Usage(output_tokens=2, estimated=True)),
+        ("lots", Usage(output_tokens=2, estimated=True)),
+    ],
+)
+def test_usage_in_every_spelling(usage: Any, expected: Usage) -> None:
+    assert reply_of({"content": "12345"}, usage=usage).usage == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        *(("stop", "stop"), ("eos", "stop"), ("eos_token", "stop"), ("COMPLETE", "stop"), ("STOP_SEQUENCE", "stop")),
+        *(("end_turn", "stop"), ("REASON_STOP", "stop"), ("FINISH_REASON_STOP", "stop"), ("STOP", "stop")),
+        *(("length", "length"), ("model_length", "length"), ("MAX_TOKENS", "length"), ("max_output_tokens", "length")),
+        *(
+            ("tool_calls", "tool_calls"),
+            ("function_call", "tool_calls"),
+            ("TOOL_CALL", "tool_calls"),
+            ("tool_use", "tool_calls"),
+        ),
+        *(("content_filter", "content_filter"), ("sensitive", "content_filter"), ("SAFETY", "content_filter")),
+        *(("model_context_window_exceeded", "overflow"), ("REASON_MAX_CONTEXT", "overflow"), ("pause_turn", "paused")),
+        *(("brand_new", "unknown"), ("FINISH_REASON_UNSPECIFIED", "unknown"), ("OTHER", "unknown")),
+    ],
+)
+def test_finish_reasons(raw: str, reason: str) -> None:
+    reply = reply_of({"content": "x"}, raw)
+    assert (reply.stop_reason, reply.stop_raw) == (reason, raw)
+
+
+@pytest.mark.parametrize("raw", [None, "", "null"])
+def test_no_finish_reason_is_never_invented(raw: str | None) -> None:
+    reply = reply_of({"content": "x"}, raw)
+    assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == (None, None, True)
+    known = backend(sends_finish_reason=False).decode(200, {}, completion({"content": "x"}, raw))
+    assert isinstance(known, Reply)
+    assert (known.text, known.stop_reason, known.interrupted) == ("x", None, False)
+    assert reply_of({"content": "x"}, 3).stop_raw == "3"
+
+
+@pytest.mark.parametrize("raw", [word for word, reason in STOP_REASONS.items() if reason == "error"])
+def test_an_error_as_the_finish_reason(raw: str) -> None:
+    failure = read(completion({"content": "", "reasoning": "r"}, raw))
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.code) == ("server_error", raw)
+    reply = reply_of({"content": "so far"}, raw)
+    assert (reply.interrupted, reply.text, reply.stop_reason, reply.failure) == (True, "so far", "error", failure)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            "",
+            " ",
+            "<html><body>Bad gateway</body></html>",
+            '{"choices": [{"message": {"content": "he',
+            "null",
+            "[]",
+            "42",
+        ),
+        *(
+            "{}",
+            '{"choices": []}',
+            '{"choices": null}',
+            '{"choices": [null]}',
+            '{"choices": [{}]}',
+            '{"choices": {"0": 1}}',
+        ),
+        *('{"choices": [{"message": null}]}', "\xff\xfe", "[" * 100_000),
+    ],
+)
+def test_a_200_without_a_usable_shape_is_malformed(body: str) -> None:
+    failure = read(body)
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.status) == ("malformed", 200)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "rate_limit"),
+        ({"error": {"message": "no", "code": 429}}, "rate_limit"),
+        ({"object": "error", "message": "x", "code": "insufficient_quota"}, "billing"),
+        ({"choices": [{"error": {"code": 502, "message": "upstream"}, "message": {"content": ""}}]}, "server_error"),
+    ],
+)
+def test_an_error_inside_a_200_keeps_its_own_class(body: dict[str, Any], reason: str) -> None:
+    failure = read(json.dumps(body))
+    assert isinstance(failure, Failure)
+    assert failure.reason == reason
+
+
+def test_an_error_beside_text_is_an_interruption() -> None:
+    reply = reply_of({"content": "half"}, None, error={"code": 502, "message": "upstream"})
+    assert reply.interrupted
+    assert reply.text == "half"
+    assert reply.failure is not None
+    assert reply.failure.reason == "server_error"
+    assert reply_of({"content": "whole"}, error=None).failure is None
+
+
+def test_other_statuses_are_classified() -> None:
+    failure = read('{"error": {"message": "x"}}', 429, **{"Retry-After": "7"})
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.status, failure.asked_wait) == ("rate_limit", 429, 7.0)
+    assert isinstance(read(completion({"content": "x"}), 201), Reply)
+
+
+def test_json_that_strict_parsers_refuse_is_read() -> None:
+    body = b'\xef\xbb\xbf{"logprob": NaN, "choices": [{"message": {"content": "\\ud83d \xff \\ud83d\\ude00"}}]}'
+    reply = read(body)
+    assert isinstance(reply, Reply)
+    assert reply.text == "\N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
+
+
+def test_the_choice_with_index_0_counts() -> None:
+    choices = [{"index": 1, "message": {"content": "b"}}, {"index": 0, "message": {"content": "a"}}]
+    assert reply_of(choices=choices).text == "a"
+
+
+# ---- streams ---------------------------------------------------------------------------------------------------------
+
+
+def event(**chunk: Any) -> bytes:
+    return b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
+
+
+def delta(finish: str | None = None, /, **fields: Any) -> bytes:
+    return event(model="m-1", choices=[{"index": 0, "delta": fields, "finish_reason": finish}], usage=None)
+
+
+def tool(**call: Any) -> bytes:
+    return delta(tool_calls=[call])
+
+
+USAGE = event(choices=[], usage={"prompt_tokens": 5, "completion_tokens": 2})
+DONE = b"data: [DONE]\n\n"
+OVERLOADED = {"error": {"message": "overloaded", "type": "overloaded_error"}}
+
+
+def run(*pieces: bytes, failure: Failure | None = None) -> tuple[Reply | Failure, list[tuple[str, str]]]:
+    """Return what a stream amounts to, and its deltas with adjacent ones of one kind joined."""
+    decoder = backend().decoder({})
+    deltas: list[tuple[str, str]] = []
+    for piece in pieces:
+        for said in decoder.feed(piece):
+            kind = type(said).__name__
+            known = deltas.pop()[1] if deltas and deltas[-1][0] == kind else ""
+            deltas.append((kind, known + said.text))
+    outcome = decoder.close(failure)
+    assert decoder.close(failure) == outcome
+    return outcome, deltas
+
+
+def streamed(*pieces: bytes, failure: Failure | None = None) -> Reply:
+    outcome, _ = run(*pieces, failure=failure)
+    assert isinstance(outcome, Reply)
+    return outcome
+
+
+def text_of(deltas: list[tuple[str, str]]) -> str:
+    return "".join(text for kind, text in deltas if kind == "Text")
+
+
+def test_a_plain_stream() -> None:
+    decoder = backend().decoder({})
+    assert decoder.feed(delta(role="assistant", content="")) == []
+    assert decoder.feed(delta(reasoning_content="hm") + delta(content="hel") + delta(content="lo")) == [
+        Reasoning("hm"),
+        Text("hello"),
+    ]
+    assert decoder.feed(delta("stop") + USAGE) == []
+    assert not decoder.finished
+    assert decoder.feed(DONE + delta(content="ignored")) == []
+    assert decoder.finished
+    assert decoder.feed(delta(content="ignored")) == []
+    assert decoder.close() == Reply(
+        "hello", usage=Usage(5, 2), model="m-1", reasoning="hm", stop_reason="stop", stop_raw="stop"
+    )
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_every_form_of_event_stream(end: bytes) -> None:
+    body = (
+        b"\xef\xbb\xbf: OPENROUTER PROCESSING\n\nid: 1\nretry: 10\nevent: message\n"
+        + b'data:{"choices":[{"delta":{"content":"a"}}]}\n\n'
+        + b'data: {"choices":\ndata: [{"delta":{"content":"b"}}]}\n\n'
+        + b"event: ping\ndata: {}\n\ndata: ping\n\ndata:\n\n"
+        + delta("stop", content="c")
+        + b"data: [DONE]"
+    )
+    reply = streamed(body.replace(b"\n", end))
+    assert (reply.text, reply.stop_reason, reply.interrupted) == ("abc", "stop", False)
+
+
+def test_tool_calls_are_assembled_by_index() -> None:
+    reply = streamed(
+        delta(content="on it"),
+        tool(index=1, id="b", function={"name": "g", "arguments": ""}),
+        tool(index=0, function={"arguments": '{"x'}),
+        tool(index=1, function={"arguments": "{}"}),
+        tool(index=0, id="a", function={"name": "f", "arguments": '": 1}'}),
+        tool(index=0, id="a", function={"name": "f"}),
+        delta("tool_calls"),
+        DONE,
+    )
+    assert reply.text == "on it"
+    assert reply.tool_calls == (ToolCall("a", "f", '{"x": 1}'), ToolCall("b", "g", "{}"))
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [
+            {"id": "a", "function": {"name": "f", "arguments": "{}"}},
+            {"id": "b", "function": {"name": "g", "arguments": "{}"}},
+        ],
+        [
+            {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}},
+            {"index": 0, "id": "b", "function": {"name": "g", "arguments": "{}"}},
+        ],
+        [
+            {"id": "a", "function": {"name": "f", "arguments": "{"}},
+            {"function": {"arguments": "}"}},
+            {"id": "b", "function": {"name": "g"}},
+            {"id": "a", "function": {"arguments": ""}},
+            {"function": {"arguments": "{}"}},
+        ],
+    ],
+)
+def test_parallel_calls_without_an_index_or_with_the_same(calls: list[dict[str, Any]]) -> None:
+    reply = streamed(*(tool(**call) for call in calls), delta("tool_calls"))
+    assert reply.tool_calls == (ToolCall("a", "f", "{}"), ToolCall("b", "g", "{}"))
+
+
+def test_calls_without_any_id_part_where_one_is_whole() -> None:
+    pieces = [("f", '{"x'), ("f", '":1}'), ("f", ""), ("f", '{"x":2}')]
+    calls = [tool(index=0, id="", function={"name": name, "arguments": piece}) for name, piece in pieces]
+    one, other = streamed(*calls, DONE).tool_calls
+    assert [(call.name, call.arguments) for call in (one, other)] == [("f", '{"x":1}'), ("f", '{"x":2}')]
+    assert one.id
+    assert other.id
+    assert one.id != other.id
+
+
+def test_a_new_id_on_each_piece_makes_no_new_call() -> None:
+    pieces = [tool(index=0, id=f"call-{n}", function={"arguments": piece}) for n, piece in enumerate('{"x":1}')]
+    reply = streamed(tool(index=0, id="a", function={"name": "f", "arguments": ""}), *pieces, DONE)
+    assert reply.tool_calls == (ToolCall("a", "f", '{"x":1}'),)
+
+
+def test_other_kinds_of_calls_stream_too() -> None:
+    legacy = streamed(
+        delta(function_call={"name": "f", "arguments": "{"}),
+        delta(function_call={"arguments": "}"}),
+        delta("function_call"),
+    )
+    assert [(call.name, call.arguments) for call in legacy.tool_calls] == [("f", "{}")]
+    custom = streamed(
+        tool(index=0, id="a", custom={"name": "sh", "input": "l"}), tool(index=0, custom={"input": "s"}), DONE
+    )
+    assert custom.tool_calls == (ToolCall("a", "sh", '{"input":"ls"}'),)
+
+
+def test_a_cut_tool_call_stays_in_the_reply() -> None:
+    reply = streamed(tool(index=0, id="a", function={"name": "f", "arguments": '{"x'}))
+    assert reply.interrupted
+    assert reply.tool_calls == (ToolCall("a", "f", '{"x'),)
+
+
+def message(finish: str | None, **fields: Any) -> bytes:
+    return event(choices=[{"index": 0, "delta": {}, "message": fields, "finish_reason": finish}])
+
+
+def test_a_whole_message_replaces_its_deltas_without_saying_them_again() -> None:
+    start = delta(content="first ") + delta(content="draft", reasoning="r")
+    for said, text, shown in (
+        ("first draft", "first draft", "first draft"),
+        (" first draft\n", " first draft\n", "first draft"),
+        ("first draft, revised", "first draft, revised", "first draft, revised"),
+        ("second draft", "second draft", "first draft"),
+        ("No.", "No.", "first draft"),
+    ):
+        outcome, deltas = run(start, message("stop", role="assistant", content=said, reasoning="r"), DONE)
+        assert isinstance(outcome, Reply)
+        assert (outcome.text, outcome.reasoning, outcome.stop_reason) == (text, "r", "stop")
+        assert text_of(deltas) == shown
+    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    reply = streamed(start, tool(index=0, **call), message("tool_calls", tool_calls=[call]))
+    assert (reply.text, reply.tool_calls) == ("first draft", (ToolCall("a", "f", "{}"),))
+
+
+@pytest.mark.parametrize("nothing", [{"content": None}, {"content": ""}, {"content": " \n"}, {"content": []}, {}])
+def test_a_message_without_text_leaves_the_text_as_it_is(nothing: dict[str, Any]) -> None:
+    call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    for deltas in ([delta(content="Let me "), delta(content="look.")], [message(None, content="Let me look.")]):
+        reply = streamed(*deltas, message("stop", role="assistant", **nothing), DONE)
+        assert (reply.text.strip(), reply.stop_reason) == ("Let me look.", "stop")
+        reply = streamed(*deltas, message("tool_calls", role="assistant", tool_calls=[call], **nothing), DONE)
+        assert (reply.text.strip(), reply.tool_calls) == ("Let me look.", (ToolCall("a", "f", "{}"),))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["The ", "whole ", "answer", "."],
+        ["The", " ", "whole answer", "."],
+        ["The ", "The whole ", "The whole answer."],
+        ["The ", "whole ", "answer.", "The whole answer."],
+        ["The ", "whole ", "answer.", ""],
+    ],
+)
+@pytest.mark.parametrize("name", ["content", "reasoning", "refusal"])
+@pytest.mark.parametrize("deltas", [0, 1])
+def test_messages_may_bring_the_pieces_of_a_text(pieces: list[str], name: str, deltas: int) -> None:
+    start = [delta(**{name: piece}) for piece in pieces[:deltas]]
+    rest = [message(None, **{name: piece}) for piece in pieces[deltas:-1]]
+    outcome, said = run(*start, *rest, message("stop", **{name: pieces[-1]}), DONE)
+    assert isinstance(outcome, Reply)
+    assert {"content": outcome.text, "reasoning": outcome.reasoning, "refusal": outcome.refusal}[name] == (
+        "The whole answer."
+    )
+    assert "".join(text for _, text in said) == ("" if name == "refusal" else "The whole answer.")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (delta("stop", content="x"),),
+        (delta(content="x"), delta("stop"), USAGE),
+        (delta("stop", content="x")[:-2],),
+    ],
+)
+def test_a_finish_reason_completes_a_stream(pieces: tuple[bytes, ...]) -> None:
+    reply = streamed(*pieces, failure=Failure("connection"))
+    assert (reply.text, reply.interrupted, reply.failure) == ("x", False, None)
+
+
+@pytest.mark.parametrize("end", [DONE, b"data: [DONE]"])
+def test_done_completes_a_stream_only_where_the_server_sends_no_finish_reason(end: bytes) -> None:
+    for chat, is_cut in ((backend(), True), (backend(sends_finish_reason=False), False)):
+        decoder = chat.decoder({})
+        decoder.feed(delta(content="x"))
+        decoder.feed(end)
+        reply = decoder.close(Failure("connection"))
+        assert isinstance(reply, Reply)
+        assert (reply.text, reply.interrupted, reply.failure) == ("x", is_cut, None)
+    decoder = backend(sends_finish_reason=False).decoder({})
+    decoder.feed(delta(content="x"))
+    reply = decoder.close()
+    assert isinstance(reply, Reply)
+    assert reply.interrupted
+
+
+@pytest.mark.parametrize("failure", [None, Failure("timeout")])
+def test_a_stream_with_neither_is_interrupted(failure: Failure | None) -> None:
+    reply = streamed(delta(content="é" * 5), delta(reasoning="abc")[:-5], failure=failure)
+    assert reply == Reply(
+        "é" * 5, usage=Usage(output_tokens=3, estimated=True), model="m-1", interrupted=True, failure=failure
+    )
+    for nothing in ((), (b"",), (b": ping\n\n",), (delta(role="assistant", content=""),)):
+        reply = streamed(*nothing, failure=failure)
+        assert (reply.text, reply.interrupted, reply.failure) == ("", True, failure)
+
+
+def test_usage_is_estimated_where_a_stream_brings_none() -> None:
+    arguments = {"name": "f", "arguments": "{}"}
+    reply = streamed(
+        delta(reasoning="abc"), delta(content="é"), tool(index=0, id="a", function=arguments), delta("tool_calls"), DONE
+    )
+    assert reply.usage == Usage(output_tokens=2, reasoning_tokens=1, estimated=True)
+
+
+def test_usage_anywhere_in_the_stream() -> None:
+    groq = event(
+        x_groq={"usage": {"prompt_tokens": 5, "completion_tokens": 2}}, choices=[{"delta": {}, "finish_reason": "stop"}]
+    )
+    assert streamed(delta(content="x"), groq, DONE).usage == Usage(5, 2)
+    growing = [
+        event(choices=[{"delta": {"content": "x"}}], usage={"prompt_tokens": 5, "completion_tokens": n}) for n in (1, 2)
+    ]
+    assert streamed(*growing).usage == Usage(5, 2)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        event(**OVERLOADED),
+        b"event: error\n" + event(**OVERLOADED),
+        b"event: error\n" + event(type="overloaded_error", message="x"),
+        b"event: error\r\ndata: " + json.dumps(OVERLOADED, indent=1).replace("\n", "\r\ndata: ").encode() + b"\r\n\r\n",
+        event(**OVERLOADED, choices=[{"delta": {"content": ""}, "finish_reason": "error"}]),
+        event(choices=[{"delta": {}, "finish_reason": None, **OVERLOADED}]),
+        b"error: " + event(**OVERLOADED)[6:],
+        json.dumps(OVERLOADED).encode() + b"\n",
+    ],
+)
+def test_an_error_inside_a_stream(error: bytes) -> None:
+    failure, _ = run(delta(role="assistant", content=""), error, delta(content="never"))
+    assert isinstance(failure, Failure)
+    assert failure.reason == "overloaded"
+    for start in (delta(content="x"), delta(reasoning="x"), tool(index=0, id="a", function={"name": "f"})):
+        reply, deltas = run(start, error, delta(content="never"), failure=Failure("connection"))
+        assert isinstance(reply, Reply)
+        assert (reply.interrupted, reply.failure) == (True, failure)
+        assert "never" not in reply.text + text_of(deltas)
+    if b"finish_reason" not in error:
+        assert streamed(delta("stop", content="x"), error).interrupted is False
+
+
+def test_an_error_without_json_is_an_error_still() -> None:
+    failure, _ = run(b"event: error\ndata: Internal server error\n\n")
+    assert isinstance(failure, Failure)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r"])
+def test_the_last_event_counts_where_only_its_end_is_missing(end: bytes) -> None:
+    half_a_pair = b'data: {"choices": [{"delta": {"content": " to b\\ud83d"}}]}'
+    reply = streamed(delta(content="Not"), half_a_pair + end, failure=Failure("connection"))
+    assert (reply.text, reply.interrupted) == ("Not to b\ufffd", True)
+
+
+def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
+    broken = b'data: {"choices": [{"delta": {"conte\n\n'
+    reply = streamed(delta(content="a"), broken, delta("stop", content="b"), DONE)
+    assert (reply.text, reply.interrupted) == ("a", True)
+    assert reply.failure is not None
+    assert reply.failure.reason == "malformed"
+    failure, _ = run(broken, DONE)
+    assert isinstance(failure, Failure)
+    assert failure.reason == "malformed"
+
+
+def test_an_error_as_the_finish_of_a_stream() -> None:
+    failure, _ = run(delta("network_error"), DONE)
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.code) == ("server_error", "network_error")
+    reply = streamed(delta(content="x"), delta("network_error"), DONE)
+    assert (reply.interrupted, reply.failure) == (True, failure)
+
+
+def test_a_body_that_is_no_stream() -> None:
+    body = json.dumps(json.loads(completion({"content": "hello"})), indent=2).encode()
+    assert run(body[:50], body[50:]) == (read(body), [])
+    for other in (b"<html>\n<body>data</body></html>", body[:40], b"{}"):
+        failure, deltas = run(other)
+        assert isinstance(failure, Failure)
+        assert (failure.reason, deltas) == ("malformed", [])
+    failure, _ = run(json.dumps(OVERLOADED).encode(), failure=Failure("connection"))
+    assert isinstance(failure, Failure)
+    assert failure.reason == "overloaded"
+    assert streamed(body[:40], failure=Failure("connection")).failure == Failure("connection")
+
+
+def test_a_stream_in_place_of_a_whole_reply() -> None:
+    reply = read(delta(content="x") + delta("stop") + USAGE + DONE)
+    assert reply == streamed(delta(content="x"), delta("stop"), USAGE, DONE)
+
+
+def test_done_without_any_choice_is_malformed() -> None:
+    failure, _ = run(event(choices=[]), DONE)
+    assert isinstance(failure, Failure)
+    assert failure.reason == "malformed"
+
+
+def test_a_stream_without_data_events_never_grows_quadratically() -> None:
+    decoder = backend().decoder({})
+    for _ in range(200_000):
+        decoder.feed(b"x")
+    assert isinstance(decoder.close(), Failure)
+
+
+# ---- any bytes, cut anywhere -----------------------------------------------------------------------------------------
+
+words = st.text(max_size=6)
+deltas_of_all_kinds = st.one_of(
+    words.map(lambda text: delta(content=text)),
+    words.map(lambda text: delta(reasoning_content=text, content=None)),
+    words.map(lambda text: delta(content=[{"type": "text", "text": text}, {"type": "thinking", "thinking": text}])),
+    words.map(lambda text: delta(refusal=text)),
+    words.map(lambda text: message(None, content=text)),
+    st.builds(
+        lambda index, name, id, arguments: tool(index=index, id=id, function={"name": name, "arguments": arguments}),
+        *(st.sampled_from([None, 0, 1]), st.sampled_from(["", "f", "g"]), st.sampled_from([None, "a", "b"])),
+        st.sampled_from(['{"x"', ":1}", "{}", None, {"y": 2}]),
+    ),
+    st.sampled_from(
+        [
+            *(
+                USAGE,
+                DONE,
+                delta("stop"),
+                delta("length"),
+                delta("error"),
+                delta("null"),
+                event(**OVERLOADED),
+                b": ping\n\n",
+            ),
+            *(
+                b"event: error\n",
+                b"event: x\n",
+                b"data: {\ndata: }\n\n",
+                b"data: {\n\n",
+                b"\n",
+                b"<html>\n",
+                b"{",
+                b"\r",
+            ),
+            *(b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n', b"data: \xff\n\n", b"\xef\xbb\xbf", b"data:"),
+        ]
+    ),
+)
+bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join) | st.builds(
+    lambda body, end: body.replace(b"\n", end),
+    st.lists(deltas_of_all_kinds, max_size=12).map(b"".join),
+    st.just(b"\r\n"),
+)
+
+
+@given(bodies, st.lists(st.integers(0, 4000), max_size=12), st.sampled_from([None, Failure("connection")]))
+def test_any_cut_of_the_same_bytes_is_the_same_reply(body: bytes, places: list[int], failure: Failure | None) -> None:
+    whole = run(body, failure=failure)
+    assert run(*cut(body, places), failure=failure) == whole
+    assert run(*(body[n : n + 1] for n in range(len(body))), failure=failure) == whole
+
+
+# Texts that also stand elsewhere in a chunk, or that JSON escapes: a chunk must never be taken for one that it is not.
+TRICKY = (
+    st.sampled_from(["content", "id", "a", "a~", "", '"', "\\", '","content":"a', "\n", "é", "\u2028", "😀"]) | words
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["content", "reasoning"]), TRICKY), max_size=12),
+    TRICKY,
+    st.lists(st.integers(0, 4000), max_size=8),
+    st.booleans(),
+)
+def test_nothing_said_is_lost_or_changed(
+    pieces: list[tuple[str, str]], other: str, places: list[int], is_ascii: bool
+) -> None:
+    chunks = [{"id": other, "choices": [{"delta": {name: text, "role": None}}], "x": other} for name, text in pieces]
+    events = [b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=is_ascii).encode() for chunk in chunks]
+    outcome, deltas = run(*cut(b"".join((*events, delta("stop"), DONE)), places))
+    assert isinstance(outcome, Reply)
+    assert outcome.text == text_of(deltas) == "".join(text for name, text in pieces if name == "content")
+    assert outcome.reasoning == "".join(text for name, text in pieces if name == "reasoning")
+
+
+NAMES = [
+    *(
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "usage",
+        "error",
+        "index",
+    ),
+    *("model", "finish_reason", "x_groq", "reasoning_details", "type", "text", "prompt_tokens", "custom", "base_resp"),
+    *("object", "function_call"),
+]
+JUNK = st.binary(max_size=60) | st.sampled_from(
+    [b"data: ", b"data:{", b"\n", b"\r\n", b'{"choices":', b"event: error\n", b"]}"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(NAMES),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.lists(JUNK, max_size=10))
+def test_arbitrary_bytes_never_raise(pieces: list[bytes]) -> None:
+    run(*pieces)
+    read(b"".join(pieces))
+
+
+@given(st.lists(VALUES, max_size=4))
+def test_arbitrary_json_never_raises(values: list[Any]) -> None:
+    bodies = [json.dumps(value).encode() for value in values]
+    run(*(b"data: " + body + b"\n\n" for body in bodies))
+    for value in values:
+        read(json.dumps({"choices": [{"message": value, "delta": value}], "usage": value}))
+        read(json.dumps(value))
+        run(event(choices=[{"delta": value}], usage=value), event(choices=[{"message": value, "finish_reason": value}]))
+
+
+@pytest.mark.parametrize("where", ["backend", "call"])
+def test_several_answers_at_once_are_refused_because_the_cap_holds_for_each(where: str) -> None:
+    with pytest.raises(ConfigurationError, match="'n' above 1"):
+        _ = backend(parameters={"n": 2}) if where == "backend" else body_of(parameters={"n": 2})
+    assert body_of(parameters={"n": 1})["n"] == 1

@@ -1,0 +1,456 @@
+"""How replies are read: in work and memory that grow no faster than their bytes, and as their providers meant them."""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rungwise import OpenAIChat
+from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
+from rungwise.fsm.call.events import Text
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
+
+MEGABYTE = 2**20
+CHAT = OpenAIChat("m", base_url="http://localhost/v1")
+END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+
+
+def chunk(**delta: Any) -> bytes:
+    return b"data: %s\n\n" % json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()
+
+
+def tools(*calls: dict[str, Any]) -> bytes:
+    return chunk(tool_calls=list(calls))
+
+
+def read(*pieces: bytes) -> tuple[Reply | Failure, str]:
+    """Return what a stream amounts to, and the text that it handed out."""
+    decoder, said = CHAT.decoder({}), []
+    for piece in pieces:
+        said += [delta.text for delta in decoder.feed(piece) if isinstance(delta, Text)]
+    return decoder.close(), "".join(said)
+
+
+def streamed(*pieces: bytes) -> Reply:
+    reply, _ = read(*pieces, END)
+    assert isinstance(reply, Reply)
+    return reply
+
+
+def whole(message: dict[str, Any], **fields: Any) -> Reply:
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], **fields}
+    reply = CHAT.decode(200, {}, json.dumps(body).encode())
+    assert isinstance(reply, Reply)
+    return reply
+
+
+# work
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+GROWING: dict[str, Callable[[int], list[bytes]]] = {
+    "calls without an index": lambda n: [
+        tools({"id": f"c{k}", "function": {"name": "f", "arguments": "{}"}}) for k in range(n)
+    ],
+    "calls without an index in one delta": lambda n: [
+        tools(*({"id": f"c{k}", "function": {"name": "f", "arguments": "{}"}} for k in range(n)))
+    ],
+    "pieces of arguments that name their call": lambda n: [
+        tools({"index": 0, "function": {"name": "f", "arguments": piece}})
+        for piece in ('{"x": "', *['{"a": "b"}' * 10] * n, '"}')
+    ],
+    "pieces that end as objects do": lambda n: [
+        tools({"function": {"name": "f", "arguments": piece}}) for piece in ('{"x": {', *['"k": {}, '] * n, '"z": 1}}')
+    ],
+    "a line byte by byte": lambda n: [bytes([byte]) for byte in chunk(content="x" * n)],
+    "an event of many lines": lambda n: [b'data: {"choices": [\n', *[b"data: 1,\n"] * n, b"data: 1]}\n\n"],
+    "messages": lambda n: [json_event(choices=[{"message": {"content": f"word{k} "}}]) for k in range(n)],
+    "messages after deltas": lambda n: [
+        chunk(content="x" * 100 * n),
+        *(json_event(choices=[{"message": {"content": " "}, "finish_reason": "stop"}]) for _ in range(n)),
+    ],
+    "halves": lambda n: [rb'data: {"choices":[{"delta":{"content":"\ud83d"}}]}' + b"\n\n"] * n,
+    "many choices": lambda n: [b'data: {"choices": [%s1]}\n\n' % (b'{"index":1},' * n)],
+    "strays": lambda n: [b"{x\n"] * n,
+}
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_the_work_is_linear(kind: str) -> None:
+    """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C code looks at too."""
+    little, much = (GROWING[kind](n) for n in (500, 20_000))
+    least = min(seconds(lambda: read(*little, END)) for _ in range(5))
+    assert min(seconds(lambda: read(*much, END)) for _ in range(2)) < max(400 * least, 0.5)
+
+
+def test_deep_nesting_and_endless_integers_are_read() -> None:
+    body = b'{"created": %s, "x": %s1%s, "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}'
+    for digits, depth in ((b"1" * 5_000, 0), (b"-" + b"9" * 500_000, 10), (b"1", 500)):
+        reply = CHAT.decode(200, {}, body % (digits, b"[" * depth, b"]" * depth))
+        assert isinstance(reply, Reply)
+        assert reply.text == "a"
+    deep = CHAT.decode(200, {}, body % (b"1", b"[" * 100_000, b"]" * 100_000))
+    assert isinstance(deep, Failure)
+    assert deep.reason == "malformed"
+
+
+PIECES = st.lists(st.sampled_from(["{", "}", "[", "]", '"', "\\", "a", ":", ",", " ", "1", '{"a": "b"}', "\n", "é"]))
+
+
+@settings(deadline=None)
+@given(PIECES, PIECES)
+def test_a_whole_object_is_known_by_its_brackets_wherever_it_was_cut(some: list[str], more: list[str]) -> None:
+    scanner, at_once = ObjectScanner(), ObjectScanner()
+    for piece in some + more:
+        scanner.feed(piece)
+    text = "".join(some + more)
+    at_once.feed(text)
+    assert scanner.is_whole is at_once.is_whole
+    try:
+        is_object = isinstance(json.loads(text, strict=False), dict)
+    except ValueError:
+        is_object = False
+    assert scanner.is_whole or not is_object
+
+
+LONG = {
+    "begun": "{" * 200_000,
+    "flat": '{"a": [' + "{}, " * 50_000 + "1]}",
+    "strings": '{"a": [' + '"}", ' * 50_000 + "1]}",
+    "a string": '{"a": "' + "}" * 200_000 + '"}',
+    "deep": '{"a":' * 30_000 + "[]" + "}" * 30_000,
+    "ended too soon": "{" * 20_000 + "}" * 180_000,
+    "more behind it": '{"a": [' + "{}, " * 50_000 + "1]}x",
+    "blanks behind it": '{"a": [' + "{}, " * 50_000 + "1]}" + " " * 100_000,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_object_is_known_as_a_short_one_is_and_soon(kind: str) -> None:
+    text = LONG[kind]
+    at_once, by_letters = ObjectScanner(), ObjectScanner()
+    assert seconds(lambda: at_once.feed(text)) < 0.5
+    for letter in text:
+        by_letters.feed(letter)
+    assert at_once.is_whole is by_letters.is_whole is (kind not in ("begun", "ended too soon", "more behind it"))
+
+
+OBJECTS = st.dictionaries(st.text(max_size=5), st.recursive(st.text(max_size=5), st.lists, max_leaves=5), max_size=4)
+
+
+@settings(deadline=None)
+@given(OBJECTS, st.data())
+def test_an_object_is_whole_at_its_end_and_no_sooner(value: dict[str, Any], data: st.DataObject) -> None:
+    text = json.dumps(value)
+    place = data.draw(st.integers(0, len(text) - 1))
+    scanner = ObjectScanner()
+    scanner.feed(text[:place])
+    assert not scanner.is_whole
+    scanner.feed(text[place:])
+    assert scanner.is_whole
+    scanner.feed(" \n")
+    assert scanner.is_whole
+    scanner.feed("x")
+    assert not scanner.is_whole
+
+
+# memory
+
+HEAVY = [
+    b"{},",
+    b"[],",
+    b'{"a":1},',
+    b'"\xc4\x80",',
+    b'"\\ud800",',
+    b'"":1,',
+    b"1.5,",
+    b"x",
+    b" ",
+    b"[" * 900 + b"]" * 900,
+]
+
+
+@pytest.mark.parametrize("unit", HEAVY, ids=lambda unit: unit[:8].decode())
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.full), 6, pytest.param(8, marks=pytest.mark.full)])
+@pytest.mark.parametrize("status", [200, pytest.param(500, marks=pytest.mark.full), "stream", "event"])
+def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes, size: int, status: Any) -> None:
+    body = b'{"choices": [' + unit * (size * MEGABYTE // len(unit) - 10) + b"1]}"
+    tracemalloc.start()
+    try:
+        if isinstance(status, int):
+            outcome = CHAT.decode(status, {}, body)
+        else:
+            start = b"data: " if status == "event" else b""
+            outcome, _ = read(start, *(body[n : n + 65536] for n in range(0, len(body), 65536)), b"\n\n")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 * 8 * MEGABYTE
+    assert isinstance(outcome, Failure) or outcome.interrupted
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.sampled_from(['"', "\\", ",", "{", "[", "a", '","', "\\\\", '\\"']), max_size=30).map("".join))
+def test_marks_within_texts_weigh_nothing(text: str) -> None:
+    assert not is_heavy(json.dumps([text * (MEGABYTE // (len(text) + 1)), text]).encode())
+
+
+def test_marks_beside_long_texts_weigh_as_ever() -> None:
+    text = json.dumps("{[," * 1_000_000).encode()
+    assert not is_heavy(b"[%s]" % text)
+    assert is_heavy(b"[%s%s]" % (text, b",{}" * 600_000))
+    assert is_heavy(b"[%s%s]" % (b"{}," * 600_000, text))
+
+
+def test_a_large_body_is_not_kept_as_objects() -> None:
+    assert whole({"content": "x" * 10}, created=1).raw["created"] == 1
+    assert whole({"content": "x" * 100_000}).raw is None
+
+
+def test_what_goes_into_a_journal_is_short() -> None:
+    body = {"model": "m" * 5_000, "choices": [{"message": {"content": "x"}, "finish_reason": "f" * 5_000}]}
+    read_whole = CHAT.decode(200, {}, json.dumps(body).encode())
+    assert isinstance(read_whole, Reply)
+    in_pieces, _ = read(chunk(content="x"), json_event(model="m" * 5_000, choices=[{"finish_reason": "f" * 5_000}]))
+    assert isinstance(in_pieces, Reply)
+    for reply in (read_whole, in_pieces):
+        assert (len(reply.model or ""), len(reply.stop_raw or "")) == (80, 80)
+
+
+def json_event(**fields: Any) -> bytes:
+    return b"data: %s\n\n" % json.dumps(fields).encode()
+
+
+# halves of surrogate pairs
+
+HALVES = st.text(st.sampled_from("a\ud83d\ude00é😀"), max_size=6)
+
+
+@settings(deadline=None)
+@given(st.lists(HALVES, max_size=8))
+def test_held_halves_change_nothing_but_the_time(pieces: list[str]) -> None:
+    holder = HalfHolder()
+    said = "".join(map(holder.feed, pieces))
+    total = mended("".join(pieces))
+    assert total == said or total == said + "\N{REPLACEMENT CHARACTER}"
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["content", "reasoning", "arguments"]), HALVES), max_size=10), st.booleans())
+def test_halves_that_come_apart_are_joined_everywhere(pieces: list[tuple[str, str]], at_once: bool) -> None:
+    events = [
+        tools({"index": 0, "id": "a", "function": {"name": "f", "arguments": text}})
+        if name == "arguments"
+        else chunk(**{name: text})
+        for name, text in pieces
+    ]
+    body = [b"".join(events)] if at_once else events
+    outcome, said = read(*body, END)
+    assert isinstance(outcome, Reply)
+    expected = {
+        kind: mended("".join(text for name, text in pieces if name == kind))
+        for kind in ("content", "reasoning", "arguments")
+    }
+    assert (outcome.text, outcome.reasoning) == (expected["content"], expected["reasoning"])
+    assert "".join(call.arguments for call in outcome.tool_calls) == expected["arguments"]
+    assert outcome.text in (said, said + "\N{REPLACEMENT CHARACTER}")
+
+
+def test_halves_in_two_parts_of_a_whole_message_are_joined() -> None:
+    parts = [{"type": "text", "text": "\ud83d"}, {"type": "text", "text": "\ude00"}]
+    assert whole({"content": parts}).text == "\N{GRINNING FACE}"
+
+
+# tool calls
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ({"custom": {}, "function": {"name": "f", "arguments": "{}"}}, ("f", "{}")),
+        ({"custom": {"name": "", "input": ""}, "function": {"name": "f", "arguments": '{"x":1}'}}, ("f", '{"x":1}')),
+        ({"custom": {"name": None}, "function": {"name": "f", "arguments": ""}}, ("f", "")),
+        ({"function": {}, "custom": {"name": "f", "input": "x"}}, ("f", '{"input":"x"}')),
+        ({"function": {"name": "", "arguments": "{}"}, "custom": {"name": "f", "input": "x"}}, ("f", '{"input":"x"}')),
+    ],
+)
+def test_an_empty_kind_of_call_beside_a_real_one_counts_for_nothing(
+    call: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    for reply in (whole({"tool_calls": [{"id": "a", **call}]}), streamed(tools({"index": 0, "id": "a", **call}))):
+        assert [(one.id, one.name, one.arguments) for one in reply.tool_calls] == [("a", *expected)]
+
+
+@pytest.mark.parametrize("ids", [["", ""], [None, None], [" ", "a"], ["a", "a"], ["a", ""]])
+def test_every_call_has_an_id_of_its_own(ids: list[Any]) -> None:
+    calls = [{"index": n, "id": one, "function": {"name": "f", "arguments": "{}"}} for n, one in enumerate(ids)]
+    replies = [whole({"tool_calls": calls}, id=name) for name in ("r1", "r2")]
+    replies += [streamed(*map(tools, calls)), streamed(tools(*calls))]
+    for reply in replies:
+        found = [call.id for call in reply.tool_calls]
+        assert len(set(found)) == 2
+        assert all(found)
+        assert ("a" in found) is ("a" in ids)
+    if "a" not in ids:
+        assert {call.id for call in replies[0].tool_calls}.isdisjoint(call.id for call in replies[1].tool_calls)
+
+
+@pytest.mark.parametrize("index", [{"index": 0}, {}])
+def test_two_calls_under_one_index_are_told_apart_by_their_names(index: dict[str, int]) -> None:
+    pieces = [("f", ""), (None, '{"x"'), (None, ":1}"), ("g", ""), (None, "{}"), ("g", "")]
+    reply = streamed(*(tools({**index, "function": {"name": n, "arguments": a}}) for n, a in pieces))
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("f", '{"x":1}'), ("g", "{}")]
+
+
+def test_the_id_of_a_reply_is_looked_at_once_however_many_calls_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+
+    def counting(data: bytes) -> Any:
+        hashed.append(len(data))
+        return sha256(data)
+
+    monkeypatch.setattr("rungwise.adapters.wires.chat.tools.sha256", counting)
+    calls = [{"function": {"name": "f", "arguments": "{}"}}] * 500
+    events = [json_event(id="x" * 100_000, choices=[{"delta": {}}]), tools(*calls)]
+    for reply in (whole({"tool_calls": calls}, id="x" * 100_000), streamed(*events)):
+        assert len({call.id for call in reply.tool_calls}) in (1, 500)
+    assert 200_000 < sum(hashed) < 400_000
+
+
+@pytest.mark.parametrize("other", [{"created": 2}, {"usage": {"prompt_tokens": 7}}, {"model": "n"}, {"content": "b"}])
+def test_the_same_call_of_two_replies_without_ids_has_two_ids(other: dict[str, Any]) -> None:
+    call = {"index": 0, "function": {"name": "f", "arguments": "{}"}}
+    found = []
+    for said in ({}, other):
+        fields = {"created": 1, "model": "m", **said}
+        content = fields.pop("content", "a")
+        body = {"choices": [{"delta": {"content": content, "tool_calls": [call]}}], **fields}
+        replies = [whole({"content": content, "tool_calls": [call]}, **fields) for _ in range(2)]
+        replies += [streamed(json_event(**body)) for _ in range(2)]
+        found.append([reply.tool_calls[0].id for reply in replies])
+        assert found[-1][::2] == found[-1][1::2] or len(set(found[-1])) == 2
+    assert set(found[0]).isdisjoint(found[1])
+
+
+def pieces_of_calls(index: dict[str, Any], *pieces: tuple[str | None, str]) -> list[tuple[str, str]]:
+    """Return the names and arguments of what pieces with these names and arguments come to."""
+    reply = streamed(*(tools({**index, "function": {"name": n, "arguments": a}}) for n, a in pieces))
+    return [(call.name, call.arguments) for call in reply.tool_calls]
+
+
+@pytest.mark.parametrize("index", [{"index": 0}, {"index": "0"}, {}])
+@pytest.mark.parametrize("unnamed", ["", None])
+def test_a_name_that_comes_before_its_arguments_begins_another_call(index: dict[str, Any], unnamed: str | None) -> None:
+    call = [("f", ""), (unnamed, '{"a"'), (unnamed, ":1}")]
+    assert pieces_of_calls(index, *call, *call) == [("f", '{"a":1}')] * 2
+    assert pieces_of_calls(index, *call, ("f", ""), ("f", "\n"), (unnamed, "{}")) == [("f", '{"a":1}\n'), ("f", "{}")]
+
+
+@pytest.mark.parametrize("last", ["", "\n", " "])
+def test_a_name_that_is_repeated_in_each_piece_begins_no_other_call(last: str) -> None:
+    pieces = [("f", ""), ("f", ""), ("f", '{"a"'), ("f", ":1}"), ("f", last), ("f", last)]
+    assert pieces_of_calls({"index": 0}, *pieces) == [("f", '{"a":1}' + last * 2)]
+
+
+@pytest.mark.parametrize("kind", [int, str, float])
+def test_pieces_of_two_calls_may_alternate_under_an_index_of_any_kind(kind: Callable[[int], Any]) -> None:
+    named = [{"index": kind(n), "id": f"c{n}", "function": {"name": "f", "arguments": '{"a"'}} for n in (0, 1)]
+    rest = [{"index": kind(n), "function": {"arguments": f":{n}}}"}} for n in (0, 1)]
+    reply = streamed(*map(tools, named), *map(tools, rest))
+    assert [(call.id, call.arguments) for call in reply.tool_calls] == [("c0", '{"a":0}'), ("c1", '{"a":1}')]
+
+
+@pytest.mark.parametrize("first", [0, "0", 0.0, None])
+def test_the_first_choice_may_be_told_by_an_index_of_any_kind(first: Any) -> None:
+    others = [{"index": index, "delta": {"content": "b"}} for index in (1, "1")]
+    reply = streamed(json_event(choices=[*others, {"index": first, "delta": {"content": "a"}}]))
+    assert reply.text == "a"
+
+
+# usage and refusals
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"prompt_tokens": 100, "total_tokens": 110, "cached_tokens": 80, "cache_write_tokens": 80}, (100, 80, 20)),
+        ({"prompt_tokens": 100, "total_tokens": 110, "cached_tokens": 200}, (100, 100, 0)),
+        ({"prompt_tokens": 100, "cached_tokens": 80, "cache_write_tokens": 80}, (260, 80, 80)),
+        ({"prompt_tokens": 100, "total_tokens": 190, "cached_tokens": 80}, (180, 80, 0)),
+    ],
+)
+def test_the_total_tells_whether_cached_tokens_are_among_the_prompt(
+    counts: dict[str, int], expected: tuple[int, int, int]
+) -> None:
+    prompt, cached, written = expected
+    usage = whole({"content": "x"}, usage={"completion_tokens": 10, **counts}).usage
+    assert usage == Usage(prompt, 10, cached, written)
+
+
+@pytest.mark.parametrize("where", ["message", "choice"])
+def test_a_refusal_beside_what_a_proxy_knows(where: str) -> None:
+    aside = {"provider_specific_fields": {"refusal": "no"}}
+    message, choice = ({**aside}, {}) if where == "message" else ({}, aside)
+    body = {"choices": [{"message": {"content": "", **message}, "finish_reason": "stop", **choice}]}
+    reply = CHAT.decode(200, {}, json.dumps(body).encode())
+    assert isinstance(reply, Reply)
+    assert reply.refusal == "no"
+    streams = json_event(choices=[{"delta": {"content": "a", **message}, **choice}])
+    assert streamed(chunk(content="b"), streams).refusal == "no"
+
+
+# lines
+
+PARTS = [
+    b": keepalive\n\n",
+    b"event: x\n",
+    b"\n",
+    chunk(content="a"),
+    chunk(content="b"),
+    b'data: {"choices":\ndata: []}\n\n',
+]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(PARTS), st.sampled_from([b"\n", b"\r", b"\r\n"])), max_size=8),
+    st.lists(st.integers(0, 600), max_size=6),
+)
+def test_lines_may_end_in_any_way_and_be_cut_anywhere(parts: list[tuple[bytes, bytes]], places: list[int]) -> None:
+    body = b"".join(part.replace(b"\n", end) for part, end in parts) + END
+    bounds = [0, *sorted({place % (len(body) + 1) for place in places}), len(body)]
+    reply, said = read(*(body[start:end] for start, end in pairwise(bounds)))
+    expected = "".join({PARTS[3]: "a", PARTS[4]: "b"}.get(part, "") for part, _ in parts)
+    assert isinstance(reply, Reply)
+    assert reply.text == said == expected
+
+
+@pytest.mark.parametrize(
+    "start", [b": keepalive\n\n", b"\n\n", b"\xef\xbb\xbf: x\n", b"event: y\n", b"id: 1\n", b"retry: 1\n"]
+)
+def test_a_stream_that_nobody_asked_for_may_begin_in_any_way(start: bytes) -> None:
+    reply = CHAT.decode(200, {}, start + chunk(content="a") + END)
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.interrupted) == ("a", False)
+    cut = CHAT.decode(200, {}, start + chunk(content="a"))
+    assert isinstance(cut, Reply)
+    assert (cut.text, cut.interrupted) == ("a", True)
+    nothing = CHAT.decode(200, {}, start)
+    assert isinstance(nothing, Failure)
+    assert nothing.reason == "malformed"

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rungwise.fsm.call.delivery import Delivery, SeedFilter, correction, without_seed
+from rungwise.fsm.call.events import Discard, Reasoning, Text
+from rungwise.fsm.call.transcript import Composed
+from rungwise.fsm.text.stitching import stitch
+from rungwise.fsm.text.thinking import split_thinking
+from support.texts import cut
+
+TEXTS = st.lists(st.sampled_from(["a", "b", "ab ", " ", "\n", "step one", "two"]), max_size=9).map("".join)
+TAGGED = st.lists(
+    st.sampled_from(
+        ["<think>", "</think>", "</think>", "\n", "a thought", "an answer that is long. ", "`", '"', "\n\n"]
+    ),
+    max_size=9,
+).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("visible", "seed", "rest"),
+    [
+        ("step one. So", "step one.", " So"),
+        ("\n\nstep one.\n\nSo", "step one.", "\n\nSo"),
+        ("step one.", "step one.\n", ""),
+        ("step", "step one.", "step"),
+        (" step two", "step one.", " step two"),
+        ("a", "", "a"),
+        (" ", "step", " "),
+    ],
+)
+def test_drops_a_seed_with_the_whitespace_before_it(visible: str, seed: str, rest: str) -> None:
+    assert without_seed(visible, seed) == rest
+
+
+@given(TEXTS, TEXTS, st.sampled_from(["", " ", "\n\n"]), st.lists(st.integers(0, 99)))
+@example("ab", "c", " ", [])
+def test_a_seed_in_chunks_is_dropped_as_in_one(seed: str, rest: str, before: str, places: list[int]) -> None:
+    for visible in (f"{before}{seed}{rest}", f"{before}{seed[:-1]}", rest):
+        seeds = SeedFilter(seed)
+        out = "".join([*map(seeds.feed, cut(visible, places)), seeds.close()])
+        assert out == without_seed(visible, seed)
+
+
+@given(st.text("ab", max_size=20), st.text("ab", max_size=20))
+def test_a_correction_takes_back_no_more_than_it_must(shown: str, target: str) -> None:
+    events = correction(shown, target)
+    taken = "".join(event.text for event in events if isinstance(event, Discard))
+    added = "".join(event.text for event in events if isinstance(event, Text))
+    assert shown.endswith(taken)
+    assert shown.removesuffix(taken) + added == target
+    assert all(event.text for event in events)
+    assert not (taken and added) or taken[0] != added[0]
+
+
+@given(TAGGED, TAGGED, TEXTS, st.booleans(), st.lists(st.integers(0, 99)))
+def test_what_is_handed_out_is_what_the_whole_reply_holds(
+    text: str, gathered: str, seed: str, after_block: bool, places: list[int]
+) -> None:
+    composed = Composed((), True, seed, before=gathered, after_block=after_block)
+    delivery = Delivery(composed, gathered, echoes=False)
+    shown, thought = "", ""
+    for events in (*(delivery.feed(Text(chunk)) for chunk in cut(text, places)), delivery.close()):
+        for event in events:
+            assert event.text
+            if isinstance(event, Discard):
+                assert event.text == shown
+                shown = ""
+            elif isinstance(event, Reasoning):
+                thought += event.text
+            else:
+                shown += event.text
+    visible, reasoning = split_thinking(text, gathered, after_block=after_block)
+    visible = without_seed(visible, seed) if seed else visible
+    assert shown == delivery.delivered == (stitch(gathered, visible) if gathered else visible)
+    assert thought == reasoning

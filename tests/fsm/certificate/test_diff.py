@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+import rungwise
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.machine.table import Row
+from support.command_line import invoke
+
+DEFAULT = rungwise.Policy()
+PRICED = [
+    rungwise.PlainLink("one", prices=rungwise.Prices(1, 2)),
+    rungwise.PlainLink("two", prices=rungwise.Prices(3, 4)),
+]
+
+
+def limited(**limits: Any) -> rungwise.Policy:
+    return rungwise.Policy(limits=rungwise.Limits(**limits))
+
+
+def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
+    return {change.name: (change.old, change.new) for change in found.fields}
+
+
+def test_a_policy_does_not_differ_from_itself() -> None:
+    found = diff_policies(DEFAULT, rungwise.Policy(), 2)
+    assert found.is_empty
+    assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
+
+
+def test_every_part_of_a_policy_is_compared() -> None:
+    new = rungwise.Policy(
+        limits=rungwise.Limits(retries=5, fallbacks=1),
+        budget=rungwise.Budget(seconds=60),
+        waits=rungwise.Waits(retry_cap=30, jitter=0),
+        timeouts=rungwise.Timeouts(total=None),
+        hints=rungwise.Hints(nudge="Go on."),
+        switch_after={"overloaded": 1, "timeout": 1000, "rate_limit": 1},
+        base_cap=2048,
+        skip_identical_empties=True,
+    )
+    found = diff_policies(DEFAULT, new)
+    assert fields(found) == {
+        "limits.retries": (3, 5),
+        "limits.fallbacks": (None, 1),
+        "budget.seconds": (None, 60),
+        "waits.retry_cap": (60.0, 30),
+        "waits.jitter": (0.5, 0),
+        "timeouts.total": (600.0, None),
+        "hints.nudge": (DEFAULT.hints.nudge, "Go on."),
+        "switch_after.overloaded": (2, 1),
+        "switch_after.timeout": (2, 1000),
+        "switch_after.rate_limit": (None, 1),
+        "base_cap": (4096, 2048),
+        "skip_identical_empties": (False, True),
+    }
+    text = found.to_text()
+    for line in (
+        "limits.fallbacks         as many as the chain has  ->  1",
+        "budget.seconds           no limit                  ->  60 s",
+        "waits.jitter             0.5                       ->  0",
+        "timeouts.total           600 s                     ->  no limit",
+        "switch_after.timeout     2                         ->  1,000",
+        "skip_identical_empties   no                        ->  yes",
+        "    - 'That reply had no content. Read the tool results above and carry on from them.'",
+        "    + 'Go on.'",
+    ):
+        assert f"{line}\n" in text
+
+
+def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
+    found = diff_policies(DEFAULT, limited(nudges=0), 2)
+    assert set(found.die) == {row for row in CALL.rows if "nudge" in (row.source, row.target)}
+    assert {found.die[row] for row in found.die if row.guard} == {"the limit of nudges is 0"}
+    assert {found.die[row] for row in found.die if not row.guard} == {"nothing leads to nudge"}
+    assert (found.revive, found.appear, found.vanish, found.reordered) == ({}, (), (), ())
+    back = diff_policies(limited(nudges=0), DEFAULT, 2)
+    assert back.revive == found.die
+    assert not back.die
+    assert "before, the limit of nudges is 0" in back.to_text()
+
+
+def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
+    found = diff_policies(DEFAULT, limited(continuations=0))
+    assert {str(row) for row in found.die if row.source == "await"} == {
+        "await --truncated [may_continue] / spend_continuation--> continuation",
+        "await --paused [may_continue] / spend_continuation--> continuation",
+        "await --interrupted [may_resume] / spend_continuation--> continuation",
+    }
+
+
+def test_a_chain_of_one_has_no_fallback_to_lose() -> None:
+    assert not diff_policies(DEFAULT, limited(fallbacks=0), 1).die
+    assert diff_policies(DEFAULT, limited(fallbacks=0), 2).die
+
+
+def test_a_derived_table_shows_its_rows() -> None:
+    shorter = rungwise.Policy(table=CALL.without("prefill"))
+    found = diff_policies(DEFAULT, shorter)
+    gone = {row for row in CALL.rows if "prefill" in (row.source, row.target)}
+    assert (set(found.vanish), found.appear, found.fields) == (gone, (), ())
+    assert set(diff_policies(shorter, DEFAULT).appear) == gone
+    assert "Rows that vanish (4)" in found.to_text()
+    assert "* `await --only_reasoned [may_prefill] / spend_prefill--> prefill`" in found.to_markdown()
+
+
+def test_another_order_shows_its_event() -> None:
+    order = [row.guard for row in CALL.ladder("malformed", "await")]
+    order[:2] = reversed(order[:2])
+    found = diff_policies(DEFAULT, rungwise.Policy(table=CALL.reordered("malformed", order)))
+    assert found.reordered == (("malformed", "await"),)
+    assert not found.is_empty
+    assert "malformed in await" in found.to_text()
+
+
+def test_a_new_row_may_be_dead_on_arrival_and_is_not_said_to_die() -> None:
+    row = Row("answered", "await", "may_compact", "compact", "spend_compaction")
+    new = rungwise.Policy(table=CALL.with_rows(row), limits=rungwise.Limits(compactions=0))
+    found = diff_policies(DEFAULT, new)
+    assert found.appear == (row,)
+    assert row not in found.die
+
+
+def test_worst_cases_are_those_of_the_certificates() -> None:
+    new = evolve(DEFAULT, budget=rungwise.Budget(attempts=48, money=1.0), limits=rungwise.Limits(retries=1))
+    found = diff_policies(DEFAULT, new, PRICED, max_tokens=1000, input_tokens=500)
+    for change, old_one, new_one in zip(
+        found.worst,
+        verify(DEFAULT, PRICED, max_tokens=1000, input_tokens=500).worst,
+        verify(new, PRICED, max_tokens=1000, input_tokens=500).worst,
+        strict=True,
+    ):
+        assert (change.old, change.new) == (old_one, new_one)
+        assert old_one.value
+        assert new_one.value
+        assert change.factor == new_one.value / old_one.value
+    assert [change.name for change in found.worst] == ["attempts", "waiting seconds", "output tokens", "money"]
+
+
+def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)), 2)
+    assert "  attempts         24 (budget.attempts)     12 (budget.attempts)     x 0.5\n" in found.to_text()
+    assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in found.to_markdown()
+    assert "output tokens: not known; without max_tokens" in found.to_text()
+    assert "money: not known; a backend of the chain has no prices" in found.to_text()
+
+
+def test_a_bound_that_is_new_has_no_factor() -> None:
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(output_tokens=9000)))
+    tokens = next(change for change in found.worst if change.name == "output tokens")
+    assert (tokens.factor, tokens.is_change) == (None, True)
+    assert "| output tokens | not known | 9,000 (budget.output_tokens) | ? |" in found.to_markdown()
+
+
+def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
+    found = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="Go on.")))
+    assert "Worst cases of a call, with one backend: unchanged" in found.to_text()
+
+
+def test_markdown_cells_hold_what_they_are_given() -> None:
+    text = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="a | `b` <c>\n# d"))).to_markdown()
+    (line,) = [line for line in text.splitlines() if line.startswith("| hints.nudge")]
+    assert line.endswith(r"| 'a \| \`b\` &lt;c>\n# d' |")
+
+
+# The command
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text("")
+    new.write_text("[limits]\nretries = 9\n")
+    return str(old), str(new)
+
+
+def test_diff_compares_two_files(files: tuple[str, str]) -> None:
+    result = invoke("diff", *files, "--backends", "2", "--max-tokens", "1000")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "  limits.retries  3  ->  9\n" in result.stdout
+    assert "with 2 backends" in result.stdout
+    assert "| limits.retries | 3 | 9 |" in invoke("diff", *files, "--format", "markdown").stdout
+
+
+def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, str]) -> None:
+    result = invoke("diff", files[0], files[0])
+    assert (result.exit_code, result.stdout) == (0, "Nothing changes: the two policies are the same.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("[limits]\nretrys = 1", "did you mean 'retries'"), ("[", "bad.toml"), (None, "bad.toml")]
+)
+def test_a_bad_policy_is_said_in_one_line(files: tuple[str, str], tmp_path: Path, text: str | None, says: str) -> None:
+    bad = tmp_path / "bad.toml"
+    if text is not None:
+        bad.write_text(text)
+    result = invoke("diff", files[0], str(bad))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1

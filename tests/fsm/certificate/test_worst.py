@@ -1,0 +1,457 @@
+"""Worst cases: pinned for the default policy, and equal to a brute force over the whole walk on small limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from itertools import pairwise, product
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rungwise import (
+    CALL,
+    Budget,
+    Failure,
+    Hints,
+    Ladder,
+    Limits,
+    PlainLink,
+    Policy,
+    Prices,
+    Reply,
+    Request,
+    Row,
+    Table,
+    ToolCall,
+    Usage,
+    Waits,
+)
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.waiting import cap_of, longest_wait
+from rungwise.fsm.certificate.worst import WorstCase, compressed, worst_cases
+from rungwise.fsm.checker.branches import branches, ladders
+from rungwise.fsm.checker.walk import Walk, walk
+from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.testing import run
+
+COUNTERS = names_of(Ladder, COUNTER)
+PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
+Weight = Callable[[Any], float]
+TURNS = 2
+HINTS = sum(map(estimate_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 5 * 8
+
+
+def limits(**given: int) -> dict[str, int]:
+    return {**dict.fromkeys(COUNTERS, 0), **given}
+
+
+def limits_of(policy: Policy, fallbacks: int) -> dict[str, int]:
+    return {**{name: getattr(policy.limits, name) for name in COUNTERS}, "fallbacks": fallbacks}
+
+
+@cache
+def ways_of(table: Table) -> dict[str, dict[tuple[Any, ...], set[str]]]:
+    """Return by rung what leads there from the hub: what must be left, spent, taken and refilled, with its kinds."""
+    found: dict[str, dict[tuple[Any, ...], set[str]]] = {}
+    for event, source in ladders(table):
+        for way in branches(table, event, source) if source == table.hub else ():
+            if way.row is None or way.row.target not in table.rungs:
+                continue
+            spent = way.spent | ({"fallbacks"} if way.facts.get("has_next_backend") is False else set())
+            needs = tuple(frozenset(map(COUNTERS.index, names)) for names in (way.left, spent, way.takes, way.refills))
+            kind = "resent" if way.facts.get("connection_was_stale") else way.row.event
+            found.setdefault(way.row.target, {}).setdefault(needs, set()).add(kind)
+    return found
+
+
+def kinds_of(table: Table, given: Mapping[str, int]) -> Callable[[tuple[int, ...], str, tuple[int, ...]], set[str]]:
+    """Return what tells which events lead from the hub with some counters to a rung with others."""
+    most = tuple(given[name] for name in COUNTERS)
+
+    def kinds(counts: tuple[int, ...], rung: str, after: tuple[int, ...]) -> set[str]:
+        found: set[str] = set()
+        for (left, spent, takes, refills), names in ways_of(table)[rung].items():
+            if any(counts[at] >= most[at] for at in left) or any(counts[at] != most[at] for at in spent):
+                continue
+            if all(
+                now == (0 if at in refills else count + (at in takes))
+                for at, (count, now) in enumerate(zip(counts, after, strict=True))
+            ):
+                found |= names
+        return found
+
+    return kinds
+
+
+def heaviest(table: Table, walked: Walk, weight: Weight, attempts: int, given: Mapping[str, int]) -> float:
+    """Try every path through every configuration of the walk."""
+    kinds = kinds_of(table, given)
+
+    @cache
+    def best(index: int, left: int, kind: str) -> float:
+        state, counts = walked.configurations[index]
+        if state in table.outcomes or (state != table.hub and left == 0):
+            return 0.0
+        if state == table.hub:
+            ways = [(target, walked.configurations[target]) for target in walked.edges[index]]
+            return max(
+                best(target, left, kind)
+                for target, (rung, after) in ways
+                for kind in (kinds(counts, rung, after) if rung in table.rungs else {""})
+            )
+        sent = [target for target in walked.edges[index] if walked.configurations[target][0] == table.hub]
+        ladder = SimpleNamespace(rung=state, kind=kind, **dict(zip(COUNTERS, counts, strict=True)))
+        return weight(ladder) + max(best(target, left - 1, "") for target in sent)
+
+    return best(0, attempts, "")
+
+
+def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tokens: int, prompt: int) -> Weight:
+    """Say once more what an attempt costs at most, in the words of the certificate."""
+
+    def cap(continuations: int, enlargements: int) -> int:
+        ladder: Any = SimpleNamespace(continuations=continuations, enlargements=enlargements)
+        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
+
+    def weight(ladder: Any) -> float:
+        widest = [cap(count, given["enlargements"]) for count in range(ladder.continuations + 1)]
+        own = cap(ladder.continuations, ladder.enlargements)
+        tokens = prompt + sum(widest[:-1]) + (ladder.fallbacks + ladder.compactions) * widest[-1]
+        if ladder.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
+            tokens += given["prefills"] * own
+        if ladder.rung == "ask":  # a turn of the caller's own at the end may have to be gone on from
+            tokens += estimate_tokens(Hints().continuation) + 8
+        else:  # what was repaired may be reasoning that is missing, in the caller's turns and in those of the rungs
+            tokens += HINTS + (24 * (TURNS + 3) if given["repairs"] else 0)
+        price = prices[ladder.fallbacks]
+        return (tokens * max(price.input, price.cache_creation or 0) + own * price.output) / 1_000_000
+
+    return weight
+
+
+def wait(policy: Policy) -> Weight:
+    def weight(ladder: Any) -> float:
+        return 0.0 if ladder.kind == "resent" else longest_wait(policy.waits, ladder, ladder.kind)
+
+    return weight
+
+
+def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens: int) -> None:
+    prices, prompt = PRICES[: given["fallbacks"] + 1], 1000
+    policy = evolve(policy, limits=Limits(**given)) if type(policy.limits) is Limits else policy
+    weights: dict[str, Weight] = {
+        "attempts": lambda ladder: 1,
+        "waiting seconds": wait(policy),
+        "output tokens": lambda ladder: most_counted(cap_of(policy, ladder, max_tokens) or 0),
+        "money": cost(policy, given, prices, max_tokens, prompt),
+    }
+    table, walked = policy.table, walk(policy.table, given)
+    assert walked.ok
+    found = worst_cases(policy, given, prices, max_tokens, prompt, TURNS)
+    assert [each.name for each in found] == list(weights)
+    for each in found:
+        weight = weights[each.name]
+        assert each.value == pytest.approx(heaviest(table, walked, weight, policy.budget.attempts, given))
+        assert each.ladder == pytest.approx(heaviest(table, walked, weight, 1 + sum(given.values()) * 100, given))
+        assert each.attained is not None
+        assert each.attained <= each.value * (1 + 1e-9)
+        assert each.is_exact == (each.attained == pytest.approx(each.value))
+        assert len(each.rungs) <= policy.budget.attempts
+        check_path(table, given, each)
+
+
+def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None:
+    """Take the path on the real machine, by its own events and facts."""
+    limit: Any = SimpleNamespace(**given)
+    ladder, machine = table.model(limit), machine_of(table)
+    rungs = [ladder.rung]
+    fire(machine, ladder, "sent")
+    for step in worst.enacted.steps:
+        for name in names_of(table.model, FACT):
+            setattr(ladder, name, name in step.facts)
+        assert fire(machine, ladder, step.event).guard == step.guard
+        rungs.append(ladder.rung)
+        fire(machine, ladder, "sent")
+    assert tuple(rungs) == worst.rungs
+    assert ladder.attempts == len(worst.rungs)
+
+
+VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
+
+
+@pytest.mark.parametrize("given", VECTORS[5::61], ids=lambda given: "".join(map(str, given.values())))
+@pytest.mark.parametrize(
+    "attempts", [pytest.param(3, marks=pytest.mark.full), 7, pytest.param(40, marks=pytest.mark.full)]
+)
+def test_limits_of_0_and_1_against_every_path(given: dict[str, int], attempts: int) -> None:
+    check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
+
+
+TANGLED = [
+    limits(enlargements=2, compactions=2, fallbacks=2, continuations=1),
+    limits(enlargements=2, compactions=1, fallbacks=1, repairs=2),
+    limits(retries=2, prefills=2, fallbacks=1, continuations=2),
+    limits(reasks=3, nudges=2, fallbacks=2, enlargements=1),
+]
+
+
+@pytest.mark.parametrize("given", TANGLED, ids=range(len(TANGLED)))
+@pytest.mark.parametrize(
+    "attempts", [pytest.param(4, marks=pytest.mark.full), 9, pytest.param(60, marks=pytest.mark.full)]
+)
+def test_tangled_limits_against_every_path(given: dict[str, int], attempts: int) -> None:
+    check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
+
+
+small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4).filter(
+    lambda given: given.get("fallbacks", 0) <= 2
+)
+
+
+@given(
+    given_limits=small, attempts=st.integers(1, 14), max_tokens=st.sampled_from([1, 700, 4096, 20_000]), data=st.data()
+)
+@settings(max_examples=25, deadline=None)
+def test_any_small_limits_against_every_path(
+    given_limits: dict[str, int], attempts: int, max_tokens: int, data: st.DataObject
+) -> None:
+    waits = Waits(
+        retry_base=data.draw(st.sampled_from([0.0, 2.0, 50.0])),
+        reask_base=data.draw(st.sampled_from([0.0, 5.0, 100.0])),
+        jitter=data.draw(st.sampled_from([0.0, 0.5])),
+        longest_asked=data.draw(st.sampled_from([0.0, 10.0])),
+    )
+    largest = data.draw(st.sampled_from([1, 8192, 32_768]))
+    policy = Policy(budget=Budget(attempts=attempts), waits=waits, largest_cap=largest)
+    check_against_brute_force(policy, limits(**given_limits), max_tokens)
+
+
+def test_a_cheaper_fallback_is_no_reason_to_spend_late() -> None:
+    prices = [Prices(0, 100.0), Prices(0, 1.0)]
+    given = limits(compactions=2, fallbacks=1, repairs=2)
+    policy = Policy(budget=Budget(attempts=6), limits=Limits(**given))
+    found = worst_cases(policy, given, prices, 1000, 1)[3]
+    assert found.path in ("ask, compact x2, repair x2, fallback", "ask, repair x2, compact x2, fallback")
+    assert found.value == pytest.approx((5 * 1008 * 100.0 + 1008 * 1.0) / 1_000_000)
+    assert found.is_exact
+
+
+DEFAULT = [
+    (0, {"attempts": (24, 46), "waiting seconds": (2235, 2370), "output tokens": (594_112, 1_036_656)}),
+    (1, {"attempts": (24, 62), "waiting seconds": (2640, 3142.5), "output tokens": (594_112, 1_470_960)}),
+    (2, {"attempts": (24, 78), "waiting seconds": (2640, 3915), "output tokens": (594_112, 1_905_264)}),
+]
+
+
+@pytest.mark.parametrize(("fallbacks", "expected"), DEFAULT)
+def test_the_default_policy(fallbacks: int, expected: dict[str, tuple[float, float]]) -> None:
+    policy = Policy()
+    given = limits_of(policy, fallbacks)
+    found = worst_cases(policy, given, [None] * (fallbacks + 1), 4096, 1000)
+    assert {each.name: (each.value, each.ladder) for each in found[:3]} == expected
+    assert all(each.is_exact and each.ended_by == "budget.attempts" for each in found[:3])
+    for each in found[:3]:
+        check_path(CALL, given, each)
+
+
+def test_the_default_policy_by_hand() -> None:
+    found = worst_cases(Policy(), limits_of(Policy(), 0), [None], None, None)
+    # Three continuations give back retries, reasks and prefills; nothing gives back the rest.
+    assert found[0].ladder == 1 + 3 + 4 * (3 + 3 + 2) + 1 + 3 + 3 + 3
+    # Each of four rounds: three waits as long as a service may ask for, and 5, 10, 20 s with half of it for jitter;
+    # and as long a wait before each continuation of a broken stream, and before each repair.
+    assert found[1].ladder == 4 * (3 * 120 + 7.5 + 15 + 30) + (3 + 3) * 120
+
+
+def test_a_ladder_that_ends_before_the_budget_says_so() -> None:
+    policy = Policy(budget=Budget(attempts=100))
+    found = worst_cases(policy, limits_of(policy, 0), [PRICES[0]], 4096, 1000)
+    assert [each.ended_by for each in found] == ["ladder"] * 4
+    assert [each.value for each in found] == [each.ladder for each in found]
+
+
+def test_every_budget_caps_what_it_is_about() -> None:
+    budget = Budget(attempts=5, seconds=60.0, output_tokens=5000, money=0.01)
+    found = worst_cases(Policy(budget=budget), limits_of(Policy(), 0), [PRICES[0]], 4096, 1000)
+    assert [each.value for each in found] == [5, 60.0, 5000, 0.01]
+    assert [each.ended_by for each in found] == [
+        "budget.attempts",
+        "budget.seconds",
+        "budget.output_tokens",
+        "budget.money",
+    ]
+
+
+def test_without_a_cap_the_output_is_unbounded() -> None:
+    tokens = worst_cases(Policy(), limits_of(Policy(), 0), [PRICES[0]], None, 1000)[2]
+    assert (tokens.value, tokens.ladder, tokens.ended_by) == (None, None, "nothing")
+    assert "without max_tokens" in tokens.note
+    policy = Policy(budget=Budget(output_tokens=9000))
+    tokens = worst_cases(policy, limits_of(policy, 0), [PRICES[0]], None, 1000)[2]
+    assert (tokens.value, tokens.ended_by) == (9000, "budget.output_tokens")
+
+
+@pytest.mark.parametrize(
+    ("prices", "max_tokens", "prompt", "why"),
+    [
+        ([None], 4096, 1000, "a backend of the chain has no prices"),
+        ([PRICES[0]], None, 1000, "needs max_tokens"),
+        ([PRICES[0]], 4096, None, "needs input_tokens"),
+    ],
+)
+def test_money_needs_to_know(prices: list[Prices | None], max_tokens: int | None, prompt: int | None, why: str) -> None:
+    money = worst_cases(Policy(), limits_of(Policy(), 0), prices, max_tokens, prompt)[3]
+    assert (money.value, money.note) == (None, why)
+
+
+def spent(given: Mapping[str, int], messages: list[dict[str, str]], prompt: int, *replies: Reply | Failure) -> float:
+    """Return what a call costs whose input is all that costs anything, if the service does not say how long it was."""
+    request = Request(messages, max_tokens=10, input_tokens=prompt)
+    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(1_000_000, 0))
+    return run(policy, replies, chain=[link], request=request).result.cost or 0.0
+
+
+MISSING = Failure("reasoning_missing", status=400)
+EMPTY = Reply(stop_reason="stop")
+
+
+@pytest.mark.parametrize("pairs", [0, 1, 100])
+def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> None:
+    """A repair makes every later request longer by some tokens for each assistant turn, of which short ones abound."""
+    given, prompt = limits(repairs=1, reasks=3), 3 + 6 * pairs
+    user = {"role": "user", "content": "hi"}
+    messages = [*[user, {"role": "assistant", "content": "yo"}] * pairs, user]
+    cost = spent(given, messages, prompt, MISSING, EMPTY, EMPTY, EMPTY, EMPTY)
+    policy = Policy(limits=Limits(**given))
+    for turns in (pairs, None):
+        money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, turns)[3]
+        assert money.value is not None
+        assert cost <= money.value
+        assert not money.is_exact
+        assert "to each of" in money.note
+        assert ("give assistant_turns" in money.note) == (turns is None)
+    assert money.value > worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, pairs)[3].value
+    # Where nothing can be repaired there is nothing to add.
+    money = worst_cases(policy, limits(reasks=3), [Prices(1_000_000, 0)], 10, prompt)[3]
+    assert "assistant turns" not in money.note
+
+
+def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None:
+    given, request = limits(enlargements=3), Request("hi", max_tokens=100)
+    policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(0, 1))
+    replies = [Reply(stop_reason="length", usage=Usage(1, cap + 8)) for cap in (100, 200, 300, 400)]
+    result = run(policy, replies, chain=[link], request=request).result
+    _, _, tokens, money = worst_cases(policy, given, [Prices(0, 1)], 100, 1)
+    assert (result.usage.output_tokens, tokens.value, tokens.is_exact) == (1032, 1032, True)
+    assert result.cost == pytest.approx(money.value)
+
+
+def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() -> None:
+    messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
+    cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
+    hint = estimate_tokens(policy.hints.continuation) + 8
+    for turns in (1, None):
+        money = worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, turns)[3]
+        assert (money.value, cost) == (9 + hint, 9 + hint)
+    assert worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, 0)[3].value == 9
+
+
+def test_a_way_back_to_the_first_rung_is_no_first_attempt() -> None:
+    """What the rungs have added by then goes out again, also where the request is asked as at first."""
+    table = CALL.with_rows(Row("failed_permanently", "await", "may_reask", "ask", "spend_reask"))
+    given = limits(nudges=1, reasks=1)
+    policy = Policy(table=table, limits=Limits(**given))
+    money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, 9, 0)[3]
+    assert money.value == 3 * (9 + HINTS)
+
+
+def test_a_rung_that_is_not_always_open_is_counted_where_a_call_can_take_it() -> None:
+    # Nothing is asked again here but a reply of reasoning alone, when no prefill is left.
+    rows = [row for row in CALL.rows if row.target != "reask" or row.event != "came_empty"]
+    rows = [row for row in rows if row.event != "only_reasoned" or row.guard in ("may_prefill", "may_reask", None)]
+    table = evolve(CALL, rows=tuple(rows))
+    given = limits(prefills=1, reasks=2)
+    policy = Policy(limits=Limits(**given))
+    object.__setattr__(policy, "table", table)  # which the constructor refuses: text could become an error here
+    attempts = worst_cases(policy, given, [None], 4096, 1000)[0]
+    assert attempts.value == heaviest(table, walk(table, given), lambda ladder: 1, 24, given) == 4
+    assert attempts.is_exact  # the path that the search finds is one that a call takes
+    check_path(table, given, attempts)
+
+
+def test_a_backend_that_follows_is_asked_before_a_malformed_reply_is_waited_for() -> None:
+    """A call has a next backend until it has used it, whatever comes back."""
+    waits = Waits(longest_asked=0.0, reask_base=100.0, reask_cap=1000.0)
+    policy = Policy(waits=waits, limits=Limits(**limits(retries=2, fallbacks=1)))
+    found = worst_cases(policy, limits(retries=2, fallbacks=1), [None, None], None, None)[1]
+    # Two retries of 2 and 4 s with half of it for jitter, and behind the fallback 100 and 200 s likewise.
+    assert (found.value, found.attained) == (459.0, 459.0)
+    assert found.is_exact
+
+
+def test_a_budget_of_seconds_is_a_bound_that_no_wait_attains() -> None:
+    found = worst_cases(Policy(budget=Budget(seconds=100.0)), limits_of(Policy(), 0), [None], None, None)[1]
+    assert (found.value, found.ended_by, found.is_exact) == (100.0, "budget.seconds", False)
+
+
+def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() -> None:
+    """Try every script of a few replies on real calls, whatever the search believes of rows and facts."""
+    waits = Waits(longest_asked=3.0, reask_base=4.0, jitter=0.0)
+    policy = Policy(waits=waits, budget=Budget(attempts=4), limits=Limits(retries=1, reasks=1, continuations=1))
+    kinds: list[Reply | Failure] = [
+        Reply("Some text that was cut.", stop_reason="length", usage=Usage(10, 100)),
+        Reply("Some text that broke off.", interrupted=True, failure=Failure("connection", asked_wait=3.0)),
+        Reply(stop_reason="stop", usage=Usage(10, 100)),
+        Reply(tool_calls=(ToolCall("1", "look_up", "{"),), stop_reason="length", usage=Usage(10, 100)),
+        Failure("malformed"),
+        Failure("server_error", asked_wait=3.0),
+        Failure("auth"),
+        Failure("context_overflow"),
+    ]
+    for backends in (1, 2):
+        links = [PlainLink(f"backend {number}") for number in range(backends)]
+        found = worst_cases(policy, limits_of(policy, backends - 1), [None] * backends, 100, 10)
+        spent = [0.0, 0.0]
+        for script in product(kinds, repeat=4):
+            call = run(policy, script, chain=links, request=Request("hi", max_tokens=100), has_compactor=True)
+            waited = sum(step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent")
+            spent = [max(spent[0], call.result.attempts), max(spent[1], waited)]
+        for worst, most in zip(found[:2], spent, strict=True):
+            assert most <= worst.value
+            assert worst.attained is not None
+            assert worst.attained <= most
+            assert not worst.is_exact or most == worst.value
+
+
+def test_an_own_table_with_another_rung_is_counted() -> None:
+    table = CALL.with_rows(Row("refused", "await", "may_reask", "beg", "spend_reask"))
+    given = limits(reasks=2, continuations=1)
+    check_against_brute_force(Policy(table=table, budget=Budget(attempts=9)), given, 4096)
+
+
+def test_huge_limits_give_a_bound_at_once() -> None:
+    huge = Limits(**dict.fromkeys(COUNTERS, 1000))
+    policy = Policy(limits=huge, budget=Budget(attempts=1000))
+    found = worst_cases(policy, limits_of(policy, 5), [PRICES[0]] * 6, 4096, 1000)
+    assert [each.is_exact for each in found[2:]] == [False, False]
+    assert found[2].value == 1000 * (32_768 + 8)
+    assert "upper bound" in found[2].note
+
+
+def test_a_huge_chain_is_no_trouble_either() -> None:
+    huge = Limits(**dict.fromkeys(COUNTERS, 1000))
+    found = worst_cases(Policy(limits=huge), limits_of(Policy(limits=huge), 1000), [PRICES[0]] * 1001, 4096, 1000)
+    assert found[0].value == 24
+
+
+def test_a_path_is_written_once_for_each_run() -> None:
+    assert (
+        compressed(["ask", "retry", "retry", "retry", "continuation", "retry"]) == "ask, retry x3, continuation, retry"
+    )
+    assert compressed([]) == ""

@@ -1,0 +1,536 @@
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pygraphviz
+import pytest
+from attrs import evolve
+
+from rungwise.fsm.call.backoff import longest_backoff
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Waits
+from rungwise.fsm.call.request import PlainLink
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.call.waiting import cap_of
+from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
+from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.extract import picture_of, row_of
+from rungwise.fsm.diagram.markdown import counters, numbers
+from rungwise.fsm.diagram.model import Picture
+from rungwise.fsm.diagram.svg.document import PITCH, SIZES
+from rungwise.fsm.diagram.write import drift, fill, write_all
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.machine.table import Row, Table
+from support.colours import contrast
+
+DIAGRAMS = Path(__file__).parents[3] / "diagrams"
+README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
+SVG = "{http://www.w3.org/2000/svg}"
+
+Short = tuple[str, str, str, str]  # event, source, guard, target
+Full = tuple[str, str, str, str, str]  # and effect
+
+
+def changed(table: Table, *rows: Row, **fields: Any) -> Table:
+    return evolve(table, rows=rows, **fields)
+
+
+# A machine that begins at its hub, has arcs that pass it by, and states whose names mean something in Mermaid.
+ODD = changed(
+    CALL,
+    Row("answered", "think", None, "end"),
+    Row("called", "think", "may_reask", "call", "spend_reask"),
+    Row("called", "think", None, "stopped"),
+    Row("ran", "call", "has_text", "end"),
+    Row("ran", "call", "may_nudge", "graph", "spend_nudge"),
+    Row("ran", "call", None, "think"),
+    Row("drawn", "graph", None, "think"),
+    Row("again", "think", "may_retry", "think", "spend_retry"),
+    Row("again", "think", None, "stopped"),
+    *(Row("stopped", state, None, "stopped") for state in ("think", "call", "graph")),
+    *(Row("dropped", state, None, "stopped") for state in ("think", "call")),
+    name="odd",
+    start="think",
+    hub="think",
+    outcomes=("end", "stopped"),
+)
+SHORTER = changed(CALL, *(row for row in CALL.rows if "prefill" not in (row.source, row.target)))
+TABLES = {"call": CALL, "shorter": SHORTER, "odd": ODD}
+PATHS: dict[str, Callable[[Table], Marks | None]] = {
+    "none": lambda table: None,
+    "every row": lambda table: Marks.along(table.rows),
+    "one row often": lambda table: Marks.along([table.rows[3]] * 30),
+}
+PICTURES = [(format, view) for format in FORMATS for view in VIEWS]
+
+
+def short(row: Row) -> Short:
+    return row.event, row.source, row.guard or "", row.target
+
+
+def full(row: Row) -> Full:
+    return *short(row), row.effect or ""
+
+
+def label(text: str) -> tuple[str, str]:
+    match = re.fullmatch(r"(?:[\d, ]+: )?(\w+)(?: \[(\w+)\])?", text)
+    assert match, text
+    return match[1], match[2] or ""
+
+
+def sources_of(table: Table, where: str) -> tuple[str, ...]:
+    if where == "from every rung":
+        return table.rungs
+    if where == "from every state before an outcome":
+        return (*table.rungs, table.hub)
+    return tuple(where.removeprefix("from ").split(", "))
+
+
+# Each parser reads the rows of a picture from what a reader sees of it.
+
+
+def hub_mermaid(table: Table, text: str) -> Iterator[Short]:
+    nodes = dict(re.findall(r'^  (\w+)[(\[{]+"(.*?)"[)\]}]+:::', text, re.M))
+    dashed = re.findall(r'^  (\w+) -\.->\|"(.*)"\| (\w+)$', text, re.M)
+    into = dict(re.findall(r"^  (\w+) --> (\w+)$", text, re.M))
+    for source, panel in re.findall(r"^  (\w+) --- (\w+)$", text, re.M):
+        dashed.append((source, nodes[panel], into[panel]))
+    for source, says, target in dashed:
+        for line in says.split("<br>"):
+            event, guard = label(line)
+            yield event, nodes[source], guard, nodes[target]
+    for note, target in re.findall(r"^  (note_\w+) -\.- (\w+)$", text, re.M):
+        event, where = nodes[note].split("<br>", 1)
+        for source in sources_of(table, where.replace("<br>", " ")):
+            yield label(event)[0], source, "", nodes[target]
+
+
+def ladder_mermaid(table: Table, text: str) -> Iterator[Full]:
+    nodes = dict(re.findall(r'^  (\w+)[(\[{]+"(.*?)"[)\]}]+', text, re.M))
+    follows = dict(re.findall(r"^  (\w+) --> (\w+)$", text, re.M))
+    for head in [name for name, says in nodes.items() if says.startswith("<b>")]:
+        event, where = nodes[head].removeprefix("<b>").split("</b>")
+        sources = sources_of(table, where.replace("<br>", " ").strip()) if where else (table.hub,)
+        link = head
+        while link in follows:
+            link = follows[link]
+            says = re.fullmatch(r"(?:else )?(?:else|(\w+))? ?→ (\w+)(?: / (\w+))?(?:<br>.*)?", nodes[link])
+            assert says, nodes[link]
+            for source in sources:
+                yield event, source, says[1] or "", says[2], says[3] or ""
+
+
+def hub_dot(table: Table, text: str) -> Iterator[Short]:
+    for source, target, says in re.findall(r'^  "([^"]+)" -> "([^"]+)" \[label="([^"]*)"', text, re.M):
+        for line in says.split(r"\l")[:-1]:
+            event, guard = label(line)
+            yield event, source, guard, target
+    notes = dict(re.findall(r'^  "(note \w+)" \[.*label="([^"]*)"\]', text, re.M))
+    for note, target in re.findall(r'^  "(note \w+)" -> "(\w+)"', text, re.M):
+        event, where = notes[note].split(r"\n")
+        for source in sources_of(table, where):
+            yield label(event)[0], source, "", target
+
+
+def ladder_dot(table: Table, text: str) -> Iterator[Full]:
+    for markup in re.findall(r"\[label=<(.*)>\];$", text, re.M):
+        head, *lines = ET.fromstring(markup)
+        event, *where = head[0].itertext()
+        sources = sources_of(table, " ".join(where)) if where else (table.hub,)
+        for line in lines:
+            _, guard, target, effect = ("".join(cell.itertext()) for cell in line)
+            name = re.fullmatch(r"(?:[\d, ]+: )?(\w+)(?: false: .*)?", guard)
+            assert name, guard
+            for source in sources:
+                plain = "" if name[1] in ("always", "otherwise") else name[1]
+                yield event, source, plain, target, effect.strip()
+
+
+def hub_rows(table: Table, text: str) -> Iterator[Full]:
+    for line in text.splitlines()[2:]:
+        event, sources, guard, target, effect = [cell.strip(" `") for cell in line.split("|")[1:6]]
+        for source in sources.split(", "):
+            yield event, source, guard, target, effect
+
+
+def ladder_rows(table: Table, text: str) -> Iterator[Full]:
+    event, sources = "", sources_of(table, table.hub)
+    for line in text.splitlines():
+        if head := re.fullmatch(r"\*\*`(\w+)`\*\*(?: (from .*))?", line):
+            event, sources = head[1], sources_of(table, head[2]) if head[2] else (table.hub,)
+        elif line:
+            step = re.match(r"\d+\. (?:`(\w+)`|otherwise|always) → \*\*(\w+)\*\*(?:, `(\w+)`)?", line)
+            assert step, line
+            for source in sources:
+                yield event, source, step[1] or "", step[2], step[3] or ""
+
+
+def parts(text: str, tag: str) -> list[ET.Element]:
+    return list(ET.fromstring(text).iter(SVG + tag))
+
+
+def words(element: ET.Element) -> list[str]:
+    return [text.text or "" for text in element.iter(SVG + "text")]
+
+
+def svg_rows(table: Table, text: str) -> Iterator[Short]:
+    """Read the rows from the attributes that scripts read, wherever the text beside them says the same."""
+    for element in parts(text, "g"):
+        if "data-event" in element.attrib:
+            row = element.attrib
+            shown = words(element)
+            named = any(word in (row["data-event"], row["data-guard"]) for word in shown)
+            assert not shown or named or {"always", "otherwise"} & {*shown}
+            yield row["data-event"], row["data-source"], row["data-guard"], row["data-target"]
+
+
+PARSERS: dict[tuple[Format, View], Callable[[Table, str], Iterator[tuple[str, ...]]]] = {
+    ("mermaid", "hub"): hub_mermaid,
+    ("mermaid", "ladder"): ladder_mermaid,
+    ("dot", "hub"): hub_dot,
+    ("dot", "ladder"): ladder_dot,
+    ("rows", "hub"): hub_rows,
+    ("rows", "ladder"): ladder_rows,
+    ("svg", "hub"): svg_rows,
+    ("svg", "ladder"): svg_rows,
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(("format", "view"), PICTURES)
+def test_no_row_is_missing_and_none_is_invented(format: Format, view: View, name: str, path: str) -> None:
+    table = TABLES[name]
+    found = list(PARSERS[format, view](table, render(table, format, view, PATHS[path](table))))
+    spelt = full if len(found[0]) == 5 else short
+    assert sorted(found) == sorted(spelt(row) for row in table.rows)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_decision_list_is_in_the_order_in_which_guards_are_tried(format: Format, name: str) -> None:
+    table = TABLES[name]
+    found = list(PARSERS[format, "ladder"](table, render(table, format, "ladder")))
+    for row in table.rows:
+        tried = [rest for rest in found if rest[:2] == (row.event, row.source)]
+        assert [rest[2] or None for rest in tried] == [other.guard for other in table.ladder(row.event, row.source)]
+
+
+def test_each_pair_of_states_has_one_arc_in_the_svg() -> None:
+    arcs = [element.attrib["data-arc"] for element in parts(render(CALL, "svg"), "g") if "data-arc" in element.attrib]
+    noted = ("cancelled", "ran_out")
+    assert sorted(arcs) == sorted({f"{row.source} {row.target}" for row in CALL.rows if row.event not in noted})
+
+
+def test_an_arc_of_the_svg_shows_a_line_for_each_of_its_rows() -> None:
+    for element in parts(render(CALL, "svg"), "g"):
+        if "data-arc" in element.attrib:
+            pair = tuple(element.attrib["data-arc"].split())
+            rows = [row for row in CALL.rows if (row.source, row.target) == pair]
+            wanted = [[row.event, *([f"[{row.guard}]"] if row.guard else [])] for row in rows]
+            assert words(element) == [word for line in wanted for word in line]
+
+
+def test_notes_of_the_svg_say_where_their_events_come() -> None:
+    notes = {
+        note.get("data-note"): words(note) for note in parts(render(CALL, "svg"), "g") if "data-note" in note.attrib
+    }
+    assert notes == {
+        "cancelled": ["cancelled", "from every state before an outcome"],
+        "ran_out": ["ran_out", "from every rung"],
+    }
+
+
+def test_the_rows_are_those_of_the_transitions_that_run() -> None:
+    for event in machine_of(CALL).events.values():
+        for transitions in event.transitions.values():
+            for transition in transitions:
+                row = row_of(transition)
+                guards = [condition.func for condition in transition.conditions]
+                assert (event.name, transition.source, transition.dest) == (row.event, row.source, row.target)
+                assert guards == ([row.guard] if row.guard else [])
+                assert transition.before == ([row.effect] if row.effect else [])
+
+
+@pytest.mark.parametrize(("format", "view"), PICTURES)
+def test_dropping_any_row_changes_the_picture(format: Format, view: View) -> None:
+    whole = render(CALL, format, view)
+    for row in CALL.rows:
+        assert render(changed(CALL, *(other for other in CALL.rows if other != row)), format, view) != whole, row
+
+
+@pytest.mark.parametrize(("format", "view"), PICTURES)
+def test_a_row_with_another_guard_or_target_changes_the_picture(format: Format, view: View) -> None:
+    row = next(row for row in CALL.rows if row.guard == "may_nudge")
+    for other in (evolve(row, guard="may_reask"), evolve(row, target="compact")):
+        table = changed(CALL, *(other if each == row else each for each in CALL.rows))
+        assert render(table, format, view) != render(CALL, format, view)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_another_order_or_effect_changes_the_ladder_view(format: Format) -> None:
+    rows = list(CALL.rows)
+    place = next(place for place, row in enumerate(rows) if row.guard == "may_nudge")
+    swapped = [*rows[:place], rows[place + 1], rows[place], *rows[place + 2 :]]
+    broken = [*rows[:place], evolve(rows[place], effect="spend_reask"), *rows[place + 1 :]]
+    for other in (swapped, broken):
+        assert render(changed(CALL, *other), format, "ladder") != render(CALL, format, "ladder")
+
+
+@pytest.mark.parametrize(("format", "view"), PICTURES)
+def test_a_picture_is_always_the_same(format: Format, view: View) -> None:
+    assert render(CALL, format, view) == render(evolve(CALL), format, view)
+
+
+@pytest.mark.parametrize(("format", "view"), [("png", "hub"), ("svg", "bus")])
+def test_an_unknown_format_or_view_is_named(format: str, view: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{format}'.*'{view}'.*mermaid.*ladder"):
+        render(CALL, format, view)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("path", PATHS)
+def test_graphviz_takes_the_dot_text(name: str, view: View, path: str) -> None:
+    graph = pygraphviz.AGraph(string=render(TABLES[name], "dot", view, PATHS[path](TABLES[name])))
+    assert graph.draw(format="plain", prog="dot")
+
+
+@pytest.mark.parametrize(("format", "view"), PICTURES)
+def test_a_derived_table_is_drawn(format: Format, view: View) -> None:
+    assert render(CALL.without("prefill"), format, view) == render(SHORTER, format, view)
+
+
+# The layout of the SVG
+
+
+Box = tuple[float, float, float, float]
+
+
+def text_box(element: ET.Element) -> Box:
+    size = next(SIZES[name[3:]] for name in element.attrib["class"].split() if name[3:] in SIZES)
+    wide = len(element.text or "") * size * PITCH
+    x, y = float(element.attrib["x"]), float(element.attrib["y"])
+    left = x - wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[element.get("text-anchor", "start")]
+    return left, y - 0.76 * size, left + wide, y + 0.24 * size
+
+
+def shape_box(element: ET.Element) -> Box:
+    x, y, wide, high = (float(element.attrib[name]) for name in ("x", "y", "width", "height"))
+    return x, y, x + wide, y + high
+
+
+def overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def within(inner: Box, outer: Box) -> bool:
+    slack = 0.2  # coordinates are written with one decimal
+    low = inner[0] >= outer[0] - slack and inner[1] >= outer[1] - slack
+    return low and inner[2] <= outer[2] + slack and inner[3] <= outer[3] + slack
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("path", PATHS)
+def test_no_text_of_the_svg_overlaps_another_or_crosses_a_border(name: str, view: View, path: str) -> None:
+    text = render(TABLES[name], "svg", view, PATHS[path](TABLES[name]))
+    texts = [(text_box(element), element.text) for element in parts(text, "text")]
+    shapes = [shape_box(element) for element in parts(text, "rect")]
+    for (one, says), (other, says_too) in combinations(texts, 2):
+        assert not overlap(one, other), (says, says_too)
+    for box, says in texts:
+        assert within(box, shapes[0]), says
+        assert all(within(box, shape) for shape in shapes if overlap(box, shape)), says
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_line_of_the_svg_runs_through_a_text(name: str) -> None:
+    text = render(TABLES[name], "svg")
+    texts = [(text_box(element), element.text) for element in parts(text, "text")]
+    for path in parts(text, "path"):
+        drawn = re.fullmatch(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", path.attrib["d"])
+        if drawn and "rw-back" not in path.attrib["class"]:  # an arc back is cut open around its label
+            xs, ys = sorted(map(float, drawn.group(1, 3))), sorted(map(float, drawn.group(2, 4)))
+            for box, says in texts:
+                assert not overlap((xs[0], ys[0] - 0.5, xs[1], ys[1] + 0.5), box), says
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_svg_of_a_call_fits_a_page(view: View) -> None:
+    assert float(ET.fromstring(render(CALL, "svg", view)).attrib["width"]) <= 1000
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_svg_loads_nothing_and_touches_nothing_else_on_a_page(view: View) -> None:
+    text = render(CALL, "svg", view)
+    style = parts(text, "style")[0].text or ""
+    assert not re.search(r"url\(|@import|href|<script", text.replace("url(#rw-", ""))
+    assert "prefers-color-scheme:dark" in style
+    flat = style.replace("@media (prefers-color-scheme:dark){", "").replace("}}", "}")
+    selectors = [one for rule in flat.split("}") if rule for one in rule.split("{")[0].split(",")]
+    assert all(selector.startswith(".rungwise ") for selector in selectors)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_every_text_can_be_read_and_every_border_seen(colours: Colours) -> None:
+    for ground in (colours.page, colours.panel, *colours.fill.values()):
+        assert contrast(colours.ink, ground) >= 7
+    for ground in (colours.page, colours.panel):
+        assert contrast(colours.faint, ground) >= 4.5
+        assert contrast(colours.mark, ground) >= 4.5
+        assert all(contrast(border, ground) >= 3 for border in colours.border.values())
+    assert contrast(colours.on_mark, colours.mark) >= 4.5
+
+
+# A path on the picture
+
+
+def example() -> list[Row]:
+    """Run the example of the README on the shipped machine."""
+    ladder = Ladder(Limits(fallbacks=1), has_next_backend=True, wait_fits=True)
+    machine = machine_of(CALL)
+    rows = []
+    for event in ("sent", "came_empty", "sent", "only_reasoned", "sent", "truncated", "sent", "answered"):
+        ladder.added_text = ladder.has_text = event == "truncated"
+        rows.append(fire(machine, ladder, event))
+    assert (ladder.attempts, ladder.reasks, ladder.prefills, ladder.continuations) == (4, 0, 0, 1)
+    return rows
+
+
+def test_the_example_of_the_readme_is_what_the_machine_does() -> None:
+    assert [row.target for row in example()[1::2]] == ["reask", "prefill", "continuation", "done"]
+    waits = DEFAULT_POLICY.waits
+    longest = longest_backoff(1, waits.reask_base, waits.reask_cap, waits.jitter)
+    assert f"after {waits.reask_base:g} to {longest:g} seconds" in README
+    assert f"the cap {cap_of(DEFAULT_POLICY, Ladder(Limits(), continuations=1), None)}" in README
+    assert DEFAULT_POLICY.limits == Limits(reasks=3, prefills=2, continuations=3), "the example says what is left"
+
+
+def marked() -> Picture:
+    return picture_of(CALL, Marks.along(example()))
+
+
+def test_a_path_numbers_the_rows_that_it_took_and_those_that_it_tried() -> None:
+    lists = {decision.event: decision for decision in marked().decisions}
+    assert [(line.steps, line.tried) for line in lists["came_empty"].lines[:5]] == [
+        ((), (2,)),
+        ((), (2,)),
+        ((), (2,)),
+        ((2,), ()),
+        ((), ()),
+    ]
+    assert lists["sent"].lines[0].steps == (1, 3, 5, 7)
+    visited = {node.name for node in marked().nodes if node.visited}
+    assert visited == {"ask", "await", "reask", "prefill", "continuation", "done"}
+    arc = marked().arc("await", "prefill")
+    assert arc is not None
+    assert arc.steps == (4,)
+
+
+def test_a_path_counts_steps_that_took_no_row_and_ignores_rows_of_another_table() -> None:
+    foreign = Row("skipped", "fallback", None, "fallback")
+    marks = Marks.along([example()[0], None, foreign, example()[1]])
+    assert marks.taken[example()[1]] == (4,)
+    assert render(CALL, "svg", "hub", marks)
+
+
+@pytest.mark.parametrize(("format", "view"), PICTURES)
+def test_every_format_shows_the_path(format: Format, view: View) -> None:
+    picture = render(CALL, format, view, Marks.along(example()))
+    assert picture != render(CALL, format, view)
+    if format == "svg":
+        shown = [element.text or "" for element in parts(picture, "text") if "rw-on-mark" in element.attrib["class"]]
+        assert sorted(shown) == [str(step) for step in range(1, 9)]
+        assert {element.get("class") for element in parts(picture, "rect")} >= {"rw-badge"}
+    if format in ("mermaid", "dot"):
+        assert LIGHT.mark in re.sub("classDef.*", "", picture)
+
+
+def test_an_event_that_ends_the_call_anywhere_is_marked_in_its_note() -> None:
+    sent, ran_out = example()[0], next(row for row in CALL.rows if row.event == "ran_out")
+    notes = {note.event: note.steps for note in picture_of(CALL, Marks.along([ran_out, sent])).notes}
+    assert notes == {"cancelled": (), "ran_out": (1,)}
+
+
+# The directory
+
+
+def test_the_diagrams_have_not_drifted() -> None:
+    assert drift(DIAGRAMS) == [], "run: rungwise diagram --write diagrams/"
+
+
+@pytest.fixture
+def without_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        sys.modules, "rungwise.fsm.certificate.verify", None
+    )  # it takes seconds, and the first test here has seen it
+
+
+@pytest.mark.usefixtures("without_certificate")
+def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
+    made = tmp_path / "new"
+    pictures = ["call.mmd", "call.svg", "call.dot", "ladder.mmd", "ladder.svg", "rows.md"]
+    assert write_all(made) == pictures
+    assert sorted(path.name for path in made.iterdir()) == sorted(pictures)
+    assert drift(made) == []
+    assert write_all(made) == []
+
+
+def test_the_certificate_is_written_for_chains_of_one_two_and_three(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verify(policy: Policy, chain: tuple[PlainLink, ...]) -> SimpleNamespace:
+        return SimpleNamespace(to_markdown=lambda: f"# {', '.join(link.name for link in chain)}\n")
+
+    monkeypatch.setitem(sys.modules, "rungwise.fsm.certificate.verify", SimpleNamespace(verify=verify))
+    assert "certificate.md" in write_all(tmp_path)
+    written = (tmp_path / "certificate.md").read_text()
+    assert written == "# backend 1\n\n# backend 1, backend 2\n\n# backend 1, backend 2, backend 3\n"
+
+
+@pytest.mark.usefixtures("without_certificate")
+def test_a_changed_a_missing_and_an_outdated_file_have_drifted(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    shutil.copytree(DIAGRAMS, made)
+    (made / "call.svg").unlink()
+    (made / "rows.md").write_text((made / "rows.md").read_text() + "\n")
+    (made / "README.md").write_text(README.replace("| `nudges` | 1 |", "| `nudges` | 7 |"))
+    assert drift(made) == ["call.svg", "rows.md", "README.md"]
+    assert write_all(made) == ["call.svg", "rows.md", "README.md"]
+    assert (made / "README.md").read_text() == README
+
+
+def test_the_readme_beside_the_pictures_is_filled_and_otherwise_left_alone() -> None:
+    text = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n"
+    assert fill(text, {"x": r"new \1", "y": "none"}) == "a\n<!-- begin x -->\n\nnew \\1\n<!-- end x -->\nb\n"
+
+
+@pytest.mark.parametrize("name", [*CALL.states, *CALL.events, *sorted({row.guard for row in CALL.rows if row.guard})])
+def test_the_readme_explains_every_name(name: str) -> None:
+    written = re.sub(r"<!-- begin (\w+) -->.*?<!-- end \1 -->", "", README, flags=re.DOTALL)
+    assert re.search(rf"^\| (?:`\w+`, )*`{name}`.*\|", written, re.M) or name == CALL.hub
+
+
+def test_the_counters_are_seen_by_running_the_effects() -> None:
+    written = counters(CALL, Limits(nudges=7, fallbacks=2))
+    assert "| `nudges` | 7 | nudge | fallback |" in written
+    assert "| `reasks` | 3 | reask | fallback, continuation (with `added_text`) |" in written
+    assert "| `fallbacks` | 2 | fallback | nothing |" in written
+
+
+def test_the_numbers_are_those_of_the_policy() -> None:
+    never = {"overloaded": 1000, "timeout": 1000}
+    written = numbers(Policy(waits=Waits(retry_base=1.5), base_cap=1000, switch_after=never))
+    assert "| wait before a retry | 1.5 s, doubled each time, at most 60 s |" in written
+    assert "then 2000, 3000, ... up to 32768 tokens" in written
+    assert "| no such kind |" in written

@@ -1,0 +1,448 @@
+from __future__ import annotations
+
+import random
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from attrs import evolve
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import rungwise
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.diagram.page import explain_page, play_page
+from rungwise.fsm.diagram.page.machine import machine_data
+from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
+from rungwise.fsm.diagram.page.usual import usual_facts
+from rungwise.fsm.journal.path import Trail, read_trail, trail_of
+from rungwise.fsm.machine.machine import fire, machine_of
+from support.command_line import invoke
+from support.texts import places
+
+NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
+TOOL_RESULT = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
+STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
+    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 1)), 1.0),
+    (rungwise.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(800, 200)), 4.0),
+    (rungwise.Reply("The answer", stop_reason="length", stop_raw="length", usage=rungwise.Usage(900, 700)), 6.0),
+    (rungwise.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.5),
+    (rungwise.Failure("auth", status=401), 0.5),
+    (rungwise.Reply(" is 4.", stop_reason="stop", stop_raw="end_turn", usage=rungwise.Usage(1500, 300)), 5.0),
+)
+
+
+def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), **options: Any) -> rungwise.Journal:
+    chain = [
+        rungwise.PlainLink(names[0], prices=rungwise.Prices(1, 10)),
+        rungwise.PlainLink(f"{names[0]}-off", problem="no key", prices=rungwise.Prices(1, 10)),
+        rungwise.PlainLink(names[1], prices=rungwise.Prices(2, 20)),
+    ]
+    policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=1.0))
+    call = rungwise.Call(rungwise.Request(TOOL_RESULT, max_tokens=700), policy, chain, **options)
+    now, send = 100.0, call.begin(100.0)
+    for reply, seconds in STORY[:steps]:
+        assert send is not None
+        now += send.wait
+        call.sending(now)
+        now += seconds
+        send = call.receive(reply, now)
+    return call.journal
+
+
+def trail(**options: Any) -> Trail:
+    return read_trail(record(**options).to_json())
+
+
+# Reading a journal
+
+
+def test_every_step_is_found_in_the_table() -> None:
+    found = trail()
+    assert [None if row is None else row.guard for row in found.rows if row is None or row.event != "sent"] == [
+        "may_nudge", "may_prefill", "may_continue", "may_retry", "may_fall_back", None, None,
+    ]  # fmt: skip
+    skipped = found.steps[found.rows.index(None)]
+    assert (skipped.event, skipped.backend, skipped.note) == ("skipped", "one-off", "no key")
+
+
+def test_a_call_that_has_not_ended_has_a_trail_too() -> None:
+    found = trail(steps=2)
+    assert found.journal.outcome is None
+    assert found.steps[-1].target == "prefill"
+    assert "not ended" in explain_page(found)
+
+
+def spoilt(*keys: Any, to: Any) -> str:
+    document = orjson.loads(record().to_json())
+    place = document
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = to
+    return orjson.dumps(document).decode()
+
+
+BAD = {
+    "no JSON": ("not json", "no JSON"),
+    "nothing": ("", "no JSON"),
+    "not UTF-8": (b"\xff\xfe", "no JSON"),
+    "a list": ("[]", "'version'"),
+    "another version": (spoilt("version", to=2), "'version' must be 1"),
+    "another table": (spoilt("table", to="turn"), "of the table 'turn', not of 'call'"),
+    "a table that is no name": (spoilt("table", to={"a": 1}), "not of 'call'"),
+    "a policy that is none": (spoilt("policy", to=[1]), "Policy must be"),
+    "an unknown limit": (spoilt("policy", "limits", to={"retrys": 1}), "'retrys'"),
+    "no chain": (spoilt("chain", to=[]), "chain is empty"),
+    "a nameless backend": (spoilt("chain", 0, "name", to=7), "named 7"),
+    "a link that is none": (spoilt("chain", 0, to=7), "not of the form|journal: "),
+    "other counters": (spoilt("counters", to=["retries"]), "counters"),
+    "no steps": (spoilt("steps", to=[]), "no steps"),
+    "a step that is none": (spoilt("steps", 1, to=3), "journal: "),
+    "an unknown field": (spoilt("steps", 1, "colour", to="red"), "step 2.*colour"),
+    "a number out of order": (spoilt("steps", 1, "number", to=7), "step 2 is numbered 7"),
+    "a step that is no row": (spoilt("steps", 1, "guard", to="may_frob"), r"step 2:.*may_frob.* is no row"),
+    "another effect": (spoilt("steps", 1, "effect", to="spend_reask"), r"step 2:.*spend_reask.* is no row"),
+    "an unknown target": (spoilt("steps", 1, "target", to="moon"), r"step 2:.*moon.* is no row"),
+    "steps that do not follow": (spoilt("steps", 2, "source", to="ask"), "step 3: it begins in 'ask'.*'nudge'"),
+    "a guard that is no name": (spoilt("steps", 1, "guard", to={}), "step 2: 'guard' must be a text"),
+    "a time that is none": (spoilt("steps", 1, "at", to="noon"), "step 2: 'at' must be a number"),
+    "a time before": (spoilt("steps", 3, "at", to=0), "step 4: it was taken at 0 s, before"),
+    "tokens that are none": (spoilt("steps", 1, "usage", to={"output_tokens": "many"}), "step 2: 'usage'"),
+    "facts that are none": (spoilt("steps", 1, "facts", to=[1]), "step 2: 'facts'"),
+    "an unknown counter": (spoilt("steps", 1, "spent", to={"x": 1}), "step 2: .*counters"),
+    "another outcome": (spoilt("outcome", to="failed"), "'failed'.*'done'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> None:
+    text, says = BAD[name]
+    with pytest.raises(rungwise.ConfigurationError, match=says) as caught:
+        read_trail(text)
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 300
+
+
+def test_a_derived_table_must_be_passed() -> None:
+    table = CALL.with_rows(rungwise.Row("answered", "await", "may_compact", "compact", "spend_compaction"))
+    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(table=table), has_compactor=True)
+    call.begin()
+    call.receive(rungwise.Reply("yes", stop_reason="stop"))
+    assert trail_of(call.journal, table).rows[-1] in table.rows
+    with pytest.raises(rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
+        trail_of(call.journal, CALL)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+DOCUMENT = orjson.loads(record().to_json())
+
+
+@settings(deadline=None)
+@given(place=st.sampled_from(list(places(DOCUMENT))), value=JSON)
+@example(place=("policy",), value=[])
+@example(place=("chain", 0, "prices", "output"), value=1e308)
+@example(place=("steps", 1, "usage", "output_tokens"), value=2**63)
+def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(place: tuple[Any, ...], value: Any) -> None:
+    document = orjson.loads(orjson.dumps(DOCUMENT))
+    inner = document
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    try:
+        text = orjson.dumps(document)
+    except TypeError:  # a number that JSON of this kind does not hold
+        return
+    try:
+        page = explain_page(read_trail(text))
+    except rungwise.ConfigurationError:
+        return
+    Page(page)
+
+
+# The page
+
+
+class Page(HTMLParser):
+    """Read the elements of a page, and the data in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.data: Any = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements and self.elements[-1][1].get("id") == "data" and self.data is None:
+            self.data = orjson.loads(data)
+        self.words.append(data)
+
+    def tags(self, name: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.elements if tag == name]
+
+
+PAGES = {
+    "explain": lambda: explain_page(trail()),
+    "explain with contents": lambda: explain_page(trail(contents=True)),
+    "play": lambda: play_page(rungwise.Policy(), 2),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_one_file_that_loads_nothing(name: str) -> None:
+    text = PAGES[name]()
+    page = Page(text)
+    policy = next(meta for meta in page.tags("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    assert (policy["content"] or "").startswith(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    )
+    assert {tag for tag, _ in page.elements} & {"link", "img", "iframe", "object", "embed", "form", "base"} == set()
+    assert not any({"src", "href", "action"} & set(attributes) for _, attributes in page.elements)
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert [script.get("type") for script in page.tags("script")] == ["application/json", None]
+    assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "").replace(
+        'createElementNS("http://www.w3.org/2000/svg"', ""
+    ).replace("http-equiv", "")
+
+
+def test_what_a_stranger_wrote_is_only_ever_text() -> None:
+    journal = record(names=(NASTY, "two"), contents=True)
+    document = orjson.loads(journal.to_json())
+    for step in document["steps"]:
+        step |= {"code": NASTY, "note": NASTY, "reason": NASTY, "stop_raw": NASTY, "facts": [NASTY]}
+        step["content"] = {NASTY: NASTY}
+    page = Page(explain_page(read_trail(orjson.dumps(document))))
+    assert len(page.tags("script")) == 2
+    assert not page.tags("img")
+    assert NASTY in page.words
+    assert page.data["call"]["steps"][0]["code"] == NASTY
+
+
+def test_the_page_lists_every_step_and_what_was_left() -> None:
+    found = trail()
+    page = Page(explain_page(found))
+    options = [attributes for attributes in page.tags("li") if attributes.get("role") == "option"]
+    assert [option["id"] for option in options] == [f"step-{step.number}" for step in found.steps]
+    call = page.data["call"]
+    assert [row if row is None else CALL.rows[row] for row in call["rows"]] == list(found.rows)
+    assert [step["used"]["attempts"] for step in call["steps"]] == [step.attempts for step in found.steps]
+    last = call["steps"][-1]["used"]
+    assert last["output_tokens"] == 1201
+    assert last["money"] == pytest.approx((2500 * 1 + 901 * 10 + 1500 * 2 + 300 * 20) / 1e6)
+    assert page.data["budget"]["seconds"] == 90
+
+
+def test_the_timeline_is_to_scale() -> None:
+    one, off, two = lanes_of(trail())
+    assert (one.backend, off.backend, two.backend) == ("one", "one-off", "two")
+    assert off.bars == ()
+    times = [(bar.kind, bar.start, pytest.approx(bar.seconds)) for bar in one.bars]
+    assert times == [
+        ("attempt", 0.0, 1.0), ("attempt", 1.0, 4.0), ("attempt", 5.0, 6.0), ("attempt", 11.0, 0.5),
+        ("wait", 11.5, 12.0), ("attempt", 23.5, 0.5),
+    ]  # fmt: skip
+    assert [(bar.kind, bar.start, bar.seconds) for bar in two.bars] == [("end", 24.0, 5.0)]
+    bars = [attributes for attributes in Page(explain_page(trail())).tags("i") if attributes.get("data-step")]
+    wait = next(bar for bar in bars if bar["class"] == "bar wait")
+    left, width = (float(part) for part in re.findall(r":([\d.]+)%", wait["style"] or ""))
+    assert (left, width) == (pytest.approx(100 * 11.5 / 29, abs=0.01), pytest.approx(100 * 12 / 29, abs=0.01))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e-9, 0.3, 1.0, 7.0, 41.7, 3600.0, 1e300])
+def test_the_axis_has_a_handful_of_round_times(seconds: float) -> None:
+    found = ticks(seconds)
+    assert found[0] == 0
+    assert len(found) <= 6
+    assert found == sorted(set(found))
+    assert found[-1] <= seconds * (1 + 1e-6)
+
+
+def test_a_call_without_times_says_so() -> None:
+    call = rungwise.Call(rungwise.Request("?"))
+    call.begin()
+    call.receive(rungwise.Reply("yes", stop_reason="stop"))
+    assert "No time passed" in explain_page(trail_of(call.journal))
+
+
+def test_the_picture_of_a_path_numbers_its_steps() -> None:
+    text = explain_page(trail())
+    svg = text[text.index("<svg") : text.index("</svg>") + 6]
+    texts = [element.text for element in ET.fromstring(svg).iter() if "rw-on-mark" in (element.get("class") or "")]
+    taken = [str(number) for number, row in enumerate(trail().rows, start=1) if row is not None]
+    assert sorted(texts, key=lambda word: int(word or 0)) == taken
+
+
+# The machine in the page
+
+
+class Odd(Ladder):
+    """Ask for more than one counter against its limit."""
+
+    @property
+    def may_odd(self) -> bool:
+        return self.retries + self.reasks + self.reasks < self.limits.retries and (self.has_text or self.nudges == 0)
+
+    @property
+    def may_here(self) -> bool:
+        return self.rung == "await" or self.has_compactor
+
+
+ODD = evolve(
+    CALL,
+    model=Odd,
+    rows=(
+        rungwise.Row("malformed", "await", "may_odd", "retry", "spend_retry"),
+        rungwise.Row("malformed", "await", "may_here", "partial"),
+        *CALL.rows,
+    ),
+)
+TABLES = {"call": CALL, "shorter": CALL.without("nudge", "compact"), "odd": ODD}
+LIMITS = {**dict.fromkeys(names_of(CALL.model, COUNTER), 2), "retries": 3, "nudges": 0, "fallbacks": 1}
+
+
+def true(condition: Mapping[str, Any], ladder: Ladder) -> bool:
+    if "fact" in condition:
+        return bool(getattr(ladder, condition["fact"]) == condition["is"])
+    total = sum(
+        times * (LIMITS[name[1:]] if name.startswith(".") else getattr(ladder, name))
+        for name, times in condition["sum"].items()
+    )
+    least, most = condition["least"], condition["most"]
+    return (least is None or total >= least) and (most is None or total <= most)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_machine_of_the_page_is_the_machine(name: str) -> None:
+    table, chance = TABLES[name], random.Random(3)
+    data = machine_data(table, LIMITS)
+    assert [(row["event"], row["source"], row["guard"], row["target"], row["effect"]) for row in data["rows"]] == [
+        (row.event, row.source, row.guard, row.target, row.effect) for row in table.rows
+    ]
+    for row in data["rows"]:
+        for _ in range(30):
+            counters = {name: chance.randint(0, LIMITS[name]) for name in names_of(table.model, COUNTER)}
+            facts = {name: chance.random() < 0.5 for name in names_of(table.model, FACT)}
+            ladder = table.model(rungwise.Limits(**LIMITS), row["source"], **counters, **facts)
+            if row["test"]:
+                (holds,) = [
+                    path["holds"] for path in data["guards"][row["test"]] if all(true(c, ladder) for c in path["if"])
+                ]
+                assert holds == getattr(ladder, row["guard"]), row
+            if row["change"]:
+                (path,) = [path for path in data["effects"][row["change"]] if all(true(c, ladder) for c in path["if"])]
+                expected = {**counters, "attempts": 0}
+                expected |= {name: expected[name] + 1 for name in path["takes"]} | dict.fromkeys(path["refills"], 0)
+                getattr(ladder, row["effect"])()
+                assert {name: getattr(ladder, name) for name in expected} == expected, row
+
+
+def test_a_guard_that_cannot_be_followed_is_refused() -> None:
+    class Wild(Ladder):
+        @property
+        def may_wild(self) -> bool:
+            return self.kept is None
+
+    table = evolve(CALL, model=Wild, rows=(rungwise.Row("answered", "await", "may_wild", "partial"), *CALL.rows))
+    with pytest.raises(rungwise.TableError, match="'may_wild' reads 'kept'"):
+        machine_data(table, LIMITS)
+
+
+def test_the_usual_facts_are_those_that_a_call_finds() -> None:
+    usual = usual_facts(rungwise.Policy(limits=rungwise.Limits(continuations=0)), 2)
+    decided = {row.event for row in CALL.rows if row.guard}
+    assert set(usual) == decided
+    assert usual["came_empty"].now == ("wait_fits", "has_next_backend")
+    assert {"has_text", "added_text"} <= set(usual["truncated"].now)
+    assert "has_text" in usual["truncated"].later
+    assert "added_text" not in usual["truncated"].later
+    assert "has_next_backend" not in usual_facts(rungwise.Policy(), 1)["came_empty"].now
+
+
+def test_with_the_usual_facts_every_event_goes_on() -> None:
+    usual = usual_facts(rungwise.Policy(), 2)
+    for event in usual:
+        ladder = Ladder(rungwise.Limits(fallbacks=1), "await", **dict.fromkeys(usual[event].now, True))
+        assert fire(machine_of(CALL), ladder, event).target in CALL.rungs, event
+
+
+def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
+    page = Page(play_page(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
+    assert any("a chain of 3 backends, a call makes at most 7 attempts" in words for words in page.words)
+    assert page.data["machine"]["limits"]["fallbacks"] == 2
+    assert page.data["usual"]["at_first"] == ["wait_fits", "has_next_backend"]
+
+
+def test_a_chain_has_a_backend() -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="must have 1 to 1001 backends"):
+        play_page(rungwise.Policy(), 0)
+
+
+# The command
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> str:
+    path = tmp_path / "steps.json"
+    path.write_text(record().to_json())
+    return str(path)
+
+
+def test_explain_writes_a_page(journal: str, tmp_path: Path) -> None:
+    result = invoke("explain", journal, "-o", str(tmp_path / "steps.html"))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "written" in result.stderr
+    assert (tmp_path / "steps.html").read_text().startswith("<!doctype html>")
+    assert invoke("explain", journal).stdout.startswith("<!doctype html>")
+
+
+def test_explain_draws_the_path(journal: str) -> None:
+    mermaid = invoke("explain", journal, "--format", "mermaid").stdout
+    assert "2: came_empty [may_nudge]" in mermaid
+    assert "linkStyle" in mermaid
+    ladder = invoke("explain", journal, "--format", "mermaid", "--view", "ladder").stdout
+    assert "may_nudge → nudge / spend_nudge<br>taken at 2" in ladder
+    assert "has_delivered → salvaged / keep_delivered<br>false at 2" in ladder
+    svg = invoke("explain", journal, "--format", "svg", "--view", "ladder").stdout
+    assert "rw-hollow" in svg
+    ET.fromstring(svg)
+
+
+def test_explain_plays_a_policy(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[limits]\nretries = 7\n")
+    page = Page(invoke("explain", "--play", str(policy), "--backends", "3").stdout)
+    assert page.data["machine"]["limits"] | {"retries": 7, "fallbacks": 2} == page.data["machine"]["limits"]
+    assert invoke("explain", "--play").stdout.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "give a JOURNAL.json"),
+        (["nowhere.json"], "nowhere.json"),
+        (["{bad}"], "bad.json: journal: no JSON"),
+        (["{good}", "--backends", "2"], "--backends is for --play"),
+        (["--play", "{bad}"], "bad.json: "),
+        (["--play", "--format", "svg"], "--play writes a page"),
+        (["{good}", "-o", "{dir}/none/steps.html"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_said_in_one_line(arguments: list[str], says: str, journal: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    result = invoke("explain", *(word.format(bad=bad, good=journal, dir=tmp_path) for word in arguments))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,673 @@
+"""The fuzz kit: what it generates, and that each thing it asserts can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, seed, settings
+from hypothesis import strategies as st
+
+import rungwise
+from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise.adapters.testing import MemoryProvider, MemoryTransport
+from rungwise.fsm import testing
+from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
+from rungwise.fsm.call.result import error_of
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.machine.machine import Watch
+from rungwise.fsm.testing.checks import honesty
+from rungwise.fsm.testing.checks import path as path_checks
+from rungwise.fsm.testing.checks import quiet as quiet_checks
+from rungwise.fsm.testing.checks import spending as spending_checks
+from rungwise.fsm.testing.checks import text as text_checks
+from rungwise.fsm.testing.checks.seen import Seen
+from rungwise.fsm.testing.coverage import Coverage
+
+ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
+EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
+CUT = rungwise.Reply("The first half ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(3, 5))
+REST = rungwise.Reply("and the second.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(9, 4))
+LOOK_UP = rungwise.ToolCall("call_1", "look_up", '{"path": "x"}')
+TOOLS = rungwise.Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
+BUSY = rungwise.Failure("rate_limit", status=429, asked_wait=3.0)
+SILENT = settings(deadline=None, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
+
+DEFAULT = rungwise.Policy()
+SMALL = rungwise.Policy(
+    limits=rungwise.Limits(retries=1, reasks=1, prefills=1, enlargements=1, repairs=1, compactions=1, continuations=1),
+    budget=rungwise.Budget(seconds=120),
+)
+TIGHT = rungwise.Policy(budget=rungwise.Budget(attempts=5, seconds=40, output_tokens=6_000))
+
+
+# what breaks, and how it is told
+
+
+class Forged:
+    """Hold a call that has ended, to be tampered with."""
+
+    def __init__(self, *script: Any, **options: Any) -> None:
+        self.events: list[Any] = []
+        self.call = testing.run(options.pop("policy", DEFAULT), script, events=self.events, **options)
+        _ = self.call.journal.steps  # from now on the journal holds steps that can be replaced
+
+    def step(self, which: int, /, **changes: Any) -> Forged:
+        rows = self.call.journal._rows
+        rows[which - 1] = attrs.evolve(rows[which - 1], **changes)
+        return self
+
+    def drop(self, number: int) -> Forged:
+        del self.call.journal._rows[number - 1]
+        return self
+
+    def result(self, **changes: Any) -> Forged:
+        self.call._result = attrs.evolve(self.call.result, **changes)
+        return self
+
+    def reply(self, **changes: Any) -> Forged:
+        assert self.call.result.reply is not None
+        return self.result(reply=attrs.evolve(self.call.result.reply, **changes))
+
+    def policy(self, **changes: Any) -> Forged:
+        setting = self.call.journal.setting
+        self.call.journal.setting = attrs.evolve(setting, policy=attrs.evolve(setting.policy, **changes))
+        return self
+
+    def outcome(self, outcome: str) -> Forged:
+        self.call.journal.outcome = outcome
+        return self.result(outcome=outcome)
+
+
+def retold(*events: Any) -> dict[str, Any]:
+    return {"events": events}
+
+
+def whole(forged: Forged) -> list[Any]:
+    return list(forged.events)
+
+
+def streamed(*script: Any, **options: Any) -> Forged:
+    return Forged(*script, is_streaming=True, **options)
+
+
+FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
+    (path_checks.ENDED, lambda: (Forged(ANSWER).result(outcome="refused"), {})),
+    (path_checks.ENDED, lambda: (Forged(ANSWER).result(outcome="well"), {})),
+    (path_checks.ENDED, lambda: (Forged(ANSWER).drop(2), {})),
+    (path_checks.ENDED, lambda: (Forged(EMPTY, ANSWER).step(2, target="done"), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).drop(2), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).step(2, number=7), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).step(4, at=-1.0), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).step(2, guard="may_nudge"), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).step(2, facts=("has_delivered",)), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).step(2, facts=("is_tuesday",)), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).step(2, source="ask"), {})),
+    (path_checks.LEGAL, lambda: (Forged(EMPTY, ANSWER).step(2, event="came_home"), {})),
+    (path_checks.COUNTED, lambda: (Forged(EMPTY, ANSWER).step(2, attempts=2), {})),
+    (path_checks.COUNTED, lambda: (Forged(EMPTY, ANSWER).step(2, spent={}), {})),
+    (path_checks.COUNTED, lambda: (Forged(EMPTY, ANSWER).result(attempts=1), {})),
+    (spending_checks.CHAIN, lambda: (Forged(EMPTY, ANSWER).step(3, backend="nobody"), {})),
+    (spending_checks.CHAIN, lambda: (Forged(EMPTY, ANSWER, chain=2).step(3, backend="backend-2"), {})),
+    (spending_checks.BUDGET, lambda: (Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(attempts=1)), {})),
+    (spending_checks.BUDGET, lambda: (Forged(EMPTY, ANSWER).policy(budget=rungwise.Budget(seconds=5)), {})),
+    (spending_checks.BUDGET, lambda: (Forged(CUT, REST).policy(budget=rungwise.Budget(output_tokens=9)), {})),
+    (spending_checks.BUDGET, lambda: (Forged(ANSWER).step(1, cap=0), {})),
+    (spending_checks.BUDGET, lambda: (Forged(ANSWER, policy=PAID, chain=PRICED).step(1, input_tokens=60_000), {})),
+    (spending_checks.BUDGET, lambda: (Forged(ANSWER, chain=PRICED).policy(budget=CENTS), {"is_fair": True})),
+    (spending_checks.BUDGET, lambda: (Forged(ANSWER).policy(budget=FEW), {"is_fair": True})),
+    (spending_checks.WAITS, lambda: (Forged(EMPTY, ANSWER).step(2, wait=math.inf), {})),
+    (spending_checks.WAITS, lambda: (Forged(EMPTY, ANSWER).step(2, wait=200.0), {})),
+    (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).step(2, wait=2.0), {})),
+    (spending_checks.WAITS, lambda: (Forged(BUSY, ANSWER).policy(waits=rungwise.Waits(longest_asked=1.0)), {})),
+    (spending_checks.CERTIFIED, lambda: (Forged(EMPTY, ANSWER), {"certificate": verify(NOTHING)})),
+    (spending_checks.CERTIFIED, lambda: (Forged(rungwise.Failure("auth"), ANSWER, chain=2), {"certificate": verify()})),
+    (spending_checks.SUMMED, lambda: (Forged(CUT, REST).result(usage=rungwise.Usage(9, 4)), {})),
+    (spending_checks.SUMMED, lambda: (Forged(CUT, REST, chain=PRICED).result(cost=0.0), {})),
+    (text_checks.NOT_EMPTY, lambda: (Forged(ANSWER).result(text=" \n"), {})),
+    (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(stop_reason="length"), {})),
+    (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(interrupted=True), {})),
+    (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(refusal="no"), {})),
+    (text_checks.CLEAN, lambda: (Forged(ANSWER, request=CAPPED).reply(stop_reason=None, stop_raw=None), {})),
+    (
+        text_checks.WHOLE_TOOLS,
+        lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", '{"pa'),)), {}),
+    ),
+    (
+        text_checks.WHOLE_TOOLS,
+        lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", "[]"),)), {}),
+    ),
+    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),)), {})),
+    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),)), {})),
+    (text_checks.WHOLE_TOOLS, lambda: (Forged(EMPTY).result(tool_calls=(LOOK_UP,)), {})),
+    (text_checks.TEXT_STAYS, lambda: (Forged(EMPTY).result(text="something"), {})),
+    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1]))),
+    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more")))),
+    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(rungwise.Discard("x"), *whole(forged)))),
+    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold("An answer.", *whole(forged)))),
+    (text_checks.KEPT, lambda: taken_back(streamed(CUT, REST))),
+    (text_checks.KEPT, lambda: (forged := streamed(ANSWER), retold(*whole(forged), Forged(ANSWER).call.result))),
+    (text_checks.STITCHED, lambda: (Forged(CUT, REST).result(text="The first half and the "), {})),
+    (text_checks.STITCHED, lambda: (Forged(CUT, REST).result(text="and the second."), {})),
+    (text_checks.STITCHED, lambda: (said_twice(Forged(CUT, REST)), {})),
+    (quiet_checks.QUIET, lambda: (Forged(ANSWER), {"secrets": ["backend-1"]})),
+    (quiet_checks.QUIET, lambda: (Forged(EMPTY, ANSWER).step(2, content={"part": "x"}), {})),
+    (quiet_checks.QUIET, lambda: (Forged(EMPTY, REST).step(2, stop_raw="it was: and the second."), {})),
+    (quiet_checks.REPLAYS, lambda: (Forged(EMPTY, ANSWER).step(2, draw=0.5), {})),
+    (quiet_checks.REPLAYS, lambda: (Forged(EMPTY, ANSWER).result(cause="nobody knows"), {})),
+]
+
+NOTHING = rungwise.Policy(
+    limits=rungwise.Limits(reasks=0, retries=0, prefills=0, enlargements=0, repairs=0, continuations=0)
+)
+PAID = rungwise.Policy(budget=rungwise.Budget(money=0.05))
+CENTS = rungwise.Budget(money=0.00001)
+FEW = rungwise.Budget(output_tokens=3)
+PRICED = [rungwise.PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0))]
+CAPPED = rungwise.Request("hi", max_tokens=4)
+
+
+def taken_back(forged: Forged) -> tuple[Forged, dict[str, Any]]:
+    """Let a stream take the first part back and say it again."""
+    events = whole(forged)
+    at = events.index(rungwise.Text("and the second."))
+    again = [rungwise.Discard("The first half "), forged.events[-1], rungwise.Text("The first half ")]
+    return forged, retold(*events[:at], *again, *events[at:])
+
+
+def said_twice(forged: Forged) -> Forged:
+    """Let the second part repeat the first, as a server that echoes does, and keep both."""
+    first, second = forged.call.result.parts
+    echo = first + second
+    return forged.result(parts=(first, echo), text=first + echo, final_text=first + echo)
+
+
+@pytest.mark.parametrize(("property", "forge"), FORGERIES)
+def test_each_assertion_can_fail(property: str, forge: Callable[[], Any]) -> None:
+    forged, options = forge()
+    with pytest.raises(testing.Dishonest) as caught:
+        testing.assert_call_honest(forged.call, **options)
+    assert caught.value.property == property
+    assert str(caught.value).startswith(f"{property}: ")
+
+
+def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away the check that the running machine makes of itself, so that the kit has something to find."""
+    monkeypatch.setattr(Watch, "check", lambda watch, row, spent: None)
+
+
+def test_a_guard_that_lets_everything_pass_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ladder, "may_reask", True)
+    with pytest.raises(rungwise.BrokenMachine):
+        testing.run(DEFAULT, [EMPTY])
+    unwatched(monkeypatch)
+    with pytest.raises(testing.Dishonest, match=path_checks.BOUNDED):
+        testing.assert_call_honest(testing.run(DEFAULT, [EMPTY]))
+
+
+def test_an_effect_that_forgets_to_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ladder, "spend_reask", lambda ladder: None)
+    with pytest.raises(rungwise.BrokenMachine):
+        testing.run(DEFAULT, [EMPTY])
+    unwatched(monkeypatch)
+    with pytest.raises(testing.Dishonest, match=path_checks.FALLS):
+        testing.assert_call_honest(testing.run(DEFAULT, [EMPTY]))
+
+
+def test_every_property_was_broken() -> None:
+    broken = {property for property, _ in FORGERIES} | {path_checks.BOUNDED, path_checks.FALLS}
+    assert broken == set(honesty.PROPERTIES)
+
+
+def test_an_error_tells_the_step() -> None:
+    with pytest.raises(testing.Dishonest, match=r"at step 2: came_empty .* -> reask") as caught:
+        testing.assert_call_honest(Forged(EMPTY, ANSWER).step(2, wait=200.0).call)
+    assert caught.value.step is not None
+    assert caught.value.step.number == 2
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [ANSWER],
+        [EMPTY],
+        [CUT, REST],
+        [TOOLS],
+        [BUSY, ANSWER],
+        [rungwise.Failure("auth")],
+        [CUT, rungwise.Failure("auth")],
+    ],
+    ids=("answer", "empty", "cut", "tools", "busy", "auth", "cut and auth"),
+)
+@pytest.mark.parametrize("streams", [False, True])
+def test_honest_calls_pass_as_call_as_result_and_as_error(script: list[Any], streams: bool) -> None:
+    events: list[Any] = []
+    call = testing.run(DEFAULT, script, chain=2, is_streaming=streams, events=events, contents=streams)
+    seen = events if streams else None
+    testing.assert_call_honest(call, events=seen, certificate=CERTIFICATES[id(DEFAULT)])
+    testing.assert_call_honest(call.result, events=seen, request=call.request)
+    if not call.result.is_success:
+        testing.assert_call_honest(error_of(call.result), events=seen)
+
+
+def test_a_call_that_goes_on_is_none_to_judge() -> None:
+    call = rungwise.Call(rungwise.Request("hi"))
+    call.begin()
+    with pytest.raises(rungwise.IllegalEvent):
+        testing.assert_call_honest(call)
+
+
+def test_a_replayed_result_is_honest_too() -> None:
+    call = testing.run(DEFAULT, [CUT, REST], contents=True)
+    testing.assert_call_honest(rungwise.replay(call.journal))
+
+
+def test_a_table_of_ones_own_is_judged_by_its_own_rows() -> None:
+    policy = rungwise.Policy(table=rungwise.CALL.without("reask"))
+    call = testing.run(policy, [EMPTY])
+    testing.assert_call_honest(call, certificate=verify(policy))
+    with pytest.raises(testing.Dishonest, match="certificate"):
+        testing.assert_call_honest(call, certificate=attrs.evolve(verify(policy), table="turn"))
+
+
+# what is generated
+
+
+def simplest(strategy: Any) -> Any:
+    """Return what a failure of everything shrinks to."""
+    plain = settings(SILENT, database=None, phases=[Phase.generate, Phase.shrink])
+    return find(strategy, lambda value: True, settings=plain)
+
+
+def test_the_strategies_bring_about_every_event_and_every_state() -> None:
+    coverage, policy = Coverage(), attrs.evolve(SMALL, budget=rungwise.Budget(attempts=4))
+
+    def collect(
+        script: Any,
+        request: rungwise.Request,
+        turn: rungwise.TurnContext,
+        chain: int,
+        streams: bool,
+        cancel_at: int | None,
+    ) -> None:
+        options = {"turn": turn, "is_streaming": streams, "cancel_at": cancel_at, "has_compactor": True}
+        coverage.record(Seen.of(testing.run(policy, script, chain=chain, request=request, **options)))
+
+    some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
+    kinds = (testing.scripts_of_replies(), testing.requests(), testing.turns(), st.integers(1, 2), st.booleans())
+    for number in range(8):
+        seed(number)(some(given(*kinds, st.none() | st.integers(0, 9))(collect)))()
+        events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
+        if events == set(rungwise.CALL.events) and targets == set(rungwise.CALL.states) - {rungwise.CALL.start}:
+            return
+    pytest.fail(f"after {coverage.paths} scripts: {coverage.summary()}")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "smallest"),
+    [
+        (testing.texts(), "An answer."),
+        (testing.replies(), rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")),
+        (testing.headers(), {}),
+        (testing.usages(), rungwise.Usage()),
+        (
+            testing.limits(),
+            rungwise.Limits(**dict.fromkeys(attrs.fields_dict(rungwise.Limits), 0) | {"fallbacks": None}),
+        ),
+        (testing.scripts_of_replies(), [rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
+        (testing.chains(), [rungwise.PlainLink("backend-1")]),
+        (testing.chunkings(b"whole"), [b"whole"]),
+        (testing.turns(), rungwise.TurnContext()),
+        (testing.compactors(), testing.Compactor()),
+    ],
+)
+def test_everything_shrinks_to_what_is_plain(strategy: Any, smallest: Any) -> None:
+    assert simplest(strategy) == smallest
+
+
+def test_policies_and_requests_shrink_to_the_defaults() -> None:
+    policy = simplest(testing.policies())
+    assert (policy.budget, policy.table) == (rungwise.Budget(), rungwise.CALL)
+    assert simplest(testing.requests()).max_tokens is None
+
+
+@given(st.binary(max_size=60).flatmap(lambda whole: st.tuples(st.just(whole), testing.chunkings(whole))))
+def test_the_pieces_of_a_chunking_join_to_the_whole(drawn: tuple[bytes, list[bytes]]) -> None:
+    whole, pieces = drawn
+    assert b"".join(pieces) == whole
+    assert all(pieces) or whole == b""
+
+
+@given(testing.policies(money=True), testing.chains(priced=True))
+def test_policies_and_chains_go_together(policy: rungwise.Policy, chain: list[rungwise.PlainLink]) -> None:
+    rungwise.Call(rungwise.Request("hi"), policy, chain)
+
+
+# what holds of everything that is generated
+
+CERTIFICATES = {id(policy): verify(policy, 2) for policy in (DEFAULT, SMALL, TIGHT)}
+
+
+def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **options: Any) -> None:
+    events: list[Any] = []
+    call = testing.run(policy, script, events=events, jitter=lambda: 1.0, has_compactor=True, **options)
+    certificate = CERTIFICATES[id(policy)] if certified else None
+    testing.assert_call_honest(call, certificate=certificate, events=events if call.is_streaming else None)
+
+
+@settings(SILENT, max_examples=400)
+@given(
+    testing.scripts_of_replies(),
+    st.sampled_from((DEFAULT, SMALL, TIGHT)),
+    testing.requests(),
+    st.booleans(),
+    st.sampled_from((0.0, 1.0, 30.0)),
+)
+def test_no_script_exceeds_the_certificate(
+    script: Any, policy: rungwise.Policy, request: rungwise.Request, streams: bool, latency: float
+) -> None:
+    judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency)
+
+
+@settings(SILENT, max_examples=300)
+@given(
+    testing.scripts_of_replies(),
+    testing.policies(),
+    testing.chains(),
+    testing.turns(),
+    st.tuples(st.booleans(), st.booleans()),
+    st.none() | st.integers(0, 9),
+)
+def test_calls_are_honest_under_any_policy_and_chain(
+    script: Any,
+    policy: rungwise.Policy,
+    chain: list[rungwise.PlainLink],
+    turn: rungwise.TurnContext,
+    kinds: tuple[bool, bool],
+    cancel_at: int | None,
+) -> None:
+    options = {"turn": turn, "is_streaming": kinds[0], "contents": kinds[1], "cancel_at": cancel_at}
+    judge(script, policy, certified=False, chain=chain, **options)
+
+
+# what was found by all this, so that it stays away
+
+
+def test_a_turn_that_only_pauses_is_no_success() -> None:
+    judge([rungwise.Reply(stop_reason="paused", stop_raw="pause_turn")], DEFAULT, chain=2)
+
+
+@pytest.mark.parametrize("echo", ["The first half ", "The first half and"])
+def test_a_call_that_is_cancelled_in_an_echo_says_nothing_twice(echo: str) -> None:
+    judge([CUT, rungwise.Reply(echo, stop_reason="stop")], DEFAULT, chain=2, is_streaming=True, cancel_at=3)
+
+
+def test_an_echo_of_text_that_repeats_itself_but_for_its_margin_is_dropped() -> None:
+    judge([rungwise.Reply(" \nAn answer.An answer.", interrupted=True)], DEFAULT, chain=2)
+
+
+def test_a_replay_costs_what_the_call_did() -> None:
+    chain = [rungwise.PlainLink("one"), rungwise.PlainLink("two", prices=rungwise.Prices(1.0, 10.0))]
+    judge([rungwise.Failure("auth"), ANSWER], DEFAULT, chain=chain)
+
+
+def test_a_call_with_a_budget_of_money_replays() -> None:
+    policy = rungwise.Policy(budget=rungwise.Budget(money=0.01))
+    judge([ANSWER], policy, certified=False, chain=PRICED, request="Where do they nest? " * 100)
+
+
+def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
+    first = "a sentence that comes first, "
+    events: list[Any] = []
+    broken = testing.Played(rungwise.Failure("connection"), heard=first + first[:20])
+    testing.run(DEFAULT, [rungwise.Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
+    assert not [event for event in events if isinstance(event, rungwise.Discard)]
+
+
+# compactors, under budgets of tokens and money
+
+OVERFLOW = rungwise.Failure("context_overflow", status=400)
+LONG_TALK = [
+    {"role": "system", "content": "You know the birds of this river."},
+    {"role": "user", "content": "Which birds live here?"},
+    {"role": "assistant", "content": "Kingfishers, dippers and a pair of herons. " * 20},
+    {"role": "user", "content": "And where do they nest?"},
+]
+BUDGETS = {
+    "money": rungwise.Policy(
+        budget=rungwise.Budget(attempts=12, seconds=90, money=0.05), limits=rungwise.Limits(retries=2)
+    ),
+    "tokens": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000)),
+    "both": rungwise.Policy(budget=rungwise.Budget(output_tokens=5_000, money=0.01)),
+}
+DEAR_WRITES = [rungwise.PlainLink("backend-1", prices=rungwise.Prices(1.0, 10.0, cache_creation=20.0))]
+
+
+@pytest.mark.parametrize("script", [[OVERFLOW, CUT, REST], [OVERFLOW, ANSWER], [CUT, OVERFLOW, CUT, OVERFLOW, REST]])
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("way", testing.COMPACTORS)
+def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, budget: str, script: list[Any]) -> None:
+    compactor = testing.Compactor(way, seconds=5.0)
+    call = testing.run(
+        BUDGETS[budget], script, chain=DEAR_WRITES, request=deepcopy(LONG_TALK), compactor=compactor, is_fair=True
+    )
+    testing.assert_call_honest(call, is_fair=True)
+
+
+@settings(SILENT, max_examples=200)
+@given(
+    testing.scripts_of_replies(),
+    testing.policies(money=True),
+    testing.chains(priced=True),
+    testing.requests(),
+    st.none() | testing.compactors(),
+    st.booleans(),
+)
+def test_a_fair_provider_never_costs_more_than_the_budget(
+    script: Any, policy: rungwise.Policy, chain: Any, request: rungwise.Request, compactor: Any, streams: bool
+) -> None:
+    call = testing.run(
+        policy, script, chain=chain, request=request, compactor=compactor, is_streaming=streams, is_fair=True
+    )
+    testing.assert_call_honest(call, is_fair=True)
+
+
+def test_what_a_compactor_raises_ends_the_call_as_with_a_driver() -> None:
+    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=testing.Compactor("raises"))
+    call = backend.run(DEFAULT)
+    assert isinstance(backend.raised, testing.CompactorFailed)
+    assert call.result.outcome == "cancelled"
+    testing.assert_call_honest(call)
+
+
+def test_a_slow_compactor_takes_its_time() -> None:
+    backend = testing.ScriptedBackend([OVERFLOW, ANSWER], compactor=testing.Compactor(seconds=20.0))
+    assert backend.run(DEFAULT).result.seconds == 20.0
+
+
+@pytest.mark.parametrize("way", ["eats them", "", None])
+def test_an_unknown_way_of_compacting_is_refused(way: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="COMPACTORS"):
+        testing.Compactor(way)
+
+
+# many calls at once
+
+TestManyCallsAtOnce = testing.calls_of(SMALL, chain=2).TestCase
+TestManyCallsAtOnce.settings = settings(SILENT, max_examples=30, stateful_step_count=40)
+
+
+def test_calls_that_touch_each_other_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: list[Any] = []
+
+    def spend(ladder: Any) -> None:
+        shared.append(ladder)
+        for each in shared:
+            each.reasks += 1
+
+    monkeypatch.setattr(Ladder, "spend_reask", spend)
+    machine = testing.calls_of(DEFAULT)()
+    request = rungwise.Request("hi")
+    for _ in range(2):
+        machine.begin(request, False, False)
+        machine.send(0)
+    machine.receive(0, EMPTY, 0.0)
+    machine.calls_are_apart()
+    machine.receive(0, EMPTY, 0.0)
+    with pytest.raises(testing.Dishonest, match="do not touch each other"):
+        machine.calls_are_apart()
+
+
+# the clock and the switch
+
+
+def test_the_clock_moves_only_when_told() -> None:
+    clock = testing.VirtualClock()
+    clock.sleep(2.0)
+    asyncio.run(clock.asleep(3.0))
+    clock.advance(10.0)
+    assert (clock(), clock.now, clock.waits) == (15.0, 15.0, [2.0, 3.0])
+    with pytest.raises(ValueError, match="cannot advance"):
+        clock.advance(-1.0)
+
+
+@pytest.fixture
+def no_overrides() -> Any:
+    before = set_overrides(Overrides())
+    yield
+    set_overrides(before)
+
+
+def busy_client() -> tuple[Client, MemoryTransport]:
+    provider = MemoryProvider(lambda request: ScriptedReply(status=503, headers={"retry-after": "100"}))
+    transport = MemoryTransport(provider)
+    backend = OpenAIChat("model", base_url=provider.base_url, api_key="sk-1f3870be274f6c49")
+    http, async_http = httpx.Client(transport=transport), httpx.AsyncClient(transport=transport)
+    return Client(backend, http=http, async_http=async_http), transport
+
+
+@pytest.mark.usefixtures("no_overrides")
+def test_no_driver_waits_while_testing() -> None:
+    client, _ = busy_client()
+    with testing.testing():
+        assert waits_are_off()
+        with pytest.raises(rungwise.Failed) as caught:
+            client.call("hi")
+        with pytest.raises(rungwise.Failed):
+            asyncio.run(client.acall("hi"))
+    assert not waits_are_off()
+    result = caught.value.result
+    assert [step.wait for step in result.journal.steps if step.wait] == [100.0] * 3
+    assert result.seconds < 10
+    testing.assert_call_honest(caught.value)
+
+
+@pytest.mark.usefixtures("no_overrides")
+def test_the_switch_is_for_the_whole_process_and_nests() -> None:
+    seen: list[bool] = []
+    testing.set_testing(True, attempts=2)
+    thread = threading.Thread(target=lambda: seen.append(waits_are_off()))
+    thread.start()
+    thread.join()
+    assert seen == [True]
+    with testing.testing(attempts=1):
+        assert testing.run(DEFAULT, [EMPTY]).result.attempts == 1
+    assert testing.run(DEFAULT, [EMPTY]).result.attempts == 2
+    assert with_overrides(rungwise.Policy(budget=rungwise.Budget(attempts=1))).budget.attempts == 1
+    testing.set_testing(False)
+    assert testing.run(DEFAULT, [EMPTY]).result.attempts == 4
+    assert with_overrides(DEFAULT) is DEFAULT
+
+
+@pytest.mark.usefixtures("no_overrides")
+def test_a_client_makes_no_more_attempts_than_the_switch_allows() -> None:
+    client, _ = busy_client()
+    with testing.testing(attempts=2), pytest.raises(rungwise.OverBudget) as caught:
+        client.call("hi")
+    assert caught.value.result.attempts == 2
+    testing.assert_call_honest(caught.value)
+
+
+@pytest.mark.parametrize("attempts", [0, True, 1.5, "2"])
+def test_the_switch_refuses_other_numbers_of_attempts(attempts: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="attempts"):
+        testing.set_testing(True, attempts=attempts)
+    with pytest.raises(rungwise.ConfigurationError, match="attempts"):
+        testing.set_testing(False, attempts=2)
+    assert not waits_are_off()
+
+
+# the recorder
+
+
+def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
+    coverage = Coverage()
+    certificate = verify(SMALL)
+    for script in ([ANSWER], [ANSWER], [EMPTY]):
+        coverage.record(Seen.of(testing.run(SMALL, script), certificate=certificate))
+    assert (coverage.paths, coverage.distinct) == (3, 2)
+    assert coverage.states == (5, 19)
+    attempts, waiting = coverage.extremes
+    assert (attempts.amount, attempts.rungs) == (2.0, ("ask", "reask", "exhausted"))
+    assert (waiting.amount, waiting.certified) == (5.0, certificate.worst[1].value)
+    rows = len(rungwise.CALL.rows)
+    told = f"3 paths, 2 of them different; 5 of 19 states and 5 of {rows} rows; at worst 2 of 12 attempts"
+    assert coverage.summary().startswith(told)
+    coverage.reset()
+    assert (coverage.paths, coverage.known, coverage.extremes) == (0, (), ())
+
+
+def test_an_assertion_that_passes_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Coverage()
+    monkeypatch.setattr(honesty, "RECORDER", recorder)
+    testing.assert_call_honest(testing.run(DEFAULT, [ANSWER]))
+    with pytest.raises(testing.Dishonest):
+        testing.assert_call_honest(Forged(ANSWER).result(text="").call)
+    assert recorder.paths == 1
+
+
+# imports
+
+
+def python(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_the_core_imports_no_hypothesis_and_the_kit_says_what_it_needs() -> None:
+    said = python(
+        "import sys; from rungwise import Client, verify; "
+        "print('hypothesis' in sys.modules, 'rungwise.fsm.testing' in sys.modules)"
+    )
+    assert said.split() == ["False", "False"]
+    said = python("import sys; sys.modules['hypothesis'] = None; import rungwise.fsm.testing")
+    assert "ImportError: rungwise.fsm.testing needs Hypothesis: pip install 'rungwise[testing]'" in said
+
+
+def test_the_fuzz_profile_fuzzes_also_in_ci() -> None:
+    code = (
+        "import rungwise.fsm.testing; from hypothesis import settings; print(settings.get_current_profile_name(),"
+        " *[(p.derandomize, p.database is None) for p in map(settings.get_profile, ('rungwise-ci', 'rungwise-fuzz'))])"
+    )
+    assert python(code, CI="true").strip() == "ci (True, True) (False, False)"
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    assert list(testing.__all__) == sorted(
+        testing.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)
+    )
+    assert Counter(testing.__all__).most_common(1)[0][1] == 1
+    assert all(hasattr(testing, name) for name in testing.__all__)

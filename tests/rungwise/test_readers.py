@@ -1,0 +1,511 @@
+"""Every reader of outside input gives a valid value or an error of ours, whatever it reads.
+
+What is read is near enough to something valid that it gets past the first check: a document of the right kind in which
+a few values were replaced, retyped, removed, repeated or moved.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import rungwise
+from rungwise import OpenAIChat, Script
+from rungwise.adapters.endpoint import read_url
+from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.testing import scripted_replies
+from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.diagram import Marks
+from rungwise.fsm.diagram import render as draw_picture
+from rungwise.fsm.diagram.page import explain_page
+from rungwise.fsm.journal.path import read_trail
+from rungwise.fsm.testing import chunkings, failures, replies
+from rungwise.fsm.values.toml import toml_value
+from support.texts import places
+
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
+FEW = settings(deadline=None, max_examples=150, suppress_health_check=SLOW)
+MANY = settings(FEW, max_examples=400)
+
+NUMBERS = (0, -1, 1, 2, True, 0.5, 5e-324, 1e-9, 1e10, 1e12, 1e308, -0.0, 10**6, 2**31, 2**53, 2**63 - 1, 2**64 - 1)
+WORDS = ("", " ", "\n", "call", "answered", "await", "fallback", "done", "9" * 400, "\ud800", "a" * 500, "{reasoning}")
+ODD = st.sampled_from((*NUMBERS, *WORDS, None, False, [], {}, [[]], [None], {"": None}, {"a": {"b": []}}))
+
+
+def deep(levels: int) -> Any:
+    """Nest lists."""
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def at(document: Any, path: tuple[Any, ...]) -> Any:
+    """Return what is at the end of a way."""
+    for key in path:
+        document = document[key]
+    return document
+
+
+def text_of(value: Any) -> str:
+    """Write a value as text, also a number of more digits than Python writes."""
+    try:
+        return str(value)
+    except ValueError:
+        return "9" * 5000
+
+
+RETYPED: tuple[Callable[[Any], Any], ...] = (
+    text_of,
+    lambda value: [value],
+    lambda value: {"value": value},
+    lambda value: list(value) if isinstance(value, (str, dict)) else None,
+    lambda value: float(value) if isinstance(value, int) and abs(value) < 1 << 1000 else 7,
+    lambda value: -value if isinstance(value, (int, float)) else not value,
+    lambda value: value + value if isinstance(value, (str, list)) else {},
+)
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, document: Any, odd: st.SearchStrategy[Any] = ODD) -> Any:
+    """Generate documents that differ from a valid one in a few places."""
+    document = copy.deepcopy(document)
+    for _ in range(draw(st.integers(1, 3))):
+        ways = list(places(document))
+        if not ways:
+            return document
+        path = draw(st.sampled_from(ways))
+        inner, key = at(document, path[:-1]), path[-1]
+        change = draw(st.sampled_from(("replace", "replace", "retype", "remove", "repeat", "move", "add")))
+        if change == "replace":
+            inner[key] = copy.deepcopy(draw(odd))
+        elif change == "retype":
+            inner[key] = draw(st.sampled_from(RETYPED))(inner[key])
+        elif change == "remove":
+            del inner[key]
+        elif change == "repeat" and isinstance(inner, list):
+            inner.insert(key, copy.deepcopy(inner[key]))
+        elif change == "move":
+            inner[key] = copy.deepcopy(at(document, draw(st.sampled_from(ways))))
+        elif isinstance(inner, dict):
+            inner[draw(st.sampled_from(("", "colour", "name", "retries", "usage")))] = copy.deepcopy(draw(odd))
+    return document
+
+
+# journals
+
+
+def record(*heard: rungwise.Reply | rungwise.Failure, chain: int = 2, **options: Any) -> dict[str, Any]:
+    """Return the journal of a call as a document."""
+    policy = options.pop("policy", rungwise.Policy(budget=rungwise.Budget(seconds=500, money=1.0)))
+    links = [
+        rungwise.PlainLink(f"backend {place}", prices=rungwise.Prices(1.0, 2.0, cache_read=0.5))
+        for place in range(chain)
+    ]
+    call = rungwise.Call(
+        rungwise.Request("?", max_tokens=50), policy, links, jitter=lambda: 0.3, contents=True, **options
+    )
+    now, given = 0.0, iter(heard)
+    send = call.begin(now)
+    while send is not None:
+        now += send.wait + 1.5
+        reply = next(given, None)
+        if reply is None:
+            call.cancel(now, rungwise.Reply("half of"))
+            break
+        if send.needs_compaction:
+            call.compacted([{"role": "user", "content": "short"}])
+        send = call.receive(reply, now)
+    document: dict[str, Any] = orjson.loads(call.journal.to_json())
+    return document
+
+
+ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(7, 9))
+CALLED = rungwise.Reply(
+    tool_calls=(rungwise.ToolCall("1", "look", '{"a": 1}'),), stop_reason="tool_calls", stop_raw="tool_calls"
+)
+CUT = rungwise.Reply("The first half of it ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(7, 50))
+JOURNALS = (
+    record(ANSWER),
+    record(rungwise.Reply(stop_reason="stop"), rungwise.Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER),
+    record(rungwise.Failure("auth", status=401), rungwise.Reply(reasoning="Hm.", stop_reason="stop"), CALLED),
+    record(rungwise.Failure("context_overflow", status=400), ANSWER, has_compactor=True),
+    record(
+        rungwise.Failure("parameter_unsupported", status=400, parameter="temperature"), rungwise.Failure("server_error")
+    ),
+    record(CUT, CUT, chain=1, policy=rungwise.Policy(budget=rungwise.Budget(attempts=2))),
+)
+
+
+def is_clear(error: Exception, begins: str) -> None:
+    """Check that an error is one line of a length that can be read, and says what it is about."""
+    assert str(error).startswith(begins)
+    assert len(str(error)) < 1_000
+    assert len(str(error).splitlines()) == 1
+
+
+def survives(text: bytes) -> None:
+    """Read a journal; what is accepted can be shown, written, replayed and drawn."""
+    try:
+        journal = rungwise.Journal.from_json(text)
+    except rungwise.ConfigurationError as error:
+        is_clear(error, "journal: ")
+        with pytest.raises(rungwise.ConfigurationError):
+            read_trail(text)
+        return
+    assert all(map(str, journal.steps))
+    written = journal.to_json()
+    assert rungwise.Journal.from_json(written).to_json() == written
+    replayed(journal)
+    try:
+        trail = read_trail(text)
+    except rungwise.ConfigurationError:
+        return
+    explain_page(trail)
+    for view in ("hub", "ladder"):
+        draw_picture(trail.table, "svg", view, Marks.along(trail.rows))
+
+
+def replayed(journal: rungwise.Journal) -> None:
+    """Replay a journal that was accepted: there is nothing but a result or a mismatch."""
+    try:
+        assert isinstance(rungwise.replay(journal), rungwise.Result)
+    except rungwise.JournalMismatch as error:
+        is_clear(error, "")
+    except rungwise.ConfigurationError as error:
+        raise AssertionError("it was accepted") from error
+
+
+def unsent(document: Any) -> bytes:
+    """Write what JSON writers would refuse as well: any reader may meet it."""
+    return json.dumps(document).encode()
+
+
+@MANY
+@given(st.sampled_from(JOURNALS).flatmap(spoilt))
+def test_a_journal_is_refused_or_survives_everything(document: Any) -> None:
+    survives(unsent(document))
+
+
+@pytest.mark.parametrize("index", range(len(JOURNALS)))
+def test_what_was_recorded_survives_everything(index: int) -> None:
+    text = orjson.dumps(JOURNALS[index])
+    journal = rungwise.Journal.from_json(text)
+    assert orjson.loads(journal.to_json()) == JOURNALS[index]
+    assert rungwise.replay(journal).outcome == JOURNALS[index]["outcome"]
+    survives(text)
+
+
+def test_every_value_of_a_journal_is_checked() -> None:
+    """Put each of a few odd values at each place, and each value in another type: few enough to try them all."""
+    odd = (None, -1, 1e300, 2**63, "odd", [["a", "b"]], {"a": 1})
+    always: list[Callable[[Any], Any]] = [lambda _, value=value: value for value in odd]
+    for path in places(JOURNALS[1]):
+        for change in (*always, *RETYPED):
+            document = copy.deepcopy(JOURNALS[1])
+            inner = at(document, path[:-1])
+            inner[path[-1]] = change(inner[path[-1]])
+            with suppress(rungwise.ConfigurationError):
+                journal = rungwise.Journal.from_json(orjson.dumps(document))
+                assert journal.to_json()
+                replayed(journal)
+
+
+@pytest.mark.parametrize("at", [5e-324, 1e-320, 1e-12, 1e15])
+def test_a_journal_of_the_shortest_and_the_longest_times_is_drawn(at: float) -> None:
+    document = copy.deepcopy(JOURNALS[0])
+    for step in document["steps"]:
+        step["at"] = 0.0
+    document["steps"][-1]["at"] = at
+    assert "<svg" in explain_page(read_trail(orjson.dumps(document)))
+
+
+def test_the_journal_of_a_rung_of_ones_own_is_written_as_it_was_read() -> None:
+    document = copy.deepcopy(JOURNALS[0])
+    document["counters"].append("pleas")
+    document["policy"]["limits"]["pleas"] = 2
+    document["policy"]["hints"]["rungs"] = {"plead": "Please."}
+    for step in document["steps"]:
+        step.get("spent", {}).update(pleas=0)
+    assert orjson.loads(rungwise.Journal.from_json(orjson.dumps(document)).to_json()) == document
+
+
+def test_a_journal_without_the_defaults_of_today_is_replayed_without_them() -> None:
+    """A policy fills in what its `switch_after` does not name; one that was recorded did not."""
+    overloaded = rungwise.Failure("overloaded", status=529)
+    never = rungwise.Policy(switch_after={"overloaded": 1000})
+    document = record(overloaded, overloaded, overloaded, ANSWER, policy=never)
+    del document["policy"]["switch_after"]["overloaded"]
+    assert rungwise.replay(rungwise.Journal.from_json(orjson.dumps(document))).outcome == "done"
+
+
+def test_a_long_journal_is_replayed_without_comparing_any_step_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = rungwise.Policy(limits=rungwise.Limits(continuations=400), budget=rungwise.Budget(attempts=400))
+    parts = [rungwise.Reply(f"Part {n} of it. ", stop_reason="length") for n in range(400)]
+    journal = rungwise.Journal.from_json(orjson.dumps(record(*parts, policy=policy)))
+    compared = 0
+
+    def count(self: rungwise.Step, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return self is other or repr(self) == repr(other)
+
+    monkeypatch.setattr(rungwise.Step, "__eq__", count)
+    rungwise.replay(journal)
+    assert 0 < compared <= 2 * journal.size
+
+
+# policies and scripts, as TOML
+
+POLICY = {
+    **rungwise.Policy(budget=rungwise.Budget(seconds=60, output_tokens=9_000, money=0.5)).to_mapping(),
+    "limits": {"retries": 2, "fallbacks": 1},
+    "timeouts": {"connect": 5.0, "idle": 30, "total": 90.0},
+}
+HUGE = st.sampled_from((10**400, -(10**30), float("nan"), float("inf"), -float("inf")))
+UNWRITABLE = "0x" + "f" * 5_000
+"""A number with more digits than Python writes, so that it can only be a text until it is TOML."""
+
+
+TOML_ODD = ODD | HUGE | st.just(UNWRITABLE)
+
+
+def toml(document: Any) -> str:
+    """Write a document as TOML."""
+    if isinstance(document, dict):
+        return "\n".join(f"{json.dumps(key)} = {_value(value)}" for key, value in document.items() if value is not None)
+    return _value(document)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = (f"{json.dumps(key)} = {_value(item)}" for key, item in value.items() if item is not None)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, (item for item in value if item is not None))) + "]"
+    return value if value == UNWRITABLE else toml_value(value)
+
+
+@MANY
+@given(spoilt(POLICY, TOML_ODD))
+@example({"limits": {"retries": UNWRITABLE}})
+@example({"switch_after": {"timeout": UNWRITABLE}})
+@example({"limits": deep(90)})
+def test_a_policy_is_refused_or_valid(document: Any) -> None:
+    try:
+        policy = rungwise.Policy.from_toml(toml(document))
+    except rungwise.ConfigurationError as error:
+        is_clear(error, "policy: ")
+        return
+    assert from_mapping(rungwise.Policy, policy.to_mapping()) == policy
+    call = rungwise.Call(rungwise.Request("?"), policy, [rungwise.PlainLink(prices=rungwise.Prices(1, 1))])
+    call.begin()
+    call.cancel()
+    assert rungwise.replay(rungwise.Journal.from_json(call.journal.to_json())).outcome == call.result.outcome
+
+
+@MANY
+@given(st.dictionaries(st.sampled_from((*POLICY, 1, None, "x" * 10_000)), ODD | HUGE, max_size=3))
+@example({"hints": {"rungs": {1: "x"}}})
+def test_plain_values_of_any_kind_are_refused_or_a_policy(values: Any) -> None:
+    try:
+        assert isinstance(from_mapping(rungwise.Policy, values), rungwise.Policy)
+    except rungwise.ConfigurationError as error:
+        is_clear(error, "")
+
+
+TOO_MUCH = {
+    "digits": f"retries = {'9' * 5_000}",
+    "hexadecimal digits": f"base_cap = 0x{'f' * 5_000}",
+    "levels": f"limits = {'[' * 5_000}{']' * 5_000}",
+    "dotted levels": f"{'a.' * 5_000}b = 1",
+    "an open string": 'a = "',
+    "a key that is long": f"{'k' * 100_000} = 1",
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+@pytest.mark.parametrize("read", [rungwise.Policy.from_toml, Script.from_toml], ids=["policy", "script"])
+def test_toml_that_is_too_much_is_refused(read: Callable[[str], object], name: str) -> None:
+    with pytest.raises(rungwise.ConfigurationError) as caught:
+        read(TOO_MUCH[name])
+    assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize("path", ["a\0b", 5, b"x", "."])
+@pytest.mark.parametrize("load", [rungwise.Policy.load, Script.load], ids=["policy", "script"])
+def test_a_path_that_is_none_is_refused(load: Callable[[Any], object], path: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError):
+        load(path)
+
+
+REPLY = {
+    **{"status": 429, "text": "half", "reasoning": "hm", "finish": "length", "refusal": "no", "model": "m"},
+    **{"delay": 1.5, "chunk_delay": 0, "cut_after": 7, "chunk_size": 3, "write_sizes": [3, 4], "hang": False},
+    "usage": {"prompt_tokens": 3, "details": {"cached": 1.0}},
+    "tool_calls": [{"id": "1", "name": "look", "arguments": "{}"}],
+    "error": {"message": "m", "code": 7},
+    "headers": {"retry-after": "2"},
+    "reasoning_field": "reasoning",
+    "final_message": True,
+}
+
+
+@MANY
+@given(spoilt({"replies": [REPLY, {"text": "b"}], "after": "loop"}, TOML_ODD))
+def test_a_script_is_refused_or_can_be_served(document: Any) -> None:
+    try:
+        script = Script.from_toml(toml(document))
+    except rungwise.ConfigurationError as error:
+        is_clear(error, "script: ")
+        return
+    assert Script.from_toml(script.to_toml()) == script
+    for reply in script.replies:
+        for streams in (False, True):
+            render(reply, {"stream": streams, "stream_options": {"include_usage": True}})
+
+
+# responses and the bytes of streams
+
+BACKEND = OpenAIChat("model", base_url="http://localhost:1/v1")
+COMPLETION = {
+    "id": "1",
+    "model": "m",
+    "choices": [
+        {
+            "index": 0,
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": [{"text": "b"}]}],
+                "reasoning_details": [{"type": "reasoning.text", "text": "c", "index": 0}],
+                "tool_calls": [{"index": 0, "id": "1", "function": {"name": "look", "arguments": "{}"}}],
+                "refusal": None,
+            },
+            "delta": {"content": "a", "tool_calls": [{"index": 0, "id": "1", "function": {"arguments": "{"}}]},
+            "finish_reason": "stop",
+            "error": {"message": "m", "code": 429},
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 1}},
+    "error": {"message": "Try again in 5s", "type": "t", "code": "rate_limit", "param": "p", "details": [{"a": "b"}]},
+    "base_resp": {"status_code": 1},
+    "x_groq": {"usage": {}},
+}
+HEADERS = {"retry-after": "2", "date": "Wed, 12 Nov 2025 10:00:00 GMT", "x-ratelimit-reset-tokens": "1s"}
+BODIES = spoilt(COMPLETION, ODD | HUGE)
+STATUSES = st.sampled_from((200, 201, 206, 299, 300, 400, 429, 500, 599, 600, 999))
+
+
+def is_valid(heard: object) -> bool:
+    """Tell whether this is what a call takes; it takes it."""
+    assert isinstance(heard, (rungwise.Reply, rungwise.Failure))
+    call = rungwise.Call(rungwise.Request("?"), contents=True)
+    call.begin()
+    call.receive(heard)
+    call.cancel()
+    return bool(call.journal.to_json())
+
+
+@MANY
+@given(BODIES, STATUSES, spoilt(HEADERS))
+def test_a_response_is_a_reply_or_a_failure(body: Any, status: int, headers: Any) -> None:
+    assert is_valid(BACKEND.decode(status, headers, json.dumps(body).encode()))
+
+
+@pytest.mark.parametrize("status", [200, 429, 500])
+@pytest.mark.parametrize("levels", [200, 900, 5_000])
+@pytest.mark.parametrize("around", ["{}", '{{"error": {}}}', '{{"choices": [{{"message": {{"content": {}}}}}]}}'])
+def test_a_response_that_is_deep_is_a_reply_or_a_failure(around: str, levels: int, status: int) -> None:
+    body = around.format("[" * levels + "NaN" + "]" * levels).encode()
+    assert is_valid(BACKEND.decode(status, {}, body))
+    decoder = BACKEND.decoder({})
+    decoder.feed(b"data: " + body + b"\n\n")
+    assert is_valid(decoder.close())
+
+
+@FEW
+@given(st.binary(max_size=200), STATUSES)
+def test_bytes_of_any_kind_are_a_reply_or_a_failure(body: bytes, status: int) -> None:
+    assert is_valid(BACKEND.decode(status, {}, body))
+
+
+@MANY
+@given(st.data())
+def test_the_bytes_of_a_stream_are_a_reply_or_a_failure(data: st.DataObject) -> None:
+    prefixes = st.sampled_from((b"data: ", b"data:", b"event: error\ndata: ", b"", b"error: ", b": "))
+    events = data.draw(st.lists(st.tuples(prefixes, BODIES), min_size=1, max_size=4))
+    endings = data.draw(st.sampled_from((b"", b"data: [DONE]\n\n", b"data: {", b"\xff\xfe", b"data: " + b"[" * 5_000)))
+    body = b"".join(prefix + json.dumps(event).encode() + b"\n\n" for prefix, event in events) + endings
+    decoder = BACKEND.decoder({})
+    for piece in data.draw(chunkings(body)):
+        for delta in decoder.feed(piece):
+            assert isinstance(delta, (rungwise.Text, rungwise.Reasoning))
+    assert is_valid(decoder.close(data.draw(st.none() | failures())))
+
+
+@FEW
+@given(scripted_replies(), st.booleans())
+def test_what_the_embedded_provider_writes_is_read(reply: Any, streams: bool) -> None:
+    assert is_valid(BACKEND.decode(reply.status, reply.headers, render(reply, {"stream": streams}).body))
+
+
+@FEW
+@given(replies() | failures())
+def test_what_others_make_of_a_response_is_taken(heard: Any) -> None:
+    assert is_valid(heard)
+
+
+# URLs and headers
+
+HOSTS = st.sampled_from(
+    (
+        *("a..b", ".a", "a.", "a" * 64, "a." * 130, "xn--a", "xn--zzzzzzzzzzzzzzzzzz99999", "[::1", "[::1]", "[v1.x]"),
+        *(
+            "256.1.1.1",
+            "1.2.3",
+            "a:99999",
+            "a:b",
+            "a:",
+            "[::1]x",
+            "*",
+            "a\\b",
+            "a%zz",
+            "a%00",
+            "é",
+            "\x00",
+            " ",
+            "",
+            "-",
+        ),
+        *("[fe80::1%eth0]", "localhost", "127.0.0.1:1", "u:p@h", "0x7f.1", "a_b", "A.B", "٣"),
+    )
+)
+PATHS = st.sampled_from(("", "/", "/v1", "/v1/chat/completions", "//", "/" + "x" * 70_000, "?a=b", "#f", "/%", "/\n"))
+URLS = st.builds(
+    "{}{}{}".format, st.sampled_from(("http://", "https://", "", "ftp://", "http:", "HTTP://")), HOSTS, PATHS
+)
+
+
+@MANY
+@given(URLS | st.text(max_size=30) | st.builds("http://{}".format, st.text(max_size=20)))
+def test_a_url_can_be_sent_to_or_has_a_problem(url: str) -> None:
+    from httpx import Request
+
+    try:
+        endpoint = read_url(url, "/chat/completions")
+    except rungwise.ConfigurationError:
+        return
+    assert isinstance(endpoint.problem, str | None)
+    if endpoint.problem is None:
+        sent = Request("POST", f"{endpoint.root}/chat/completions{endpoint.query}")
+        assert sent.headers["host"]
+        assert sent.url.raw_host.decode("ascii").encode("idna")  # as the lookup of a name does
+        assert sent.url.port is None or sent.url.port <= 65_535

@@ -1,0 +1,169 @@
+"""The ways in which a call can reach the network: on our own connections or the caller's, in a thread or a task."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import attrs
+import httpx
+import httpx2
+import pytest
+
+import rungwise
+from rungwise import Client, OpenAIChat
+from support import modes
+from support.raw_server import RawServer
+
+OWN = ("own sync", "own async")
+PASSED_IN = ("httpx.Client", "httpx.AsyncClient", "httpx2.Client", "httpx2.AsyncClient")
+ALL = OWN + PASSED_IN
+SYNC = ("own sync", "httpx.Client", "httpx2.Client")
+_LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
+
+BOTH = pytest.mark.parametrize("way", OWN)
+SCHEMES = pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+
+ONCE = rungwise.Limits(retries=0, reasks=0, continuations=0)
+RETRYING = rungwise.Policy(limits=rungwise.Limits(retries=2))
+
+
+def is_async(way: str) -> bool:
+    """Tell whether a way is taken in an event loop."""
+    return way == "own async" or way.endswith("AsyncClient")
+
+
+def http_of(way: str, **options: Any) -> Any:
+    """Return the HTTP client that is passed in, None on our own connections."""
+    library, _, name = way.partition(".")
+    return getattr(_LIBRARIES[library], name)(**options) if name else None
+
+
+def backend(url: str, **options: Any) -> OpenAIChat:
+    """Return a backend at a base URL."""
+    return OpenAIChat(base_url=url, **{"model": "m", "name": "primary", "api_key": "sk-9d2f6b1c44e07a35", **options})
+
+
+@attrs.define
+class Asked:
+    """How a call ended: what it came to, what was shown of it, and the seconds that the caller was kept."""
+
+    result: rungwise.Result
+    seconds: float
+    events: list[Any]
+
+    @property
+    def outcome(self) -> str:
+        return self.result.outcome
+
+    @property
+    def text(self) -> str:
+        return self.result.text
+
+    @property
+    def failures(self) -> list[rungwise.Failure]:
+        return [failure for _, failure in self.result.failures]
+
+
+def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
+    """Make one call and say how it ended, in an event loop of its own where the way asks for one; that closes it."""
+    if is_async(way):
+
+        async def main() -> Asked:
+            try:
+                return await aask(client, messages, streams=streams)
+            finally:
+                await aclose(client)
+
+        return asyncio.run(main())
+    events: list[Any] = []
+    began = time.monotonic()
+    try:
+        result = modes.ask(client, "stream" if streams else "call", messages, events=events, **options)
+    except rungwise.CallError as error:
+        result = error.result
+    return Asked(result, time.monotonic() - began, events)
+
+
+async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True) -> Asked:
+    """Make one call in this event loop and say how it ended."""
+    events: list[Any] = []
+    began = time.monotonic()
+    try:
+        result = await modes.aask(client, "astream" if streams else "acall", messages, events=events)
+    except rungwise.CallError as error:
+        result = error.result
+    return Asked(result, time.monotonic() - began, events)
+
+
+def client_for(way: str, chain: Any, http: Any = None, **options: Any) -> Client:
+    """Return a client that goes a way; `http` stands in for a new HTTP client."""
+    http = http or http_of(way)
+    options = {"policy": rungwise.Policy(limits=ONCE), "jitter": lambda: 0.0, **options}
+    if http is not None:
+        options["async_http" if is_async(way) else "http"] = http
+    client = Client(chain, **options)
+    _made.append((client, http))
+    return client
+
+
+_made: list[tuple[Client, Any]] = []
+
+
+async def aclose(client: Client) -> None:
+    """Close a client in this event loop, and the HTTP client that it was given."""
+    await client.aclose()
+    for made, http in _made:
+        if made is client and http is not None:
+            await http.aclose()
+
+
+def close_all() -> None:
+    """Close what threads have used."""
+    for client, http in _made:
+        client.close()
+        if hasattr(http, "close"):
+            http.close()
+    _made.clear()
+
+
+@contextmanager
+def in_one_loop(way: str, client: Client) -> Iterator[Callable[..., Asked]]:
+    """Yield a function that makes calls as `ask` does, all in one event loop where the way asks for one."""
+    if not is_async(way):
+        yield partial(ask, way, client)
+        return
+    with asyncio.Runner() as runner:
+        yield lambda *messages, **options: runner.run(aask(client, *messages, **options))
+        runner.run(aclose(client))
+
+
+def several(way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None) -> list[Any]:
+    """Ask several times, one after another, in one event loop where the way asks for one."""
+    if not is_async(way):
+        asked = []
+        for number in range(count):
+            if number:
+                between()
+            asked.append(ask(way, client, f"question {number}", streams=False))
+        return asked
+
+    async def main() -> list[Any]:
+        asked = []
+        for number in range(count):
+            if number:
+                await asyncio.to_thread(between)
+            asked.append(await aask(client, f"question {number}", streams=False))
+        await aclose(client)
+        return asked
+
+    return asyncio.run(main())
+
+
+def quick(way: str, server: RawServer, **options: Any) -> Client:
+    """Return a client that retries without waiting."""
+    return client_for(way, backend(server.base_url), **{**modes.waits_into([]), "policy": RETRYING, **options})
