@@ -20,8 +20,8 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.backend import links, partial_reply
 from rungwise.fsm.testing.callers import requests
+from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_call_honest
-from rungwise.fsm.testing.checks.seen import Dishonest
 from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
 from rungwise.fsm.testing.strategies import failures, replies, texts
 from rungwise.fsm.values.checks import is_whole

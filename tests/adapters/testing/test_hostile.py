@@ -17,7 +17,7 @@ import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.testing import Fuzzer, HostileCase, RawServer, assert_survives, survival
-from rungwise.adapters.testing.hostile_case import in_haste
+from rungwise.adapters.testing.hostile_case import hurried
 from rungwise.adapters.testing.peak import _traced, peak_memory
 from rungwise.fsm import testing
 from rungwise.fsm.testing import HOSTILITIES, RawResponse, RawStep
@@ -25,7 +25,7 @@ from rungwise.fsm.testing.hostile.raw import valid_reply
 from rungwise.fsm.testing.profiles import FUZZ
 
 KEY = "sk-1f3870be274f6c49"
-POLICY = in_haste(rungwise.Policy(budget=rungwise.Budget(attempts=4, output_tokens=20_000)))
+POLICY = hurried(rungwise.Policy(budget=rungwise.Budget(attempts=4, output_tokens=20_000)))
 CERTIFICATE = rungwise.verify(POLICY, chain=2)
 MODES = ("call", "stream", "acall", "astream")
 
