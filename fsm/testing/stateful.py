@@ -42,15 +42,15 @@ class Running:
         call: the call.
         send: what it wants sent; None once it has ended.
         is_sent: whether that has gone out.
-        heard: the deltas of the attempt in flight.
+        deltas: what has arrived of the attempt in flight.
         events: what its consumer was given.
-        known: what was seen of it when it was last touched.
+        known: how it looked when it was last touched.
     """
 
     call: Call
     send: Send | None = None
     is_sent: bool = False
-    heard: list[Text | Reasoning] = field(factory=list)
+    deltas: list[Text | Reasoning] = field(factory=list)
     events: list[StreamEvent] = field(factory=list)
     known: Snapshot = ()
 
@@ -131,7 +131,7 @@ class CallMachine(RuleBasedStateMachine):
         if send.needs_compaction and not self._compact(running, send, compactor):
             return
         running.is_sent = running.call.sending(self.now)
-        running.heard = []
+        running.deltas = []
         running.settle()
 
     def _compact(self, running: Running, send: Send, compactor: Compactor) -> bool:
@@ -152,7 +152,7 @@ class CallMachine(RuleBasedStateMachine):
         streaming = [each for each in self.in_flight if each.call.is_streaming]
         running = streaming[which % len(streaming)]
         delta = Reasoning(text) if thinks else Text(text)
-        running.heard.append(delta)
+        running.deltas.append(delta)
         running.events += running.call.hear(delta)
         running.settle()
 
@@ -161,9 +161,9 @@ class CallMachine(RuleBasedStateMachine):
     def receive(self, which: int, reply: Any, seconds: float) -> None:
         """Let a reply or a failure arrive; a stream has brought some of it already."""
         running = self.in_flight[which % len(self.in_flight)]
-        heard = partial_reply(running.heard)
+        arrived = partial_reply(running.deltas)
         if isinstance(reply, Reply) and running.call.is_streaming:
-            text, reasoning = (heard.text, heard.reasoning) if heard is not None else ("", "")
+            text, reasoning = (arrived.text, arrived.reasoning) if arrived is not None else ("", "")
             if reply.text:
                 running.events += running.call.hear(Text(reply.text))
             reply = attrs.evolve(reply, text=text + reply.text, reasoning=reasoning + reply.reasoning)
@@ -178,7 +178,7 @@ class CallMachine(RuleBasedStateMachine):
         """End a call from outside."""
         going = [each for each in self.calls if each.send is not None]
         running = going[which % len(going)]
-        running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+        running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
         running.settle()
 
     @precondition(lambda self: self.over)
@@ -186,7 +186,7 @@ class CallMachine(RuleBasedStateMachine):
     def again(self, which: int) -> None:
         """Take a call that has ended away, so that there is room for another: no run ever comes to a standstill."""
         running = self.over[which % len(self.over)]
-        self.judge(running)
+        self.check(running)
         self.calls.remove(running)
 
     @precondition(lambda self: self.calls)
@@ -221,16 +221,16 @@ class CallMachine(RuleBasedStateMachine):
             if running.known != running.look():
                 raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
 
-    def judge(self, running: Running) -> None:
+    def check(self, running: Running) -> None:
         """Check a call that has ended; derive to pass a certificate."""
         assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
 
     def teardown(self) -> None:
         """End what still goes on, and check every call."""
         for running in self.calls:
-            running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+            running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
             running.settle()
-            self.judge(running)
+            self.check(running)
 
 
 def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) -> type[CallMachine]:

@@ -429,7 +429,7 @@ def test_a_call_with_a_budget_of_money_replays() -> None:
 def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     first = "a sentence that comes first, "
     events: list[Any] = []
-    broken = testing.Played(rungwise.Failure("connection"), heard=first + first[:20])
+    broken = testing.Played(rungwise.Failure("connection"), streamed=first + first[:20])
     testing.run(DEFAULT, [rungwise.Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
     assert not [event for event in events if isinstance(event, rungwise.Discard)]
 
