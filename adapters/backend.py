@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 
@@ -11,6 +11,9 @@ from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, Send
 from rungwise.fsm.failures.failure import Failure
+
+PIECE: Final = 2**16
+"""The most bytes of a body that are unpacked or looked at in one go."""
 
 
 @frozen

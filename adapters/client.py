@@ -25,7 +25,7 @@ from rungwise.adapters.http.streams import AsyncStream, Running, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.fsm.call.call import Call, Observer, StreamEvent
 from rungwise.fsm.call.chain import Chain
-from rungwise.fsm.call.pace import paced
+from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.request import Message, Request, TurnContext
 from rungwise.fsm.call.result import Result
@@ -189,7 +189,7 @@ class Client:
             request = Request(messages, **rest)
         return Call(
             request,
-            paced(self.policy),
+            with_overrides(self.policy),
             self.chain,
             turn,
             has_compactor=self._compactor is not None,

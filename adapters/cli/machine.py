@@ -83,13 +83,13 @@ def diagram(
 
 
 def _draw(format: Format | Literal["html"], view: View, output: str | None) -> int:
+    from rungwise.fsm.call.table import CALL
+    from rungwise.fsm.certificate.play import play_policy
     from rungwise.fsm.diagram import render
-    from rungwise.fsm.diagram.page import play_page
-    from rungwise.fsm.machine.table import CALL
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
-    picture = play_page() if format == "html" else render(CALL, format, view=view)
+    picture = play_policy() if format == "html" else render(CALL, format, view=view)
     if output is None:
         put(picture)
     else:
@@ -98,7 +98,7 @@ def _draw(format: Format | Literal["html"], view: View, output: str | None) -> i
 
 
 def _write(directory: Path) -> int:
-    from rungwise.fsm.diagram.write import write_all
+    from rungwise.fsm.certificate.pictures import write_all
 
     changed = write_all(directory)
     put("".join(f"{directory / name}\n" for name in changed))
@@ -107,7 +107,7 @@ def _write(directory: Path) -> int:
 
 
 def _check(directory: Path) -> int:
-    from rungwise.fsm.diagram.write import drift
+    from rungwise.fsm.certificate.pictures import drift
 
     stale = drift(directory)
     put("".join(f"{directory / name}\n" for name in stale))

@@ -83,28 +83,27 @@ def explain(
 
 
 def _explained(file: str, format: Literal["html", "svg", "mermaid"], view: Literal["hub", "ladder"]) -> str:
+    from rungwise.fsm.call.explained import explain_call, read_call
     from rungwise.fsm.diagram import Marks, render
-    from rungwise.fsm.diagram.page import explain_page
-    from rungwise.fsm.journal.path import read_trail
 
     try:
         text = Path(file).read_bytes()
     except OSError as error:
         bad_input(f"{file} cannot be read ({error.strerror})")
     try:
-        trail = read_trail(text)
+        path = read_call(text)
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
     if format == "html":
-        return explain_page(trail)
-    return render(trail.table, format, view, Marks.along(trail.rows))
+        return explain_call(path)
+    return render(path.table, format, view, Marks.along(path.rows))
 
 
 def _playground(file: str | None, backends: int) -> str:
     from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-    from rungwise.fsm.diagram.page import play_page
+    from rungwise.fsm.certificate.play import play_policy
 
-    return play_page(Policy.load(file) if file else DEFAULT_POLICY, backends)
+    return play_policy(Policy.load(file) if file else DEFAULT_POLICY, backends)
 
 
 def _write(text: str, output: str | None) -> int:

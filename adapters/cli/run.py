@@ -29,15 +29,15 @@ from rungwise.adapters.cli.output import (
     silence_stdout,
 )
 from rungwise.adapters.cli.words import ending, sentence
-from rungwise.fsm.call.events import Discard, Rung, Text
+from rungwise.fsm.call.events import Discard, Text
 from rungwise.fsm.errors import CallError
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.fsm.call.request import Request
     from rungwise.fsm.call.result import Result
-    from rungwise.fsm.journal.record import Step
 
 JOURNAL_LOST: Final = 7
 EXIT_CODES: Final[Mapping[str, int]] = {
@@ -106,8 +106,8 @@ class Run:
             self.answer.add(event.text)
         elif isinstance(event, Discard):
             self.answer.take_back(event.text)
-        elif isinstance(event, Rung):
-            self.step(event.step)
+        elif isinstance(event, Step):
+            self.step(event)
 
     def finish(self, *, as_json: bool) -> int:
         """Write what is still to be written, and return the exit code."""

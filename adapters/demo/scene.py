@@ -12,7 +12,7 @@ from rungwise.adapters.cli.output import counted, safe, shortened
 from rungwise.adapters.cli.words import told
 from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Stage
 from rungwise.adapters.demo.servers import Cast, Clock
-from rungwise.fsm.call.events import Discard, Reasoning, Rung
+from rungwise.fsm.call.events import Discard, Reasoning
 from rungwise.fsm.call.events import Text as Visible
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import CallError
@@ -52,8 +52,8 @@ class Scenery:
         elif isinstance(event, Discard):
             self._shown = self._shown.removesuffix(event.text)
             self.stage.say(f"taken back: the {counted(len(event.text), 'character')} above", "red")
-        elif isinstance(event, Rung):
-            self._show_step(event.step)
+        elif isinstance(event, Step):
+            self._show_step(event)
 
     def end(self, result: Result, error: CallError | None) -> bool:
         """Show the end; tell whether the pieces of the stream, less what it took back, are the result's text."""

@@ -18,7 +18,7 @@ from rungwise.adapters.http.exchange import LARGEST_REPLY, Exchange, needs_fresh
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.http.waiting import CallEnded, seconds_until, when_late, within
 from rungwise.fsm.call.call import Call, StreamEvent
-from rungwise.fsm.call.pace import waits_are_off
+from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.request import Message, Send
 from rungwise.fsm.call.result import Result

@@ -6,11 +6,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from rungwise.adapters.backend import PIECE
+
 ACCEPTED: Final = "gzip, deflate"
 """The encodings that servers are asked for: zlib can stop in the middle of them."""
-
-PIECE: Final = 2**16
-"""The most bytes of a body that are unpacked or looked at in one go."""
 
 MOST_OUT: Final = 2**23
 RATIO: Final = 100

@@ -11,11 +11,11 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.backend import Backend, Decoder, HttpRequest
+from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.deadlines import AttemptLimits
-from rungwise.adapters.http.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encoding_of
+from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
 from rungwise.fsm.call.reply import Reply

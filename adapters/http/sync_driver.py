@@ -15,7 +15,7 @@ from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
 from rungwise.adapters.http.waiting import CallEnded, seconds_until, when_late
 from rungwise.fsm.call.call import Call, StreamEvent
-from rungwise.fsm.call.pace import waits_are_off
+from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.request import Message, Send
 from rungwise.fsm.call.result import Result

@@ -8,8 +8,9 @@ import httpx
 import orjson
 from attrs import define, field
 
+from rungwise.adapters.provider.playback import ReceivedRequest, Responder
+from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.provider.server import ReceivedRequest, Responder, render
 from rungwise.fsm.testing.clock import VirtualClock
 
 BASE_URL = "http://provider.test/v1"

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import orjson
 
-from rungwise.adapters.provider.server import ReceivedRequest
+from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
 

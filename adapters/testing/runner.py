@@ -14,8 +14,9 @@ from attrs import define, field
 
 from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.client import Client
+from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing.case import PRICES, Case
 from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
 from rungwise.adapters.testing.wire_checks import CAPS

@@ -1,4 +1,4 @@
-"""The ledger of one call: what it has spent of its budget, and what the next attempt may spend."""
+"""What one call has spent of its budget, and what its next attempt may spend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from attrs import define, evolve
 
-from rungwise.fsm.call.ladder import Ladder
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.call.request import Link, Prices, Request
@@ -23,7 +22,7 @@ LARGEST_PRICED_CAP = 10**12
 
 
 @define(eq=False)
-class Ledger:
+class Spending:
     """Count what a call spends; nothing here is ever given back.
 
     Arguments:
@@ -74,13 +73,14 @@ class Ledger:
         """Tell whether the call would still have time after waiting."""
         return self.budget.seconds is None or self.elapsed + seconds < self.budget.seconds
 
-    def cap(self, policy: Policy, ladder: Ladder, request: Request, link: Link, input_tokens: int) -> int | None:
+    def cap(self, policy: Policy, raises: int, request: Request, link: Link, input_tokens: int) -> int | None:
         """Return the output cap of the next attempt in tokens: below 1 if nothing is left, None for no cap at all.
 
         Arguments:
+            raises: how often rungs have raised the cap.
             input_tokens: the tokens of the prompt, which a budget of money has to pay first.
         """
-        cap = cap_of(policy, ladder, request.max_tokens or link.max_tokens)
+        cap = cap_of(policy, raises, request.max_tokens or link.max_tokens)
         budget, prices = self.budget, link.prices
         if budget.output_tokens is not None:
             left = self._tokens_left(budget.output_tokens)

@@ -15,33 +15,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
-import attrs
 from attrs import define, field
 
-from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.causes import cause_of
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.delivery import Delivery, correction
-from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.journal import Journal, Links, Setting
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of, reader_of
 from rungwise.fsm.call.metering import measured
 from rungwise.fsm.call.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, Link, PlainLink, Request, Send, TurnContext, headers_for
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.call.transcript import STAND_IN_TOKENS, Composed, Transcript, estimate_tokens
-from rungwise.fsm.call.waiting import is_drawn, wait_of
+from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.call.transcript import STAND_IN_TOKENS, Composed, Transcript
+from rungwise.fsm.call.waiting import RAISING, is_drawn, wait_of
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
 from rungwise.fsm.journal.record import Evidence, Step
-from rungwise.fsm.machine.machine import RowMachine, Watch, fire, machine_of
+from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.thinking import part_thinking, split_thinking
@@ -50,7 +49,7 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 logger = logging.getLogger("rungwise")
 
-StreamEvent = Text | Reasoning | Discard | Rung
+StreamEvent = Text | Reasoning | Discard | Step
 Observer = Callable[[Step], None]
 
 
@@ -92,11 +91,10 @@ class Call:
     estimate: Callable[[Any], int] = estimate_tokens
     prompts: Iterator[int] | None = None
 
-    ladder: Ladder = field(init=False)
+    run: Run = field(init=False)
     journal: Journal = field(init=False)
-    ledger: Ledger = field(init=False)
+    spending: Spending = field(init=False)
     _result: Result | None = field(default=None, init=False)
-    _machine: RowMachine = field(init=False)
     _chain: Chain = field(init=False)
     _transcript: Transcript = field(init=False)
     _attempt: Attempt | None = field(default=None, init=False)
@@ -111,7 +109,6 @@ class Call:
     _draw: float | None = field(default=None, init=False)
     _prompt: int | None = field(default=None, init=False)
     _base: int | None = field(default=None, init=False)
-    _watch: Watch = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         for name, value, kind in (
@@ -123,21 +120,17 @@ class Call:
                 raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         policy, table = self.policy, self.policy.table
         self._chain = Chain.of(self.chain, needs_prices=policy.budget.money is not None)
-        self._machine = machine_of(table)
         request, chain = self.request, self._chain.links
-        self.ladder = table.model(_limits(policy.limits, len(chain)), table.start)
-        self.ledger = Ledger(policy.budget)
+        self.run = Run.at_start(table, policy.limits.bounded(table.limits, len(chain)))
+        self.spending = Spending(policy.budget)
         needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
         self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
         setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
-        self.journal = Journal(
-            table=table.name, counters=names_of(table.model, COUNTER), contents=self.contents, setting=setting
-        )
-        self._watch = Watch(table, self.ladder.limits)
+        self.journal = Journal(table=table.name, counters=table.counters, contents=self.contents, setting=setting)
 
     def __repr__(self) -> str:
-        ladder = getattr(self, "ladder", None)  # tracebacks show what is only half made, too
-        return f"Call(rung={ladder.rung!r}, attempts={ladder.attempts})" if ladder is not None else "Call()"
+        run = getattr(self, "run", None)  # tracebacks show what is only half made, too
+        return f"Call(state={run.state!r}, attempts={run.attempts})" if run is not None else "Call()"
 
     # what a driver calls
 
@@ -159,7 +152,7 @@ class Call:
             IllegalEvent: the call has not ended.
         """
         if self._result is None:
-            raise IllegalEvent(f"the call has not ended; it is in state {self.ladder.rung!r}")
+            raise IllegalEvent(f"the call has not ended; it is in state {self.run.state!r}")
         return self._result
 
     @property
@@ -183,7 +176,7 @@ class Call:
             raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
         self._origin = now
         while (problem := self.link.problem) is not None:
-            self._record(Row("skipped", self.ladder.rung, None, self.ladder.rung), None, note=problem)
+            self._record(Row("skipped", self.run.state, None, self.run.state), None, note=problem)
             self._chain.move_to(self.backend + 1)
         return self._propose(0.0)
 
@@ -199,12 +192,12 @@ class Call:
             return False
         if send.needs_compaction:  # nobody has shortened anything
             self._compose(send)
-        lacking = self.ledger.lacking(self.ladder.attempts, 0.0, send.max_tokens)
+        lacking = self.spending.lacking(self.run.attempts, 0.0, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
             return False
         self._send = None
-        row = fire(self._machine, self.ladder, "sent")
+        row = self.run.fire("sent")
         self._record(row, None, cap=send.max_tokens)
         return True
 
@@ -273,10 +266,12 @@ class Call:
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
             delivered: the text that is kept, for a replay, which has been read already.
         """
-        row = self.ladder.row
+        row = self.run.row
         if self._result is None and row is not None and row.target in self.policy.table.outcomes:
             # An observer was interrupted on the very last step: the call had ended by then.
-            self._settle(row, cause_of(row, self._last.evidence if self._last else Evidence(row.event)))
+            self._settle(
+                row, cause_of(self.policy.table, row, self._last.evidence if self._last else Evidence(row.event))
+            )
         if self._result is None:
             if self._origin is None:
                 self._origin = now or 0.0
@@ -292,10 +287,10 @@ class Call:
                 self._shown, self._delivery = self._shown + self._delivered, None
             evidence = Evidence("cancelled", usage=usage)
             evidence.content = {"delivered": delivered} if self.contents else None
-            self.ledger.pay(evidence.usage, self.link.prices)
-            row = fire(self._machine, self.ladder, "cancelled")
+            self.spending.pay(evidence.usage, self.link.prices)
+            row = self.run.fire("cancelled")
             self._record(row, evidence)
-            self._settle(row, cause_of(row, evidence))
+            self._settle(row, cause_of(self.policy.table, row, evidence))
         return self.result
 
     def drain(self) -> list[StreamEvent]:
@@ -325,17 +320,17 @@ class Call:
         if now is None:
             return
         try:
-            self.ledger.elapsed = max(self.ledger.elapsed, now - self._origin)
+            self.spending.elapsed = max(self.spending.elapsed, now - self._origin)
         except TypeError:
             raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}") from None
 
     def _ensure_sent(self) -> None:
         send = self._send
         if send is not None:
-            self.ledger.elapsed += send.wait
+            self.spending.elapsed += send.wait
             self.sending()
         if self._result is not None or self._attempt is None:
-            raise IllegalEvent(f"nothing is in flight in state {self.ladder.rung!r}")
+            raise IllegalEvent(f"nothing is in flight in state {self.run.state!r}")
 
     def _observe(self, reply: Reply | Failure) -> Heard:
         if self._delivery is not None:
@@ -353,7 +348,7 @@ class Call:
         came = reply if isinstance(reply, Reply) else heard.reply
         heard.evidence.usage, overran = self._counted(heard.evidence.usage, came, heard.failure, attempt)
         self._gather(heard)
-        if heard.evidence.event not in self._machine.unguarded:
+        if heard.evidence.event not in self.run.machine.unguarded:
             self._find_facts(heard, overran=overran)
         elif overran:
             heard.evidence.facts = ("overran",)
@@ -394,7 +389,7 @@ class Call:
             usage, overran = measured(usage, reply, attempt.cap, None if is_free else silence)
         if not usage.input_tokens:
             nothing = failure if reply is None else None
-            usage = self.ledger.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
+            usage = self.spending.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
         return usage, overran and reserves
 
     def _count(self, composed: Composed) -> int:
@@ -440,27 +435,25 @@ class Call:
     def _advance(self, heard: Heard) -> Send | None:
         """Fire the event and go where the table leads."""
         evidence = heard.evidence
-        self.ledger.pay(evidence.usage, self.link.prices)
+        self.spending.pay(evidence.usage, self.link.prices)
         if "overran" in evidence.facts and self._attempt is not None:
-            self.ledger.overran = self._attempt.cap
+            self.spending.overran = self._attempt.cap
         self._last = heard
         if heard.failure is not None:
             self._failures = {**(self._failures or {}), self.backend: heard.failure}
-        ladder = self.ladder
-        if evidence.event not in self._machine.unguarded:
-            for name in names_of(type(ladder), FACT):
-                setattr(ladder, name, name in evidence.facts)
-        row = fire(self._machine, ladder, evidence.event)
+        row = self.run.fire(evidence.event, evidence.facts)
         self._attempt = None
         if row.target in self.policy.table.outcomes:
             if row.target in _LAST_RESORTS and self._chain.next_usable() is None:
                 self._skip(None, row.source)
             self._record(row, evidence)
-            self._settle(row, cause_of(row, evidence))
+            self._settle(row, cause_of(self.policy.table, row, evidence))
             return None
         wait = self._wait(heard)
         self._record(row, evidence, wait=wait, draw=self._draw)
-        self._transcript.prepare(row.target, heard.cue)
+        rung = self.policy.table.rung(row.target)
+        assert rung is not None
+        self._transcript.prepare(rung, heard.cue)
         if row.target == "fallback":
             self._move_on()
         if self.is_streaming:
@@ -469,19 +462,24 @@ class Call:
         return self._propose(wait)
 
     def _fits(self, asked: float | None) -> bool:
-        return asked is None or (asked <= self.policy.waits.longest_asked and self.ledger.allows_wait(asked))
+        return asked is None or (asked <= self.policy.waits.longest_asked and self.spending.allows_wait(asked))
 
     def _wait(self, heard: Heard) -> float:
-        self._draw = None
-        if is_drawn(self.ladder, heard.evidence.event, heard.evidence.asked_wait):
+        self._draw, evidence, rung = None, heard.evidence, self.policy.table.rung(self.run.state)
+        assert rung is not None
+        asked = evidence.asked_wait is not None and keeps_asked_wait(evidence.event, rung.name)
+        if rung.at_once_on in evidence.facts and not asked:
+            return 0.0
+        if is_drawn(rung, evidence.event, evidence.asked_wait):
             self._draw = min(1.0, max(0.0, self.jitter()))
-        return wait_of(self.policy.waits, self.ladder, heard.evidence.event, heard.failure, self._draw or 0.0)
+        number = self.run.spent_of(rung.counter)
+        return wait_of(self.policy.waits, rung, number, evidence.event, heard.failure, self._draw or 0.0)
 
     def _move_on(self) -> None:
         """Take the next usable backend of the chain; what is passed over goes into the journal."""
         following = self._chain.next_usable()
         assert following is not None
-        self._skip(following, self.ladder.rung)
+        self._skip(following, self.run.state)
         self._chain.move_to(following)
         self._alike = self._base = None
 
@@ -502,7 +500,7 @@ class Call:
         prefills = link.prefills and self.backend not in transcript.without_prefill
         composed = Composed(transcript.messages) if transcript.is_plain else transcript.compose(prefills)
         self._prompt = self._count(composed) if self.policy.budget.money is not None else None
-        cap = self.ledger.cap(self.policy, self.ladder, request, link, self._prompt or 0)
+        cap = self.spending.cap(self.policy, sum(map(self.run.spent_of, RAISING)), request, link, self._prompt or 0)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
@@ -520,7 +518,7 @@ class Call:
         """Return what the rung sends, or None when the budget does not allow it."""
         transcript, seconds = self._transcript, self.policy.budget.seconds
         send = Send(
-            self.ladder.rung,
+            self.run.state,
             self.backend,
             wait,
             transcript.messages,
@@ -531,7 +529,7 @@ class Call:
             portable=transcript.portable,
             restore_reasoning=transcript.restore_reasoning,
             deadline=None if seconds is None else (self._origin or 0.0) + seconds,
-            needs_compaction=self.ladder.rung == "compact",
+            needs_compaction=self.run.state == "compact",
             must_cut=transcript.needs_cap,
             headers=headers_for(self.request, self._chain.links[0], self.link),
         )
@@ -539,7 +537,7 @@ class Call:
             self._prompt = None  # what it will cost is known when the compactor has run
         else:
             self._compose(send)
-        lacking = self.ledger.lacking(self.ladder.attempts, wait, send.max_tokens)
+        lacking = self.spending.lacking(self.run.attempts, wait, send.max_tokens)
         if lacking is not None:
             self._run_out(lacking)
             return None
@@ -548,7 +546,7 @@ class Call:
 
     def _run_out(self, lacking: str) -> None:
         self._send = self._attempt = None
-        row = fire(self._machine, self.ladder, "ran_out")
+        row = self.run.fire("ran_out")
         self._record(row, None, note=lacking)
         self._settle(row, lacking)
 
@@ -561,7 +559,7 @@ class Call:
             parts = (text,)
         reply = heard.reply if heard is not None else None
         if row.target == "salvaged":
-            text = self._salvaged(text)
+            text = self._salvaged(row, text)
             parts = (*parts, text)
         if self.is_streaming:
             self._correct(text)
@@ -575,20 +573,20 @@ class Call:
             reply.tool_calls if reply is not None and handed_out else (),
             heard.reasoning if heard is not None else "",
             parts,
-            self.ledger.usage,
-            self.ledger.cost if self.link.prices is not None else None,
-            self.ledger.elapsed,
-            self.ladder.attempts,
+            self.spending.usage,
+            self.spending.cost if self.link.prices is not None else None,
+            self.spending.elapsed,
+            self.run.attempts,
             self.link.name,
             cause,
             tuple((self.chain[index].name, failures[index]) for index in sorted(failures)),
             reply,
             self.journal,
-            self.ledger.overran is not None,
+            self.spending.overran is not None,
         )
 
-    def _salvaged(self, gathered: str) -> str:
-        if self.ladder.kept == "delivered" and self._last is not None:
+    def _salvaged(self, row: Row, gathered: str) -> str:
+        if row.effect == "keep_delivered" and self._last is not None:
             return gathered + self._last.delivered
         return split_thinking(self.turn.prior_answer or "")[0]
 
@@ -607,16 +605,13 @@ class Call:
         backend: str | None = None,
         note: str | None = None,
     ) -> None:
-        ladder, journal = self.ladder, self.journal
-        spent = reader_of(type(ladder))(ladder)
-        if row.event != "skipped":
-            self._watch.check(row, spent)
+        run, journal = self.run, self.journal
         journal.record(
             row,
             evidence,
-            at=self.ledger.elapsed,
-            spent=spent,
-            attempts=ladder.attempts,
+            at=self.spending.elapsed,
+            spent=tuple(run.spent),
+            attempts=run.attempts,
             backend=backend if backend is not None else self.link.name,
             wait=wait,
             cap=cap,
@@ -625,7 +620,7 @@ class Call:
             note=note,
         )
         if self.is_streaming:
-            self._outbox.append(Rung(journal.last))
+            self._outbox.append(journal.last)
         if self.observer is not None:
             try:
                 self.observer(journal.last)
@@ -637,13 +632,6 @@ class Call:
 
 _LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 """The outcomes that a usable backend further down the chain might have prevented."""
-
-
-@lru_cache(maxsize=256)
-def _limits(limits: Limits, length: int) -> Limits:
-    """Bound the fallbacks by the chain."""
-    most = length - 1
-    return attrs.evolve(limits, fallbacks=most if limits.fallbacks is None else min(limits.fallbacks, most))
 
 
 def _same_empty(heard: Heard, previous: Heard | None) -> bool:

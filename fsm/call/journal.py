@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import attrs
 from attrs import define
 
-from rungwise.fsm.call.policy import LARGEST_LIMIT, SWITCH_AFTER, Hints, Limits, Policy, from_mapping
+from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.policy import SWITCH_AFTER, Hints, Policy, from_mapping
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import (
@@ -157,7 +158,7 @@ def _policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, 
     """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those."""
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")
-    own = set(counters).difference(each.name for each in attrs.fields(Limits))
+    own = set(counters).difference(Limits())
     limits, hints = values.get("limits", {}), values.get("hints", {})
     rungs = hints.get("rungs", {}) if isinstance(hints, Mapping) else {}
     if isinstance(limits, Mapping):

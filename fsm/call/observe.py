@@ -6,11 +6,12 @@ from typing import Any
 
 from attrs import define, field
 
-from rungwise.fsm.call.classify import is_json, judge
+from rungwise.fsm.call.classify import classify_reply, is_json
 from rungwise.fsm.call.delivery import without_seed
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, Request, TurnContext
+from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.call.transcript import NO_CUE, Composed, Cue, Transcript
 from rungwise.fsm.failures.classify import event_of_failure
 from rungwise.fsm.failures.failure import Failure
@@ -19,9 +20,6 @@ from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.stitching import MINIMUM_ECHO, stitch
 from rungwise.fsm.text.thinking import part_thinking, split_thinking
-
-KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
-"""The events whose reply is a part of the answer. The text of any other is discarded."""
 
 BROKEN = frozenset({"connection", "timeout"})
 """The reasons of a failure that cut a stream without being an answer of the provider's."""
@@ -72,7 +70,7 @@ class Heard:
 
 
 def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, request: Request, backend: int) -> Heard:
-    """Judge a reply and work out what of its text is new."""
+    """Classify a reply and work out what of its text is new."""
     composed = attempt.composed
     visible, inline, was_unopened = part_thinking(
         reply.text, composed.before, after_block=composed.after_block, is_new_turn=composed.is_new_turn
@@ -93,7 +91,9 @@ def observe_reply(reply: Reply, attempt: Attempt, transcript: Transcript, reques
     reasoning = reply.reasoning + inline if inline else reply.reasoning
     echoes, asks_json = attempt.echoes and composed.prefill, attempt.expects_json
     new = stitch(gathered, visible, echoes=echoes, stripped=composed.stripped) if gathered else visible
-    event = judge(reply, visible, reasoning, attempt.cap, request.tools, expects_json=asks_json)
+    event = classify_reply(
+        reply, visible=visible, reasoning=reasoning, cap=attempt.cap, tools=request.tools, expects_json=asks_json
+    )
     if event == "came_empty" and reply.stop_reason in ("stop", None) and _goes_on(composed, gathered, transcript):
         event = "answered"  # the text was whole, and there was nothing left to say
     if event == "answered" and asks_json and gathered and not is_json(gathered + new):

@@ -32,7 +32,7 @@ class Reply:
     Arguments:
         text: the visible content with every text block joined, inline think tags still in it.
         final_text: the last text block after the last tool call; None where blocks are not told apart.
-        tool_calls: the tool calls, complete or not; `judge` decides.
+        tool_calls: the tool calls, complete or not; `classify_reply` decides.
         usage: what the provider reported for this attempt.
         model: the model id that the provider reported, as a `label`.
         interrupted: whether the stream ended before its terminal event.

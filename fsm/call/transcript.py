@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.metering import is_beyond, least_tokens
+from rungwise.fsm.call.estimate import estimate_tokens, tokens_of
 from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import Message
-
-RESERVE_BELOW_AVAILABLE = 64
-"""Output tokens kept below the number that a provider names as available."""
+from rungwise.fsm.machine.declare import Rung
 
 
 @define(eq=False)
@@ -87,7 +84,7 @@ class Transcript:
         """
         self.parts = (*self.parts, part)
         self.gathered += new
-        self.gathered_tokens += _tokens_of(new, cap)
+        self.gathered_tokens += tokens_of(new, cap)
         self.thinks_inline = self.thinks_inline or thinks_inline
         self.spare = ""
 
@@ -161,54 +158,11 @@ class Transcript:
 
     # what each rung changes
 
-    def prepare(self, rung: str, cue: Cue) -> None:
+    def prepare(self, rung: Rung, cue: Cue) -> None:
         """Change what the next request will hold, as the rung says; a rung of the user's own adds its hint."""
-        change = _CHANGES.get(rung)
-        if change is not None:
-            change(self, cue)
-        self.hint = self.hints.rungs.get(rung, self.hint)
-
-    def _reask(self, cue: Cue) -> None:
-        self.seed = ""
-
-    def _add_nudge(self, cue: Cue) -> None:
-        self.seed = ""
-        self.nudged_at = len(self.gathered)
-
-    def _prefill(self, cue: Cue) -> None:
-        known, new = self.seed, cue.reasoning.strip()
-        # A model that goes on from its seed sends only what follows; one that starts again repeats it.
-        goes_on = bool(known) and not new.startswith(known)
-        self.seed = f"{known}\n{new}" if goes_on else new
-        self.seed_tokens = _tokens_of(new, cue.cap) + (self.seed_tokens if goes_on else 0)
-        self.seed_is_inline = cue.thinks_inline
-
-    def _continue(self, cue: Cue) -> None:
-        self.seed = ""
-        self.is_paused = cue.is_paused
-
-    def _enlarge(self, cue: Cue) -> None:
-        self.lower_reasoning = self.lower_reasoning or cue.reasoned_to_the_cap
-
-    def _repair(self, cue: Cue) -> None:
-        kind, _, detail = (cue.repair or "").partition(":")
-        self.repaired |= {cue.repair or ""}
-        if kind == "output_cap":
-            self.available_tokens = max(1, int(detail) - RESERVE_BELOW_AVAILABLE)
-        elif kind == "parameter_unsupported":
-            self.dropped |= {detail}
-        elif kind == "prefill_unsupported":
-            self.without_prefill |= {cue.backend}
-        elif kind == "reasoning_signature":
-            self.portable, self.restore_reasoning = True, False
-        elif kind == "reasoning_missing":
-            self.restore_reasoning = True
-
-    def _fall_back(self, cue: Cue) -> None:
-        self.seed, self.nudged_at, self.is_paused, self.hint = "", None, False, None
-        self.portable, self.lower_reasoning, self.restore_reasoning = True, False, False
-        self.is_foreign = bool(self.gathered)
-        self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
+        if rung.change is not None:
+            rung.change(self, cue)
+        self.hint = self.hints.rungs.get(rung.name, self.hint)
 
 
 @frozen
@@ -226,19 +180,11 @@ class Cue:
 
 NO_CUE = Cue()
 
-_CHANGES: dict[str, Callable[[Transcript, Cue], None]] = {
-    "reask": Transcript._reask,
-    "nudge": Transcript._add_nudge,
-    "prefill": Transcript._prefill,
-    "continuation": Transcript._continue,
-    "enlarge": Transcript._enlarge,
-    "repair": Transcript._repair,
-    "fallback": Transcript._fall_back,
-}
-
-
 _Added = tuple[Message, int]
 """A message that a rung adds, with its tokens."""
+
+STAND_IN_TOKENS = 24
+"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
 
 MESSAGE_TOKENS = 8
 """Tokens that a message has besides its text: its role and the marks around it (3 to 7 in the usual chat templates)."""
@@ -261,12 +207,6 @@ def _role(message: Message) -> Any:
     return message.get("role")
 
 
-def _tokens_of(text: str, cap: int | None) -> int:
-    """Return the tokens of text that a provider brought: no more than its cap, unless the words prove it."""
-    tokens, least = estimate_tokens(text), least_tokens(text)
-    return tokens if cap is None or is_beyond(least, cap) else min(tokens, max(cap, least))
-
-
 def _is_tool_result(message: Message) -> bool:
     if message.get("role") in ("tool", "function"):
         return True
@@ -274,46 +214,3 @@ def _is_tool_result(message: Message) -> bool:
     return isinstance(content, (list, tuple)) and any(
         isinstance(part, dict) and part.get("type") in ("tool_result", "function_call_output") for part in content
     )
-
-
-BYTES_A_TOKEN = 3
-"""UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
-
-
-STAND_IN_TOKENS = 24
-"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
-
-ENVELOPE = frozenset({"role", "content", "type", "text"})
-"""The keys that carry a message and of which nothing reaches the model; those of tools and schemas are a part of it."""
-
-PICTURES = frozenset({"image_url", "input_image", "image"})
-"""The types of the parts that hold a picture, embedded or by its URL."""
-
-PICTURE_TOKENS = 1_600
-"""Input tokens that a picture is taken to be: what Anthropic documents for the largest that is not scaled down."""
-
-
-def estimate_tokens(value: Any) -> int:
-    """Estimate the input tokens of messages or tools from the bytes of their texts; pictures count alike.
-
-    Everything that is no picture counts by its bytes, also sound and files, for which that is far too much.
-    """
-    total, todo = 0, [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            total += -(-(len(item) if item.isascii() else len(item.encode("utf-8", "surrogatepass"))) // BYTES_A_TOKEN)
-        elif isinstance(item, (list, tuple)):
-            todo += item
-        elif hasattr(item, "items"):
-            kind = item.get("type")  # which in a schema may be anything
-            if isinstance(kind, str) and kind in PICTURES:
-                total += PICTURE_TOKENS
-                continue
-            for name, part in item.items():
-                todo.append(part)
-                if name not in ENVELOPE:
-                    todo.append(name)
-        else:
-            total += 1
-    return total

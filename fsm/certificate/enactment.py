@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, product
-from types import SimpleNamespace
 from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request, Send
-from rungwise.fsm.call.transcript import BYTES_A_TOKEN
-from rungwise.fsm.call.waiting import keeps_asked_wait, longest_wait
+from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.call.waiting import longest_wait
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Step
@@ -105,7 +105,7 @@ class _Play:
             move = todo.popleft()
             self.number += 1
             send = call.receive(self.reply_for(move, call, send))
-            taken = call.ladder.rung
+            taken = call.run.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
                 del todo[later]  # the call did first what was planned for later
@@ -119,7 +119,7 @@ class _Play:
         """Wait, compact nothing, and tell whether the request may still go out."""
         if send.needs_compaction:
             call.compacted(send.messages)
-        return call.sending(call.ledger.elapsed + send.wait)
+        return call.sending(call.spending.elapsed + send.wait)
 
     def usage(self, send: Send) -> Usage:
         prompt, price = (self.request.input_tokens or 0) + send.added_tokens, self.prices[send.backend]
@@ -172,8 +172,9 @@ class _Play:
         waits, row = self.policy.waits, move.row
         if not keeps_asked_wait(row.event, row.target):
             return None
-        soon: Any = SimpleNamespace(rung=row.target, retries=call.ladder.retries + 1, reasks=call.ladder.reasks + 1)
-        own = longest_wait(evolve(waits, longest_asked=0.0), soon, row.event)
+        rung = self.policy.table.rung(row.target)
+        assert rung is not None
+        own = longest_wait(evolve(waits, longest_asked=0.0), rung, call.run.spent_of(rung.counter) + 1, row.event)
         return waits.longest_asked if waits.longest_asked > own else None
 
 
@@ -192,10 +193,10 @@ def _enacted(call: Call) -> Enacted:
     rungs = [step.source for step in path if step.event == "sent"]
     waits = [step.wait for step, after in pairwise(path) if after.event == "sent"]
     spent = {
-        "attempts": call.ladder.attempts,
+        "attempts": call.run.attempts,
         "waiting seconds": sum(waits),
-        "output tokens": call.ledger.usage.output_tokens,
-        "money": call.ledger.cost or 0.0,
+        "output tokens": call.spending.usage.output_tokens,
+        "money": call.spending.cost or 0.0,
     }
     led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
     return Enacted(led, tuple(rungs), spent)

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from rungwise.fsm.call.call import Call, StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.pace import paced
+from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, Message, PlainLink, Request, Send
@@ -106,7 +106,7 @@ class ScriptedBackend:
         """
         asked = request if isinstance(request, Request) else Request(request)
         options.setdefault("has_compactor", self.compactor is not None)
-        return self.drive(Call(asked, paced(policy), links(chain), **options))
+        return self.drive(Call(asked, with_overrides(policy), links(chain), **options))
 
     def drive(self, call: Call) -> Call:
         """Run a call that has not begun to its end, and return it."""

@@ -56,10 +56,8 @@ class Running:
 
     def look(self) -> Snapshot:
         """Return all of the call that another one might disturb."""
-        call = self.call
-        ladder = call.ladder
-        spent = tuple(getattr(ladder, name) for name in call.journal.counters)
-        return (ladder.rung, spent, ladder.attempts, call.backend, call.ledger.usage, len(call.journal.steps))
+        call, run = self.call, self.call.run
+        return (run.state, tuple(run.spent), run.attempts, call.backend, call.spending.usage, len(call.journal.steps))
 
     def settle(self) -> None:
         """Take what the consumer is due, and remember how the call looks."""

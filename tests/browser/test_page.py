@@ -13,15 +13,17 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.call.explained import explain_call, path_of_call
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
-from rungwise.fsm.diagram.page import explain_page, play_page
 from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.journal.path import Trail, trail_of
+from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.machine.table import Row, Table
+from support.colours import channels_of, contrast
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
@@ -45,7 +47,7 @@ STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
 
 
 @cache
-def trail(name: str = "first") -> Trail:
+def trail(name: str = "first") -> Route:
     chain = [
         rungwise.PlainLink(name, prices=rungwise.Prices(1, 10)),
         rungwise.PlainLink("second", prices=rungwise.Prices(3, 15)),
@@ -60,16 +62,16 @@ def trail(name: str = "first") -> Trail:
         call.sending(now)
         now += seconds
         send = call.receive(reply, now)
-    return trail_of(call.journal)
+    return path_of_call(call.journal)
 
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     texts = {
-        "explain": explain_page(trail()),
-        "play": play_page(rungwise.Policy(), 3),
-        "short": play_page(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
-        "nasty": explain_page(trail(NASTY)),
+        "explain": explain_call(trail()),
+        "play": play_policy(rungwise.Policy(), 3),
+        "short": play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
+        "nasty": explain_call(trail(NASTY)),
     }
     directory = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():
@@ -183,8 +185,8 @@ def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Pa
     assert NASTY in tab.run("byId('details').textContent")
     assert tab.run("typeof window.hacked") == "undefined"
     assert tab.run("document.querySelectorAll('img').length") == 0
-    assert tab.problems() == []
-    assert len(tab.requests()) == 1
+    assert tab.problems == []
+    assert len(tab.requests) == 1
 
 
 # The machine of the page
@@ -362,7 +364,7 @@ def test_the_example_of_the_diagrams_can_be_played(open_tab: Open, pages: Mappin
     assert tab.run("[page.at().state, page.at().spent.attempts]") == ["await", 4]
     tab.click("#restart")
     assert tab.run("[page.at().state, page.at().spent.attempts, page.pathText()]") == ["ask", 0, ""]
-    assert tab.problems() == []
+    assert tab.problems == []
 
 
 def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages: Mapping[str, Path]) -> None:
@@ -377,7 +379,7 @@ def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages
     assert tab.run("document.activeElement.value") == "came_empty"
     tab.press("Tab")
     assert tab.run("document.activeElement.value") == "has_delivered"
-    tab.press(" ")
+    tab.press("Space")
     assert shown(tab)["decided"] == ["has_delivered"]
     while tab.run("document.activeElement.id") != "take":
         tab.press("Tab")
@@ -438,8 +440,8 @@ def test_the_page_is_as_wide_as_the_window_and_quiet(
     for visit in visits if name == "explain" else ["byId('take').click()", "byId('take').click()"]:
         tab.run(visit)
         assert tab.run("document.documentElement.scrollWidth") <= width
-    assert tab.problems() == []
-    assert tab.requests() == [pages[name].as_uri()]
+    assert tab.problems == []
+    assert tab.requests == [pages[name].as_uri()]
 
 
 # Every text of the page outside of the picture, with its colour and the ground that it stands on.
@@ -462,24 +464,6 @@ TEXTS = """(() => {
 })()"""
 
 
-def luminance(channels: Sequence[float]) -> float:
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (each / 255 for each in channels)]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(one: Sequence[float], other: Sequence[float]) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def channels_of(colour: str) -> list[float]:
-    if colour.startswith("#"):
-        return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
-    channels = [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")]
-    assert len(channels) == 3, colour
-    return channels
-
-
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["explain", "play"])
 def test_every_text_can_be_read_by_day_and_by_night(
@@ -492,7 +476,7 @@ def test_every_text_can_be_read_by_day_and_by_night(
     texts = tab.run(TEXTS)
     assert len(texts) > 40
     for says, ink, ground in texts:
-        assert contrast(channels_of(ink), channels_of(ground)) >= 4.5, says
+        assert contrast(ink, ground) >= 4.5, says
     page = tab.run("getComputedStyle(document.documentElement).backgroundColor")
     assert channels_of(page) == channels_of((DARK if dark else LIGHT).page)
 
@@ -508,5 +492,5 @@ def test_nothing_moves_for_those_who_want_it_still(open_tab: Open, pages: Mappin
     tab = open_tab(pages["explain"])
     duration = "getComputedStyle(document.querySelector('.meter i')).transitionDuration"
     assert tab.run(duration) == "0.2s"
-    tab.prefer(still=True)
+    tab.be_still()
     assert tab.run(duration) == "0s"

@@ -1,41 +1,26 @@
-"""What the end-to-end tests share: servers on loopback, and one way to run a call in all four modes.
-
-`run` plays a script for each backend of a chain, runs one call in the mode of its parameter, and checks what must hold
-of every call, whatever happens in it. It does all of that twice, the second time with contents in the journal.
-"""
+"""What the end-to-end tests share: servers on loopback, and `run`, which makes a call in each of the four modes."""
 
 from __future__ import annotations
 
-import copy
 import json
-import logging
 import socket
 import socketserver
 import ssl
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import anyio
 import attrs
 import pytest
 
-import rungwise
-from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters.capabilities import LEARNED
-from rungwise.adapters.provider.server import render
-
-sys.path.append(str(Path(__file__).parent))  # for raw_server and ways, which tests import
-
-MODES = ("call", "stream", "acall", "astream")
-NAMES = ("primary", "second", "third")
-PROMPT = "Where do the herons of the northern lake nest?"
-MESSAGES = [{"role": "user", "content": PROMPT}]
-
-Scripted = ScriptedReply | Callable[[ReceivedRequest], ScriptedReply]
+from rungwise.adapters.provider.rendering import render
+from support import ways
+from support.modes import MODES
+from support.raw_server import CERTIFICATE
+from support.runs import NAMES, Run, Scripted, Stage
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -61,6 +46,19 @@ def nothing_learned() -> Iterator[None]:
     LEARNED.forget()
 
 
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """Close every client that a test has made by `support.ways`."""
+    yield
+    ways.close_all()
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trust the tests' own certificate."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+
+
 @pytest.fixture
 def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """List the addresses of the connections that servers accept from now on."""
@@ -78,33 +76,14 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def serve() -> Iterator[Callable[..., EmbeddedProvider]]:
     """Start a provider of the test's own: `serve(*replies)` plays them and goes on with the last one."""
-    providers: list[EmbeddedProvider] = []
-
-    def start(*replies: Scripted) -> EmbeddedProvider:
-        arrived: list[ReceivedRequest] = []
-
-        def script(request: ReceivedRequest) -> ScriptedReply:
-            arrived.append(request)
-            reply = replies[min(len(arrived), len(replies)) - 1]
-            return reply(request) if callable(reply) else reply
-
-        providers.append(EmbeddedProvider(script))
-        return providers[-1]
-
-    yield start
-    for provider in providers:
-        provider.close()
+    with ExitStack() as stack:
+        yield lambda *replies: stack.enter_context(Stage(replies).provider)
 
 
 @pytest.fixture(scope="session")
 def backend_of() -> Callable[..., OpenAIChat]:
     """Build the backend of a provider: `backend_of(provider, **options)`."""
-
-    def build(provider: EmbeddedProvider, **options: Any) -> OpenAIChat:
-        given = {"model": "model", "name": "primary", "api_key": "sk-9d2f6b1c44e07a35", **options}
-        return OpenAIChat(base_url=provider.base_url, **given)
-
-    return build
+    return lambda provider, **options: ways.backend(provider.base_url, **options)
 
 
 @pytest.fixture(scope="session")
@@ -133,285 +112,16 @@ def cut() -> Callable[..., Scripted]:
 
 
 @pytest.fixture(scope="session")
-def follow() -> Callable[[Iterable[Any]], str]:
-    """Follow the events of a stream as a consumer does, and return what it shows in the end."""
-    return _follow
-
-
-def _follow(events: Iterable[Any]) -> str:
-    shown = ""
-    for event in events:
-        if isinstance(event, rungwise.Text):
-            assert event.text
-            shown += event.text
-        elif isinstance(event, rungwise.Discard):
-            assert event.text
-            assert shown.endswith(event.text), "a Discard takes back exactly the end of what is shown"
-            shown = shown.removesuffix(event.text)
-    return shown
-
-
-class Stage:
-    """Be one server for the whole session, with another script for each call."""
-
-    def __init__(self) -> None:
-        self.play([ScriptedReply()])
-        self.provider = EmbeddedProvider(self.answer)
-
-    def play(self, script: Sequence[Scripted]) -> None:
-        self.script = script
-        self.requests: list[ReceivedRequest] = []
-        self.replies: list[ScriptedReply] = []
-
-    def answer(self, request: ReceivedRequest) -> ScriptedReply:
-        self.requests.append(request)
-        scripted = self.script[min(len(self.requests), len(self.script)) - 1]
-        reply = scripted(request) if callable(scripted) else scripted
-        self.replies.append(reply)
-        return reply
-
-
-@pytest.fixture(scope="session")
 def stages() -> Iterator[tuple[Stage, ...]]:
-    stages = tuple(Stage() for _ in NAMES)
-    yield stages
-    for stage in stages:
-        stage.provider.close()
-
-
-@attrs.frozen
-class Ended:
-    """Hold a call that has ended, with everything that was seen of it."""
-
-    result: rungwise.Result
-    error: rungwise.CallError | None
-    waits: list[float]
-    by_backend: list[list[ReceivedRequest]]
-    events: list[Any]
-    messages: list[Any]
-    mode_streams: bool
-
-    @property
-    def outcome(self) -> str:
-        return self.result.outcome
-
-    @property
-    def text(self) -> str:
-        return self.result.text
-
-    @property
-    def requests(self) -> list[ReceivedRequest]:
-        """Return every request in the order of arrival."""
-        return sorted((request for some in self.by_backend for request in some), key=lambda request: request.at)
-
-    @property
-    def bodies(self) -> list[Any]:
-        return [request.body for request in self.requests]
-
-    @property
-    def added(self) -> list[list[Any]]:
-        """Return for each request the messages that follow the caller's own."""
-        return [body["messages"][len(self.messages) :] for body in self.bodies]
-
-    @property
-    def caps(self) -> list[int | None]:
-        """Return the output cap of each request, None where it carried none."""
-        return [body.get("max_tokens") for body in self.bodies]
-
-    @property
-    def counts(self) -> list[int]:
-        """Return how many requests reached each backend."""
-        return list(map(len, self.by_backend))
-
-    @property
-    def steps(self) -> tuple[rungwise.Step, ...]:
-        return self.result.journal.steps
-
-    @property
-    def path(self) -> list[str]:
-        """Return the rungs and the outcome, in order."""
-        return [step.target for step in self.steps if step.target != "await" and step.event != "skipped"]
-
-
-class Run:
-    """Run calls in one mode."""
-
-    def __init__(self, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> None:
-        self.mode = mode
-        self.streams = mode in ("stream", "astream")
-        self._stages = stages
-        self._caplog = caplog
-
-    def __call__(self, *scripts: Sequence[Scripted], **options: Any) -> Ended:
-        """Run a call, twice, and return how the first one ended.
-
-        Arguments:
-            scripts: for each backend what it answers; the last reply is repeated.
-            backends: more options for each backend.
-            chain: makes the chain of the backends that answer; those themselves, in order, where it is None.
-            messages: what is asked.
-            policy, jitter, observer, compactor: for the client.
-            options: for the call.
-        """
-        plain = self._run(scripts, contents=False, **options)
-        recorded = self._run(scripts, contents=True, **options)
-        assert recorded.outcome == plain.outcome
-        assert recorded.text == plain.text
-        assert recorded.bodies == plain.bodies
-        return plain
-
-    def _run(
-        self,
-        scripts: Sequence[Sequence[Scripted]],
-        *,
-        contents: bool,
-        backends: Sequence[dict[str, Any]] = (),
-        chain: Callable[[list[OpenAIChat]], list[Any]] | None = None,
-        messages: list[Any] | None = None,
-        policy: rungwise.Policy | None = None,
-        jitter: Callable[[], float] = lambda: 0.0,
-        observer: Callable[[rungwise.Step], None] | None = None,
-        compactor: Any = None,
-        **options: Any,
-    ) -> Ended:
-        LEARNED.forget()
-        stages = self._stages[: len(scripts)]
-        live = []
-        for index, (stage, script) in enumerate(zip(stages, scripts, strict=True)):
-            stage.play(script)
-            given = {"model": f"model-{index}", "name": NAMES[index], "api_key": _key(index)}
-            given |= backends[index] if index < len(backends) else {}
-            live.append(OpenAIChat(base_url=stage.provider.base_url, **given))
-        messages = messages or MESSAGES
-        before = copy.deepcopy((messages, options))
-        waits: list[float] = []
-        steps: list[rungwise.Step] = []
-        events: list[Any] = []
-
-        def observe(step: rungwise.Step) -> None:
-            steps.append(step)
-            if observer is not None:
-                observer(step)
-
-        async def wait(seconds: float) -> None:
-            waits.append(seconds)
-
-        client = Client(
-            chain(live) if chain else live,
-            policy=policy or rungwise.Policy(),
-            observer=observe,
-            compactor=compactor,
-            contents=contents,
-            clock=lambda: time.monotonic() + sum(waits),  # as if the waits had been slept
-            sleep=waits.append,
-            async_sleep=wait,
-            jitter=jitter,
-        )
-        self._caplog.clear()
-        error = None
-        with self._caplog.at_level(logging.DEBUG, logger="rungwise"):
-            try:
-                result = _ask(client, self.mode, messages, options, events)
-            except rungwise.CallError as raised:
-                error, result = raised, raised.result
-        assert (messages, options) == before, "what the caller gave was changed"
-        ended = Ended(result, error, waits, [list(stage.requests) for stage in stages], events, messages, self.streams)
-        self._check(ended, steps, events)
-        self._check_requests(ended, live, compactor)
-        self._check_privacy(ended, stages, contents)
-        _check_replay(ended, contents)
-        return ended
-
-    def _check(self, ended: Ended, steps: list[rungwise.Step], events: list[Any]) -> None:
-        result, journal = ended.result, ended.result.journal
-        assert (ended.error is None) == (result.outcome in ("done", "salvaged", "partial"))
-        assert result.outcome == journal.outcome == journal.last.target
-        assert result.attempts == sum(step.event == "sent" for step in journal.steps)
-        assert steps == list(journal.steps), "the observer was given each step as it happened"
-        planned = [step.wait for step in journal.steps if step.wait]
-        # What the budget does not allow is not waited for either.
-        assert ended.waits == planned or (journal.last.event == "ran_out" and ended.waits == planned[:-1])
-        lines = [record.getMessage() for record in self._records(logging.INFO)]
-        assert lines == [str(step) for step in journal.steps]
-        # Honest: nothing empty is a success, and no cut tool call is handed out.
-        if ended.error is None:
-            assert result.text.strip() or result.tool_calls
-        assert not result.tool_calls or result.outcome == "done"
-        assert all(isinstance(json.loads(call.arguments or "{}"), dict) for call in result.tool_calls)
-        if self.streams:
-            assert _follow(events) == result.text
-            assert [event.step for event in events if isinstance(event, rungwise.Rung)] == list(journal.steps)
-            assert (events[-1] is result) == (ended.error is None)
-
-    def _check_requests(self, ended: Ended, live: list[OpenAIChat], compactor: Any) -> None:
-        for backend, requests in zip(live, ended.by_backend, strict=True):
-            for request in requests:
-                body = request.body
-                assert request.headers["authorization"] == f"Bearer {backend.api_key}"
-                assert body["model"] == backend.model
-                assert body["stream"] is self.streams
-                assert body.get("stream_options") == ({"include_usage": True} if self.streams else None)
-                if compactor is None:
-                    sent = body["messages"][: len(ended.messages)]
-                    assert list(map(_said, sent)) == list(map(_said, ended.messages))
-                    assert sent == ended.messages or backend is not live[0]
-
-    def _check_privacy(self, ended: Ended, stages: tuple[Stage, ...], contents: bool) -> None:
-        shown = [record.getMessage() for record in self._caplog.records if record.name == "rungwise"]
-        shown += [repr(ended.result), repr(ended.result.journal), repr(ended.error), str(ended.error)]
-        if not contents:
-            shown.append(ended.result.journal.to_json())
-        private = {str(message["content"]) for message in ended.messages if message.get("content")}
+    """Return a server for each place in a chain, which every test gives another script."""
+    with ExitStack() as stack:
+        stages = tuple(Stage() for _ in NAMES)
         for stage in stages:
-            for reply in stage.replies:
-                private |= {reply.text, reply.reasoning, *(call.arguments for call in reply.tool_calls)}
-        told = "\n".join(shown)
-        assert not [text for text in private if len(text) > 6 and (text in told or json.dumps(text)[1:-1] in told)]
-        assert not [index for index in range(len(stages)) if _key(index) in told]
-
-    def _records(self, level: int) -> list[logging.LogRecord]:
-        return [record for record in self._caplog.records if record.name == "rungwise" and record.levelno == level]
-
-
-def _said(message: dict[str, Any]) -> tuple[Any, Any]:
-    return message["role"], message["content"]
-
-
-def _key(index: int) -> str:
-    return f"sk-{index}f2b7d9e6a1c3"
-
-
-def _ask(client: Client, mode: str, messages: list[Any], options: dict[str, Any], events: list[Any]) -> rungwise.Result:
-    async def ask() -> rungwise.Result:
-        async with client:
-            if mode == "acall":
-                return await client.acall(messages, **options)
-            async for event in client.astream(messages, **options):
-                events.append(event)
-            return events[-1]
-
-    if mode in ("acall", "astream"):
-        return anyio.run(ask)
-    with client:
-        if mode == "call":
-            return client.call(messages, **options)
-        for event in client.stream(messages, **options):
-            events.append(event)
-        return events[-1]
-
-
-def _check_replay(ended: Ended, contents: bool) -> None:
-    result = ended.result
-    journal = rungwise.Journal.from_json(result.journal.to_json())
-    assert journal.steps == result.journal.steps
-    replayed = rungwise.replay(journal)
-    assert replayed.journal.steps == result.journal.steps
-    same = ["outcome", "usage", "cost", "attempts", "backend", "cause", "seconds"]
-    if contents:
-        same += ["text", "final_text", "parts", "tool_calls"]
-    assert {name: getattr(replayed, name) for name in same} == {name: getattr(result, name) for name in same}
+            stack.enter_context(stage.provider)
+        yield stages
 
 
 @pytest.fixture(params=MODES)
 def run(request: pytest.FixtureRequest, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> Run:
+    """Return what makes one call in a mode and checks it; a test that takes it runs in every mode."""
     return Run(request.param, stages, caplog)

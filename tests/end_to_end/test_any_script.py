@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-import anyio
 import attrs
 import httpx
 import pytest
@@ -17,8 +16,9 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 from rungwise.fsm.certificate.verify import verify
+from support.modes import MODES, ask, follow, streams, waits_into
 
 MESSAGES = [{"role": "user", "content": "Where do herons nest?"}]
 AFTER_A_TOOL = [
@@ -157,28 +157,9 @@ class Theatre:
         ]
         waits = self.waits = []
 
-        async def wait(seconds: float) -> None:
-            waits.append(seconds)
+        client = Client(chain, policy=POLICIES[policy], http=self._http, contents=True, **waits_into(waits))
 
-        client = Client(
-            chain, policy=POLICIES[policy], http=self._http, sleep=waits.append, async_sleep=wait, contents=True
-        )
-
-        async def ask() -> rungwise.Result:
-            async with client:
-                if mode == "acall":
-                    return await client.acall(**options)
-                async for event in client.astream(**options):
-                    events.append(event)
-                return events[-1]
-
-        if mode in ("acall", "astream"):
-            return anyio.run(ask)
-        if mode == "call":
-            return client.call(**options)
-        for event in client.stream(**options):
-            events.append(event)
-        return events[-1]
+        return ask(client, mode, options.pop("messages"), events=events, **options)
 
 
 @pytest.fixture(scope="module")
@@ -198,14 +179,13 @@ CALM = settings(max_examples=75, deadline=None, suppress_health_check=[HealthChe
 @given(
     scripts=st.tuples(SCRIPTS, SCRIPTS),
     policy=st.sampled_from(sorted(POLICIES)),
-    mode=st.sampled_from(["call", "stream", "stream", "acall", "astream"]),
+    mode=st.sampled_from([*MODES, "stream"]),
     prefill=st.sampled_from(["no", "trailing"]),
     max_tokens=st.sampled_from([None, 40, 5000]),
     after_a_tool=st.booleans(),
 )
 def test_whatever_two_providers_do_the_call_ends_within_its_budget_and_stays_honest(
     theatre: Theatre,
-    follow: Any,
     scripts: tuple[list[ScriptedReply], list[ScriptedReply]],
     policy: str,
     mode: str,
@@ -227,7 +207,7 @@ def test_whatever_two_providers_do_the_call_ends_within_its_budget_and_stays_hon
         error, result = raised, raised.result
     check_budget(theatre, result, policy, max_tokens)
     check_honesty(theatre, result, error, mode)
-    if mode in ("stream", "astream"):
+    if streams(mode):
         assert follow(events) == result.text
     replayed = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
     assert replayed.journal.steps == result.journal.steps

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import attrs
 import pytest
 
@@ -16,29 +15,11 @@ from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
 from rungwise.adapters.http.environment import CERTIFICATES, PROXIES
 from rungwise.fsm import testing
 from rungwise.fsm.call.policy import LARGEST_JITTER, LONGEST_SECONDS, SWITCH_AFTER
+from support.command_line import invoke
+from support.modes import MODES, ask
 
-MODES = ("call", "stream", "acall", "astream")
 LOCAL = OpenAIChat("model", base_url="http://localhost:1/v1")
 ANSWER = ScriptedReply(text="Yes.")
-
-
-def ask(client: Client, mode: str, asked: Any = "?", **given: Any) -> rungwise.Result:
-    """Run a call in one of the four modes and return its result."""
-
-    async def awaited() -> Any:
-        try:
-            if mode == "acall":
-                return await client.acall(asked, **given)
-            return [event async for event in client.astream(asked, **given)][-1]
-        finally:
-            await client.aclose()
-
-    if mode in ("acall", "astream"):
-        result = anyio.run(awaited)
-    else:
-        result = client.call(asked, **given) if mode == "call" else list(client.stream(asked, **given))[-1]
-    assert isinstance(result, rungwise.Result)
-    return result
 
 
 # numbers of seconds
@@ -370,10 +351,6 @@ def files(directory: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", ["digits.toml", "levels.toml", "bytes.toml", "digits.json", "levels.json", "odd.json"])
 def test_a_file_that_no_command_can_read_is_one_line_and_code_2(tmp_path: Path, name: str) -> None:
-    from click.testing import CliRunner
-
-    from rungwise.adapters.cli.command import main
-
     path = str(files(tmp_path)[name])
     ask = ["ask", "?", "--model", "m", "--base-url", "http://localhost:1", "--policy", path]
     commands = [["explain", path]]
@@ -381,7 +358,7 @@ def test_a_file_that_no_command_can_read_is_one_line_and_code_2(tmp_path: Path, 
         commands = [["verify", path], ["diff", path, path], ["serve", path], ["explain", "--play", path], ask]
         commands.append(["fuzz", path, "--examples", "1"])
     for command in commands:
-        ended = CliRunner().invoke(main, command)
+        ended = invoke(*command)
         assert ended.exit_code == 2, (command, ended.output, ended.exception)
         assert len(ended.stderr.splitlines()) == 1
         assert len(ended.stderr) < 500

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 
 import rungwise
 from rungwise import Budget, Client, Policy, ScriptedReply
+from support.modes import MODES, Caller
 
 DOWN = ScriptedReply(status=500)
 EMPTY = ScriptedReply()
@@ -33,21 +33,8 @@ def caps(ended: Any) -> list[int | None]:
 
 def ask_on_own_client(mode: str, backend: Any, policy: Policy) -> None:
     """Ask over an HTTP client of the caller's own, whose timeout is longer than any budget here."""
-
-    async def ask() -> None:
-        async with httpx.AsyncClient(timeout=30) as http:
-            client = Client(backend, policy=policy, async_http=http)
-            if mode == "acall":
-                await client.acall("Where?")
-            else:
-                _ = [event async for event in client.astream("Where?")]
-
-    if mode in ("acall", "astream"):
-        anyio.run(ask)
-        return
-    with httpx.Client(timeout=30) as http:
-        client = Client(backend, policy=policy, http=http)
-        client.call("Where?") if mode == "call" else list(client.stream("Where?"))
+    with Caller(mode, backend, http=httpx, http_options={"timeout": 30}, policy=policy) as caller:
+        caller.ask()
 
 
 # attempts
@@ -125,7 +112,7 @@ def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -
     assert ended.result.usage.output_tokens > 0
 
 
-@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+@pytest.mark.parametrize("mode", MODES)
 def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
     serve: Any, backend_of: Any, mode: str
 ) -> None:

@@ -18,29 +18,25 @@ import pytest
 import rungwise
 from rungwise import Cancellation, Client, ScriptedReply
 from rungwise.adapters.http.cancellation import SLICE
+from support.modes import aask, ask, follow
+from support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("error")  # nothing may be left behind that Python has to clean up
 
 SOON = 1.0  # the promise is 0.1 s, a broken one takes 2 s or more; the rest is for a busy machine
 FIRST = "Herons nest in reeds, "
 THOUGHT = "Herons like shallow water and reeds."
+PROMPT = "Where do herons nest?"
 HANGS = ScriptedReply(hang=True)
 ASKS_TO_WAIT = ScriptedReply(status=429, headers={"retry-after": "30"})
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
-STREAMED = pytest.mark.parametrize("streams", [False, True], ids=["call", "stream"])
+STREAMED = pytest.mark.parametrize("mode", ["call", "stream"])
 
 
 @pytest.fixture
 def silent(cut: Any) -> Any:
     """Say FIRST, and then nothing more."""
     return cut(ScriptedReply(text=FIRST + "never sent", chunk_size=len(FIRST)), FIRST, hang=True)
-
-
-def until(condition: Callable[[], Any], seconds: float = 2.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 class Later:
@@ -68,28 +64,12 @@ def no_more_requests(provider: Any, count: int = 1) -> bool:
     return len(provider.requests) == count
 
 
-def ask(client: Client, streams: bool, events: list[Any], **options: Any) -> Any:
-    if not streams:
-        return client.call("Where do herons nest?", **options)
-    for event in client.stream("Where do herons nest?", **options):
-        events.append(event)
-    return events[-1]
-
-
 def read(stream: Any, events: list[Any], on_text: Callable[[], Any]) -> None:
     """Read a stream, and do something as soon as there is text."""
     for event in stream:
         events.append(event)
         if isinstance(event, rungwise.Text):
             on_text()
-
-
-async def aask(client: Client, streams: bool, events: list[Any]) -> Any:
-    if not streams:
-        return await client.acall("Where do herons nest?")
-    async for event in client.astream("Where do herons nest?"):
-        events.append(event)
-    return events[-1]
 
 
 def check(result: rungwise.Result, text: str = "") -> None:
@@ -105,36 +85,36 @@ def check(result: rungwise.Result, text: str = "") -> None:
 
 
 @STREAMED
-def test_cancelled_during_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
     provider, token = serve(ASKS_TO_WAIT), Cancellation()
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, streams, [], cancellation=token)
+            ask(client, mode, PROMPT, cancellation=token)
         assert later.since() < SOON
     check(raised.value.result)
     assert no_more_requests(provider)
 
 
 @STREAMED
-def test_cancelled_before_the_first_byte(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_cancelled_before_the_first_byte(serve: Any, backend_of: Any, mode: str) -> None:
     provider, token = serve(HANGS), Cancellation()
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, streams, [], cancellation=token)
+            ask(client, mode, PROMPT, cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
     check(raised.value.result)
     assert no_more_requests(provider)
 
 
-def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
+def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent: Any) -> None:
     provider, token, events = serve(silent), Cancellation(), []
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: any(isinstance(event, rungwise.Text) for event in events), token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, True, events, cancellation=token)
+            ask(client, "stream", PROMPT, events=events, cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
     check(raised.value.result, FIRST)
@@ -148,13 +128,13 @@ def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: 
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, False, [], cancellation=token)
+            ask(client, "call", PROMPT, cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
     check(raised.value.result)
 
 
-def test_cancelled_by_the_consumer_of_the_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
+def test_cancelled_by_the_consumer_of_the_stream(serve: Any, backend_of: Any, silent: Any) -> None:
     provider, token, events = serve(silent), Cancellation(), []
     with Client(backend_of(provider), contents=True) as client:
         with pytest.raises(rungwise.Cancelled) as raised:
@@ -166,14 +146,14 @@ def test_cancelled_by_the_consumer_of_the_stream(serve: Any, backend_of: Any, fo
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
-    serve: Any, backend_of: Any, follow: Any, silent: Any, library: Any
+    serve: Any, backend_of: Any, silent: Any, library: Any
 ) -> None:
     provider, token, events = serve(silent), Cancellation(), []
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(idle=2))  # the most that a broken promise may cost here
     with library.Client() as http, Client(backend_of(provider), http=http, policy=policy, contents=True) as client:
         later = Later(lambda: any(isinstance(event, rungwise.Text) for event in events), token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, True, events, cancellation=token)
+            ask(client, "stream", PROMPT, events=events, cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
     check(raised.value.result, FIRST)
@@ -181,7 +161,7 @@ def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
 
 
 @STREAMED
-def test_cancelled_between_attempts(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_cancelled_between_attempts(serve: Any, backend_of: Any, mode: str) -> None:
     provider, token = serve(ScriptedReply(status=500)), Cancellation()
 
     def observe(step: rungwise.Step) -> None:
@@ -190,13 +170,13 @@ def test_cancelled_between_attempts(serve: Any, backend_of: Any, streams: bool) 
 
     client = Client(backend_of(provider), observer=observe, sleep=lambda seconds: None, contents=True)
     with client, pytest.raises(rungwise.Cancelled) as raised:
-        ask(client, streams, [], cancellation=token)
+        ask(client, mode, PROMPT, cancellation=token)
     check(raised.value.result)
     assert no_more_requests(provider)
 
 
 @STREAMED
-def test_cancelled_between_attempts_without_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_cancelled_between_attempts_without_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
     provider, token = serve(ScriptedReply(text=FIRST, finish="length")), Cancellation()
 
     def observe(step: rungwise.Step) -> None:
@@ -208,28 +188,28 @@ def test_cancelled_between_attempts_without_a_wait(serve: Any, backend_of: Any, 
         Client(backend_of(provider), observer=observe, contents=True) as client,
         pytest.raises(rungwise.Cancelled) as raised,
     ):
-        ask(client, streams, events, cancellation=token)
+        ask(client, mode, PROMPT, events=events, cancellation=token)
     check(raised.value.result, FIRST)
     assert no_more_requests(provider)
 
 
 @STREAMED
-def test_cancelled_before_it_began(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_cancelled_before_it_began(serve: Any, backend_of: Any, mode: str) -> None:
     provider, token = serve(ANSWER), Cancellation()
     token.cancel()
     with Client(backend_of(provider)) as client, pytest.raises(rungwise.Cancelled) as raised:
-        ask(client, streams, [], cancellation=token)
+        ask(client, mode, PROMPT, cancellation=token)
     assert raised.value.result.attempts == 0
     assert no_more_requests(provider, 0)
 
 
 @STREAMED
-def test_a_cancellation_while_the_reply_drains_is_no_empty_reply(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_a_cancellation_while_the_reply_drains_is_no_empty_reply(serve: Any, backend_of: Any, mode: str) -> None:
     provider, token = serve(ScriptedReply(reasoning="hm", chunk_delay=0.15, write_sizes=(100,))), Cancellation()
     with Client(backend_of(provider)) as client:
         later = Later(lambda: provider.requests, token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, streams, [], cancellation=token)
+            ask(client, mode, PROMPT, cancellation=token)
         assert later.since() < SOON
     assert [step.event for step in raised.value.result.journal.steps] == ["sent", "cancelled"]
 
@@ -242,29 +222,25 @@ def test_a_cancellation_that_comes_too_late_changes_nothing(serve: Any, backend_
         assert client.call("Where?").outcome == "done"
 
 
-def test_what_is_held_back_as_an_echo_is_not_said_twice_on_cancelling(
-    serve: Any, backend_of: Any, follow: Any, cut: Any
-) -> None:
+def test_what_is_held_back_as_an_echo_is_not_said_twice_on_cancelling(serve: Any, backend_of: Any, cut: Any) -> None:
     echo = cut(ScriptedReply(text=FIRST + "and in trees.", chunk_size=15), FIRST[:15], hang=True)
     provider, token, events = serve(ScriptedReply(text=FIRST, finish="length"), echo), Cancellation(), []
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: len(provider.requests) == 2, token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, True, events, cancellation=token)
+            ask(client, "stream", PROMPT, events=events, cancellation=token)
         assert later.since() < SOON
     check(raised.value.result, FIRST)
     assert follow(events) == FIRST
 
 
-def test_what_is_held_back_as_a_seed_is_no_text_on_cancelling(
-    serve: Any, backend_of: Any, follow: Any, cut: Any
-) -> None:
+def test_what_is_held_back_as_a_seed_is_no_text_on_cancelling(serve: Any, backend_of: Any, cut: Any) -> None:
     echo = cut(ScriptedReply(text=THOUGHT + "In the reeds.", chunk_size=15), THOUGHT[:15], hang=True)
     provider, token, events = serve(ScriptedReply(reasoning=THOUGHT), echo), Cancellation(), []
     with Client(backend_of(provider, prefill="trailing"), contents=True) as client:
         later = Later(lambda: len(provider.requests) == 2, token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, True, events, cancellation=token)
+            ask(client, "stream", PROMPT, events=events, cancellation=token)
         assert later.since() < SOON
     check(raised.value.result)
     assert follow(events) == ""
@@ -274,32 +250,32 @@ def test_what_is_held_back_as_a_seed_is_no_text_on_cancelling(
 
 
 @STREAMED
-def test_interrupted_during_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_interrupted_during_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
     def sleep(seconds: float) -> None:
         raise KeyboardInterrupt
 
     provider = serve(ASKS_TO_WAIT)
     client = Client(backend_of(provider), sleep=sleep, contents=True)
     with client, pytest.raises(KeyboardInterrupt) as raised:
-        ask(client, streams, [])
+        ask(client, mode, PROMPT)
     check(raised.value.result)
     assert no_more_requests(provider)
 
 
 @STREAMED
 @pytest.mark.parametrize("moment", ["during a wait", "before the first byte", "in the middle"])
-def test_interrupted_by_a_signal(serve: Any, backend_of: Any, silent: Any, streams: bool, moment: str) -> None:
+def test_interrupted_by_a_signal(serve: Any, backend_of: Any, silent: Any, mode: str, moment: str) -> None:
     reply = {"during a wait": ASKS_TO_WAIT, "before the first byte": HANGS, "in the middle": silent}[moment]
     provider, main, events = serve(reply), threading.main_thread().ident, []
     with Client(backend_of(provider), contents=True) as client:
         later = Later(lambda: provider.requests, lambda: signal.pthread_kill(main, signal.SIGINT))
         with pytest.raises(KeyboardInterrupt) as raised:
-            ask(client, streams, events)
+            ask(client, mode, PROMPT, events=events)
         assert later.since() < SOON
         # The exception keeps every frame alive, so nothing is closed here by being forgotten.
         assert moment == "during a wait" or provider.wait_disconnected()
     assert provider.wait_disconnected()
-    check(raised.value.result, FIRST if moment == "in the middle" and streams else "")
+    check(raised.value.result, FIRST if moment == "in the middle" and mode == "stream" else "")
     assert no_more_requests(provider)
 
 
@@ -349,7 +325,7 @@ async def cancel_once(condition: Callable[[], Any], task: asyncio.Task[Any]) -> 
 
 
 def run_and_cancel(
-    provider: Any, backend: Any, streams: bool, condition: Callable[[list[Any]], Any], *, in_use: bool = True
+    provider: Any, backend: Any, mode: str, condition: Callable[[list[Any]], Any], *, in_use: bool = True
 ) -> tuple[Any, list[Any]]:
     """Cancel a call in its task and return its result and its events."""
     events: list[Any] = []
@@ -357,7 +333,7 @@ def run_and_cancel(
 
     async def guarded(client: Client) -> None:
         try:
-            await aask(client, streams, events)
+            await aask(client, f"a{mode}", PROMPT, events=events)
         except asyncio.CancelledError as error:
             results.append(error.result)  # type: ignore[attr-defined]
             raise
@@ -376,24 +352,24 @@ def run_and_cancel(
 
 
 @STREAMED
-def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_a_task_cancelled_during_a_wait(serve: Any, backend_of: Any, mode: str) -> None:
     provider = serve(ASKS_TO_WAIT)
     condition = lambda events: provider.requests  # noqa: E731
-    result, _ = run_and_cancel(provider, backend_of(provider), streams, condition, in_use=False)
+    result, _ = run_and_cancel(provider, backend_of(provider), mode, condition, in_use=False)
     check(result)
     assert provider.wait_disconnected()
     assert no_more_requests(provider)
 
 
 @STREAMED
-def test_a_task_cancelled_before_the_first_byte(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_a_task_cancelled_before_the_first_byte(serve: Any, backend_of: Any, mode: str) -> None:
     provider = serve(HANGS)
-    result, _ = run_and_cancel(provider, backend_of(provider), streams, lambda events: provider.requests)
+    result, _ = run_and_cancel(provider, backend_of(provider), mode, lambda events: provider.requests)
     check(result)
     assert no_more_requests(provider)
 
 
-def test_a_task_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, follow: Any, silent: Any) -> None:
+def test_a_task_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent: Any) -> None:
     provider = serve(silent)
 
     def has_text(events: list[Any]) -> bool:
@@ -416,14 +392,14 @@ async def limited(kind: str, asking: Awaitable[Any]) -> None:
 
 @pytest.mark.parametrize("kind", ["anyio", "asyncio"])
 @STREAMED
-def test_a_timeout_around_a_call_ends_it_at_once(serve: Any, backend_of: Any, streams: bool, kind: str) -> None:
+def test_a_timeout_around_a_call_ends_it_at_once(serve: Any, backend_of: Any, mode: str, kind: str) -> None:
     provider = serve(HANGS)
 
     async def main() -> float:
         async with Client(backend_of(provider)) as client:
             began = time.monotonic()
             with pytest.raises(TimeoutError):
-                await limited(kind, aask(client, streams, []))
+                await limited(kind, aask(client, f"a{mode}", PROMPT))
             seconds = time.monotonic() - began
             assert await asyncio.to_thread(provider.wait_disconnected)
             return seconds
@@ -433,12 +409,12 @@ def test_a_timeout_around_a_call_ends_it_at_once(serve: Any, backend_of: Any, st
 
 
 @STREAMED
-def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, streams: bool) -> None:
+def test_interrupted_by_a_signal_in_an_event_loop(serve: Any, backend_of: Any, mode: str) -> None:
     provider, main_thread, steps = serve(HANGS), threading.main_thread().ident, []
 
     async def main() -> None:
         async with Client(backend_of(provider), observer=steps.append) as client:
-            await aask(client, streams, [])
+            await aask(client, f"a{mode}", PROMPT)
 
     later = Later(lambda: provider.requests, lambda: signal.pthread_kill(main_thread, signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):

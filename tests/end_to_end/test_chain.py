@@ -6,19 +6,19 @@ import logging
 import socketserver
 from typing import Any
 
-import anyio
 import httpx
 import httpx2
 import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
+from support.modes import MODES, Caller, waits_into
 
 DOWN = ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 KEYLESS = OpenAIChat("other", base_url="https://api.example.com/v1", name="keyless")
 PLACEHOLDER = OpenAIChat("other", base_url="https://api.example.com/v1", name="placeholder", api_key="YOUR_API_KEY")
-MODES = pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+EVERY_MODE = pytest.mark.parametrize("mode", MODES)
 CLIENTS = pytest.mark.parametrize("library", [httpx, httpx2])
 
 
@@ -114,36 +114,16 @@ def test_a_conversation_that_ends_on_an_assistant_turn_is_never_rejected_for_it(
 # the HTTP clients
 
 
-def ask(mode: str, library: Any, backend: Any, http: Any = None, times: int = 1) -> list[str]:
+def ask(mode: str, library: Any, backend: Any, times: int = 1) -> list[str]:
     """Ask a few times over one client of the caller's own, and check that it is left as it was."""
-
-    async def asynchronous() -> list[str]:
-        async with library.AsyncClient(headers={"x-mine": "yes"}, timeout=30) as http:
-            before = _state(http)
-            texts = []
-            async with Client(backend, async_http=http) as client:
-                for _ in range(times):
-                    if mode == "acall":
-                        texts.append((await client.acall("Where?")).text)
-                    else:
-                        texts.append([event async for event in client.astream("Where?")][-1].text)
-            assert _state(http) == before
-            assert not http.is_closed
-            assert (await http.get(backend.base_url + "/models")).status_code == 200
-        return texts
-
-    if mode in ("acall", "astream"):
-        return anyio.run(asynchronous)
-    with library.Client(headers={"x-mine": "yes"}, timeout=30) as http:
-        before = _state(http)
-        with Client(backend, http=http) as client:
-            texts = []
-            for _ in range(times):
-                result = client.call("Where?") if mode == "call" else list(client.stream("Where?"))[-1]
-                texts.append(result.text)
-        assert _state(http) == before
-        assert not http.is_closed
-        assert http.get(backend.base_url + "/models").status_code == 200
+    own = {"headers": {"x-mine": "yes"}, "timeout": 30}
+    with Caller(mode, backend, http=library, http_options=own) as caller:
+        before = _state(caller.http)
+        texts = [caller.ask().text for _ in range(times)]
+        caller.close()
+        assert _state(caller.http) == before
+        assert not caller.http.is_closed
+        assert caller.do(lambda: caller.http.get(backend.base_url + "/models")).status_code == 200
     return texts
 
 
@@ -160,7 +140,7 @@ def _state(http: Any) -> dict[str, Any]:
     }
 
 
-@MODES
+@EVERY_MODE
 @CLIENTS
 def test_the_callers_own_client_is_used_and_neither_closed_nor_changed(
     serve: Any, backend_of: Any, mode: str, library: Any
@@ -170,7 +150,7 @@ def test_the_callers_own_client_is_used_and_neither_closed_nor_changed(
     assert provider.requests[0].headers["x-mine"] == "yes"
 
 
-@MODES
+@EVERY_MODE
 @CLIENTS
 def test_connections_of_the_callers_own_client_are_used_again(
     serve: Any, backend_of: Any, accepted: Any, mode: str, library: Any
@@ -179,55 +159,30 @@ def test_connections_of_the_callers_own_client_are_used_again(
     assert len(accepted) == 1
 
 
-@MODES
+@EVERY_MODE
 def test_connections_are_used_again(serve: Any, backend_of: Any, accepted: Any, mode: str) -> None:
     provider = serve(ANSWER)
 
-    async def main() -> None:
-        async with Client(backend_of(provider)) as client:
-            for _ in range(20):
-                if mode == "acall":
-                    await client.acall("Where?")
-                else:
-                    _ = [event async for event in client.astream("Where?")]
-
-    if mode in ("acall", "astream"):
-        anyio.run(main)
-    else:
-        with Client(backend_of(provider)) as client:
-            for _ in range(20):
-                client.call("Where?") if mode == "call" else list(client.stream("Where?"))
+    with Caller(mode, backend_of(provider)) as caller:
+        for _ in range(20):
+            caller.ask()
     assert len(provider.requests) == 20
     assert len(accepted) == 1
     assert provider.wait_disconnected(), "a client closes what it has opened"
 
 
-@MODES
+@EVERY_MODE
 def test_connections_are_used_again_after_errors_and_empty_replies(
     serve: Any, backend_of: Any, accepted: Any, mode: str
 ) -> None:
     provider = serve(DOWN, ScriptedReply(), ScriptedReply(body="<html></html>"), ScriptedReply(status=429), ANSWER)
-
-    async def wait(seconds: float) -> None:
-        pass
-
-    async def main() -> None:
-        async with Client(backend_of(provider), async_sleep=wait) as client:
-            if mode == "acall":
-                await client.acall("Where?")
-            else:
-                _ = [event async for event in client.astream("Where?")]
-
-    if mode in ("acall", "astream"):
-        anyio.run(main)
-    else:
-        with Client(backend_of(provider), sleep=lambda seconds: None) as client:
-            client.call("Where?") if mode == "call" else list(client.stream("Where?"))
+    with Caller(mode, backend_of(provider), **waits_into([])) as caller:
+        caller.ask()
     assert len(provider.requests) == 5
     assert len(accepted) == 1
 
 
-@MODES
+@EVERY_MODE
 @CLIENTS
 def test_failures_of_either_library_are_known(
     serve: Any, backend_of: Any, dead_url: str, mode: str, library: Any
@@ -235,23 +190,9 @@ def test_failures_of_either_library_are_known(
     provider = serve(ANSWER)
     dead = OpenAIChat("model", base_url=dead_url, name="dead", api_key="sk-3c9e1f7a5b2d8046")
     waits: list[float] = []
-
-    async def wait(seconds: float) -> None:
-        waits.append(seconds)
-
-    async def main() -> rungwise.Result:
-        async with library.AsyncClient() as http:
-            client = Client([dead, backend_of(provider)], async_http=http, async_sleep=wait, jitter=lambda: 0.0)
-            if mode == "acall":
-                return await client.acall("Where?")
-            return [event async for event in client.astream("Where?")][-1]
-
-    if mode in ("acall", "astream"):
-        result = anyio.run(main)
-    else:
-        with library.Client() as http:
-            client = Client([dead, backend_of(provider)], http=http, sleep=waits.append, jitter=lambda: 0.0)
-            result = client.call("Where?") if mode == "call" else list(client.stream("Where?"))[-1]
+    chain = [dead, backend_of(provider)]
+    with Caller(mode, chain, http=library, jitter=lambda: 0.0, **waits_into(waits)) as caller:
+        result = caller.ask()
     assert (result.outcome, result.backend) == ("done", "primary")
     assert waits == [2, 4, 8]
     assert [(name, failure.reason) for name, failure in result.failures] == [("dead", "connection")]

@@ -5,25 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
-from ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, close_all, is_async, until
 
 import rungwise
 from rungwise import Client
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
+from support.waiting import until
+from support.ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, is_async
 
 SOON = 1.0  # the promise is 0.1 s
 ASYNC = tuple(way for way in ALL if is_async(way))
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """Close every client that a test has made."""
-    yield
-    close_all()
 
 
 def stuck_in_a_stream(peer: Peer) -> None:

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
-import anyio
 import pytest
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters.wires.chat.request import write_body
 from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
+from support.modes import MODES, ask, waits_into
 
-MODES = ("call", "stream", "acall", "astream")
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
 
 
@@ -60,23 +59,6 @@ def spoil(value: Any) -> None:
         value.append({"role": "user", "content": "spoilt"})
 
 
-def ask(client: Client, mode: str, asked: Any, **given: Any) -> rungwise.Result:
-    """Run a call in one of the four modes and return its result."""
-
-    async def awaited() -> rungwise.Result:
-        if mode == "acall":
-            return await client.acall(asked, **given)
-        events = [event async for event in client.astream(asked, **given)]
-        await client.aclose()
-        return events[-1]
-
-    if mode in ("acall", "astream"):
-        return anyio.run(awaited)
-    result = client.call(asked, **given) if mode == "call" else list(client.stream(asked, **given))[-1]
-    assert isinstance(result, rungwise.Result)
-    return result
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_that_a_caller_changes_during_a_call_is_sent(mode: str) -> None:
     asked, given = messages(), options()
@@ -91,7 +73,7 @@ def test_nothing_that_a_caller_changes_during_a_call_is_sent(mode: str) -> None:
 
     with EmbeddedProvider(answer) as provider:
         backend = OpenAIChat("model", base_url=provider.base_url, **own)
-        with Client(backend, sleep=lambda seconds: None, async_sleep=lambda seconds: anyio.sleep(0)) as client:
+        with Client(backend, **waits_into([])) as client:
             assert ask(client, mode, asked, **given).text == "A heron."
         first, second = provider.requests
     assert first.body == second.body
@@ -161,7 +143,7 @@ def test_a_callers_own_objects_are_never_changed(mode: str) -> None:
     replies = [ScriptedReply(), ScriptedReply(text="Half of ", finish="length"), ScriptedReply(text="it.")]
     with EmbeddedProvider(lambda request: replies[len(provider.requests) - 1]) as provider:
         backend = OpenAIChat("model", base_url=provider.base_url)
-        with Client(backend, sleep=lambda seconds: None, async_sleep=lambda seconds: anyio.sleep(0)) as client:
+        with Client(backend, **waits_into([])) as client:
             assert ask(client, mode, asked, **given).text == "Half of it."
     assert (asked, given) == (messages(), options())
 
@@ -185,8 +167,7 @@ def test_a_compactor_changes_what_it_returns_and_nothing_else(mode: str) -> None
     request = rungwise.Request(messages())
     with EmbeddedProvider(answer) as provider:
         backend = OpenAIChat("model", base_url=provider.base_url)
-        waits = {"sleep": lambda seconds: None, "async_sleep": lambda seconds: anyio.sleep(0)}
-        with Client(backend, compactor=compact, **waits) as client:
+        with Client(backend, compactor=compact, **waits_into([])) as client:
             assert ask(client, mode, request).text == "Yes."
         sent = [received.body["messages"] for received in provider.requests]
     short = [{"role": "user", "content": [{"type": "text", "text": "short"}]}]
@@ -259,7 +240,7 @@ def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], A
             ("Request.parameters", {"asked": "x", "parameters": {"metadata": build()}}),
         ):
             with pytest.raises(rungwise.ConfigurationError, match="nested more than") as caught:
-                ask(client, mode, **given)
+                ask(client, mode, given.pop("asked"), **given)
             assert str(caught.value).startswith(place)
         with pytest.raises(rungwise.ConfigurationError, match="nested more than"):
             OpenAIChat("model", parameters={"metadata": build()})

@@ -15,11 +15,12 @@ from functools import cache
 from typing import Any
 
 import pytest
-from raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
-from ways import ALL, ONCE, OWN, SYNC, aask, aclose, ask, backend, client_for, close_all, until
 
 import rungwise
 from rungwise import Cancellation
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from support.waiting import until
+from support.ways import ALL, ONCE, OWN, SYNC, aask, aclose, ask, backend, client_for
 
 BUDGET = 0.5
 CEILING = BUDGET + 2.5  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
@@ -28,13 +29,6 @@ POLICY = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=BUDGET))
 
 NO_COMPRESSION = zlib.compressobj()
 EMPTY_DEFLATE = NO_COMPRESSION.flush(zlib.Z_SYNC_FLUSH)
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_open() -> Iterator[None]:
-    """Close every client that a test has made."""
-    yield
-    close_all()
 
 
 def nothing(peer: Peer) -> None:

@@ -4,128 +4,66 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
-import socketserver
-import threading
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat
+from rungwise import Client, OpenAIChat, Result
 from rungwise.fsm.call.metering import COUNTED_BESIDE
+from support.modes import MODES, Caller
+from support.raw_server import Peer, RawServer, completion, event
 
-MODES = ("call", "stream", "acall", "astream")
 CEILING = 32 * 8 * 2**20
 POLICY = rungwise.Policy(limits=rungwise.Limits(retries=0, continuations=0))
 MEGABYTE = 2**20
 
 
-class Raw(socketserver.ThreadingTCPServer):
-    """Answer every request with the same bytes, and keep the heads of the requests."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self, headers: str, body: Sequence[bytes], status: str = "200 OK") -> None:
-        self.head = f"HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n".encode()
-        self.body = body
-        self.heads: list[str] = []
-        super().__init__(("127.0.0.1", 0), Answer)
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Answer(socketserver.BaseRequestHandler):
-    server: Raw
-
-    def handle(self) -> None:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            data += self.request.recv(65536)
-        head, _, body = data.partition(b"\r\n\r\n")
-        self.server.heads.append(head.decode().lower())
-        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-        while len(body) < length:
-            body += self.request.recv(65536)
-        try:
-            self.request.sendall(self.server.head)
-            for piece in self.server.body:
-                self.request.sendall(piece)
-            self.request.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # the client had enough
-
-
-Serve = Callable[..., Raw]
+Serve = Callable[..., RawServer]
 
 
 @pytest.fixture
 def raw() -> Iterator[Serve]:
-    servers: list[Raw] = []
+    """Start a server that answers every request with the same bytes: `raw(headers, *body)`."""
+    with ExitStack() as stack:
 
-    def start(headers: str, *body: bytes, **options: Any) -> Raw:
-        server = Raw(headers, body, **options)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        servers.append(server)
-        return server
+        def start(headers: str, *body: bytes, status: str = "200 OK") -> RawServer:
+            def play(peer: Peer) -> None:
+                peer.request()
+                peer.send(f"HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n".encode())
+                for piece in body:
+                    peer.send(piece)
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+            return stack.enter_context(RawServer(play))
+
+        yield start
 
 
-def run(server: Raw, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any) -> rungwise.Result:
+def run(server: RawServer, mode: str, *, passed_in: bool = False, backend: Any = None, **options: Any) -> Result:
     """Make a call, and return how it ended."""
     chat = OpenAIChat("m", base_url=server.base_url, **(backend or {}))
-    given = {"policy": POLICY, **options}
-
-    async def ask(http: Any) -> rungwise.Result:
-        async with Client(chat, async_http=http, **given) as client:
-            if mode == "acall":
-                return await client.acall("hi")
-            return [event async for event in client.astream("hi")][-1]  # type: ignore[return-value]
-
-    async def ask_passed_in() -> rungwise.Result:
-        async with httpx.AsyncClient() as http:
-            return await ask(http)
-
-    try:
-        if mode in ("acall", "astream"):
-            return anyio.run(ask_passed_in) if passed_in else anyio.run(ask, None)
-        http = httpx.Client() if passed_in else None
-        with Client(chat, http=http, **given) as client:
-            return client.call("hi") if mode == "call" else list(client.stream("hi"))[-1]  # type: ignore[return-value]
-    except rungwise.CallError as error:
-        return error.result
+    with Caller(mode, chat, http=httpx if passed_in else None, **{"policy": POLICY, **options}) as caller:
+        try:
+            return caller.ask("hi")
+        except rungwise.CallError as error:
+            return error.result
 
 
-def completion(text: str = "In the reeds.", finish: str | None = "stop") -> bytes:
-    return json.dumps({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": finish}]}).encode()
-
-
-def event(**delta: Any) -> bytes:
-    return b"data: %s\n\n" % json.dumps({"choices": [{"index": 0, "delta": delta}]}).encode()
-
-
-END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-STREAM = event(content="In the ") + event(content="reeds.") + END
+END = event(finish="stop") + b"data: [DONE]\n\n"
+STREAM = event("In the ") + event("reeds.") + END
 
 
 def body_for(mode: str) -> bytes:
-    return STREAM if "stream" in mode else completion()
+    return STREAM if "stream" in mode else completion("In the reeds.")
 
 
-def small(run_it: Callable[[], rungwise.Result], most: int = CEILING) -> rungwise.Result:
+def small(run_it: Callable[[], Result], most: int = CEILING) -> Result:
     tracemalloc.start()
     try:
         result = run_it()
@@ -135,11 +73,16 @@ def small(run_it: Callable[[], rungwise.Result], most: int = CEILING) -> rungwis
     return result
 
 
-def malformed(result: rungwise.Result) -> bool:
+def malformed(result: Result) -> bool:
     return (result.outcome, [failure.reason for _, failure in result.failures]) == ("failed", ["malformed"])
 
 
 # encodings
+
+
+def head_of(server: RawServer) -> str:
+    """Return the head of the first request."""
+    return server.requests[0].partition(b"\r\n\r\n")[0].decode().lower() + "\r\n"
 
 
 @pytest.mark.parametrize("passed_in", [False, True])
@@ -149,16 +92,16 @@ def test_servers_are_asked_for_no_encoding_but_what_is_unpacked_with_a_bound(
 ) -> None:
     server = raw("", body_for(mode))
     assert run(server, mode, passed_in=passed_in).text == "In the reeds."
-    (line,) = [line for line in server.heads[0].split("\r\n") if line.startswith("accept-encoding")]
+    (line,) = [line for line in head_of(server).split("\r\n") if line.startswith("accept-encoding")]
     assert line == "accept-encoding: gzip, deflate"
 
 
 @pytest.mark.parametrize(("asked", "sent"), [("identity", "identity"), ("gzip;q=1", "gzip;q=1"), ("br, zstd", None)])
 def test_a_caller_may_want_fewer_encodings_and_no_others(raw: Serve, asked: str, sent: str | None) -> None:
-    server = raw("", completion())
+    server = raw("", completion("In the reeds."))
     assert run(server, "call", backend={"headers": {"Accept-Encoding": asked}}).outcome == "done"
-    assert server.heads[0].count("accept-encoding") == 1
-    assert f"accept-encoding: {sent or 'gzip, deflate'}\r\n" in server.heads[0] + "\r\n"
+    assert head_of(server).count("accept-encoding") == 1
+    assert f"accept-encoding: {sent or 'gzip, deflate'}\r\n" in head_of(server)
 
 
 def deflated(data: bytes, window: int) -> bytes:
@@ -196,7 +139,7 @@ def test_gzip_may_have_several_members(raw: Serve, mode: str, size: int, tail: b
     packed = b"".join(map(gzip.compress, members)) + tail
     server = raw("content-encoding: gzip\r\n", *(packed[n : n + size] for n in range(0, len(packed), size)))
     result = run(server, mode)
-    assert (result.outcome, result.text, len(server.heads)) == ("done", "In the reeds.", 1)
+    assert (result.outcome, result.text, len(server.requests)) == ("done", "In the reeds.", 1)
 
 
 @pytest.mark.parametrize("data", [bytes(MEGABYTE), b""], ids=["zeros", "nothing"])
@@ -264,7 +207,7 @@ def test_a_body_that_unpacks_to_gigabytes_is_left_alone(raw: Serve, mode: str, e
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_a_stream_that_unpacks_to_gigabytes_keeps_the_text_so_far(raw: Serve, mode: str) -> None:
     packer = zlib.compressobj(9, wbits=31)
-    packed = packer.compress(event(content="In the "))
+    packed = packer.compress(event("In the "))
     packed += b"".join([packer.compress(b": " + bytes(100_000) + b"\n\n") for _ in range(1_000)])
     server = raw("content-encoding: gzip\r\n", packed)
     result = small(lambda: run(server, mode), 64 * MEGABYTE)
@@ -272,7 +215,7 @@ def test_a_stream_that_unpacks_to_gigabytes_keeps_the_text_so_far(raw: Serve, mo
 
 
 ENDLESS = {
-    "text": event(content="word " * 200),
+    "text": event("word " * 200),
     "reasoning": event(reasoning="word " * 200),
     "refusal": event(refusal="word " * 200),
     "arguments": event(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "x" * 1000}}]),
@@ -295,7 +238,7 @@ def test_a_stream_without_an_end_is_cut_with_the_text_so_far(raw: Serve, mode: s
     endless = ENDLESS[kind]
     many = -(-20 * largest // len(endless))
     pieces = [endless % tuple([n] * endless.count(b"%d")) if b"%d" in endless else endless for n in range(many)]
-    server = raw("content-type: text/event-stream\r\n", event(content="In the "), *pieces)
+    server = raw("content-type: text/event-stream\r\n", event("In the "), *pieces)
     result = small(lambda: run(server, mode, largest_reply=largest), 48 * MEGABYTE)
     if kind == "refusal":
         assert (result.outcome, result.text) == ("refused", "")
@@ -308,7 +251,7 @@ def test_a_stream_without_an_end_is_cut_with_the_text_so_far(raw: Serve, mode: s
 @pytest.mark.parametrize("mode", MODES)
 def test_a_long_reply_is_read_where_the_client_says_so(raw: Serve, mode: str) -> None:
     text = "word, [and] {so} on. " * 20_000
-    body = event(content=text) + END if "stream" in mode else completion(text)
+    body = event(text) + END if "stream" in mode else completion(text)
     assert run(raw("", body), mode).text == text
     result = run(raw("", body), mode, largest_reply=100_000)
     assert malformed(result) if "stream" not in mode else result.outcome in ("failed", "partial")
@@ -334,7 +277,7 @@ def test_a_reply_with_log_probabilities_is_no_heavy_one(raw: Serve) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it(raw: Serve, mode: str) -> None:
-    body = event(content="In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
+    body = event("In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
     cut = run(raw("", body), mode)
     assert (cut.outcome, cut.text) == ("partial", "In the ")
     whole = run(raw("", body), mode, backend={"sends_finish_reason": False})
@@ -371,18 +314,14 @@ def test_a_refusal_that_a_proxy_puts_aside_is_a_refusal(raw: Serve, mode: str) -
     assert result.outcome == "refused"
 
 
-def ended(finish: str) -> bytes:
-    return b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"%s"}]}\n\n' % finish.encode()
-
-
 NO = "I would rather not."
 SAYS_NO = event(refusal=NO)
 REFUSALS = {
-    "text, then no end": event(content="Sure, here is") + SAYS_NO,
+    "text, then no end": event("Sure, here is") + SAYS_NO,
     "no end": SAYS_NO,
     "done without a finish reason": SAYS_NO + b"data: [DONE]\n\n",
     "an error": SAYS_NO + b'data: {"error":{"type":"overloaded_error","message":"busy"}}\n\n',
-    "a finish that says error": event(content="Sure") + SAYS_NO + ended("error"),
+    "a finish that says error": event("Sure") + SAYS_NO + event(finish="error"),
     "set aside": event(provider_specific_fields={"refusal": NO}),
 }
 
@@ -392,7 +331,7 @@ REFUSALS = {
 def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(raw: Serve, mode: str, body: bytes) -> None:
     server = raw("", body)
     result = run(server, mode, policy=rungwise.Policy())
-    assert (result.outcome, result.text, len(server.heads)) == ("refused", "", 1)
+    assert (result.outcome, result.text, len(server.requests)) == ("refused", "", 1)
 
 
 @pytest.mark.parametrize("finish", [None, "error"])
@@ -400,7 +339,7 @@ def test_a_refusal_in_a_reply_that_breaks_off_is_never_asked_for_again(raw: Serv
 def test_a_refusal_in_a_whole_body_without_an_end_is_one(raw: Serve, mode: str, finish: str | None) -> None:
     message = {"content": "Sure, here is", "refusal": NO}
     server = raw("", json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}]}).encode())
-    assert (run(server, mode, policy=rungwise.Policy()).outcome, len(server.heads)) == ("refused", 1)
+    assert (run(server, mode, policy=rungwise.Policy()).outcome, len(server.requests)) == ("refused", 1)
 
 
 # what nobody reported
@@ -422,14 +361,14 @@ def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body:
     server = raw("content-type: text/event-stream\r\n", body)
     result = run(server, mode, policy=policy)
     spent = 5000 - COUNTED_BESIDE  # which is kept back
-    assert (result.outcome, result.usage.output_tokens, len(server.heads)) == ("over_budget", spent, 2)
+    assert (result.outcome, result.usage.output_tokens, len(server.requests)) == ("over_budget", spent, 2)
 
 
 @pytest.mark.parametrize("text", ["", "A few words "])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_reply_that_the_cap_has_cut_counts_as_its_cap(raw: Serve, mode: str, text: str) -> None:
     policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
-    body = event(content=text) + ended("length") if "stream" in mode else completion(text, "length")
+    body = event(text) + event(finish="length") if "stream" in mode else completion(text, "length")
     server = raw("", body)
     result = run(server, mode, policy=policy)
-    assert (result.usage.output_tokens, len(server.heads)) == (1000 - COUNTED_BESIDE, 1)
+    assert (result.usage.output_tokens, len(server.requests)) == (1000 - COUNTED_BESIDE, 1)

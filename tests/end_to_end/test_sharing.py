@@ -18,13 +18,14 @@ from rungwise.adapters.endpoint import key_of_environment
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.fsm.call.request import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
+from support.modes import MODES, ask
 
 KEY, OTHER = "sk-9d2f6b1c44e07a35", "sk-0000feedbeef1234"
 BUSY = ScriptedReply(status=401)
 ANSWER = ScriptedReply(text="In the reeds.")
 
 
-@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+@pytest.mark.parametrize("mode", MODES)
 def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: Any, mode: str) -> None:
     first, second = serve(BUSY), serve(BUSY, ANSWER)
     chain = [
@@ -35,25 +36,11 @@ def test_headers_of_a_request_stay_with_the_origin_of_the_first_backend(serve: A
     ]
     options = {"headers": {"x-api-key": KEY, "x-trip": "north"}}
     with Client(chain) as client:
-        if mode == "call":
-            client.call("Where?", **options)
-        elif mode == "stream":
-            list(client.stream("Where?", **options))
-        else:
-            asyncio.run(_run(client, mode, options))
+        ask(client, mode, **options)
     assert [request.headers.get("x-api-key") for request in first.requests] == [KEY, KEY]
     assert [request.headers.get("x-trip") for request in second.requests] == [None, None]
     assert [request.headers.get("x-api-key") for request in second.requests] == [None, None]
     assert second.requests[1].headers["x-own"] == "yes"
-
-
-async def _run(client: Client, mode: str, options: Any) -> None:
-    async with client:
-        if mode == "acall":
-            await client.acall("Where?", **options)
-        else:
-            async for _ in client.astream("Where?", **options):
-                pass
 
 
 @pytest.mark.parametrize(
@@ -134,10 +121,9 @@ def test_a_redirect_takes_no_key_to_another_host(serve: Any, mode: str) -> None:
     provider = serve(ScriptedReply(status=307, headers=location))
     backend = OpenAIChat("m", base_url=provider.base_url, headers={"api-key": KEY})
     http = {"http": httpx.Client(follow_redirects=True), "async_http": httpx.AsyncClient(follow_redirects=True)}
-    ask = {"call": lambda: client.call("Where?"), "acall": lambda: asyncio.run(_run(client, mode, {}))}
     policy = rungwise.Policy(limits=rungwise.Limits(retries=0))
     with Client(backend, policy=policy, **http) as client, pytest.raises(rungwise.Failed):
-        ask[mode]()
+        ask(client, mode)
     assert provider.requests
     assert not other.requests
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import OpenAIChat, Script
 from rungwise.adapters.endpoint import read_url
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
+from rungwise.fsm.call.explained import explain_call, read_call
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
-from rungwise.fsm.diagram.page import explain_page
-from rungwise.fsm.journal.path import read_trail
 from rungwise.fsm.testing import chunkings, failures, replies
 from rungwise.fsm.values.toml import toml_value
+from support.texts import places
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 FEW = settings(deadline=None, max_examples=150, suppress_health_check=SLOW)
@@ -45,14 +45,6 @@ def deep(levels: int) -> Any:
     for _ in range(levels):
         value = [value]
     return value
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """List the way to every part of a document but to itself."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 def at(document: Any, path: tuple[Any, ...]) -> Any:
@@ -166,17 +158,17 @@ def survives(text: bytes) -> None:
     except rungwise.ConfigurationError as error:
         is_clear(error, "journal: ")
         with pytest.raises(rungwise.ConfigurationError):
-            read_trail(text)
+            read_call(text)
         return
     assert all(map(str, journal.steps))
     written = journal.to_json()
     assert rungwise.Journal.from_json(written).to_json() == written
     replayed(journal)
     try:
-        trail = read_trail(text)
+        trail = read_call(text)
     except rungwise.ConfigurationError:
         return
-    explain_page(trail)
+    explain_call(trail)
     for view in ("hub", "ladder"):
         draw_picture(trail.table, "svg", view, Marks.along(trail.rows))
 
@@ -232,7 +224,7 @@ def test_a_journal_of_the_shortest_and_the_longest_times_is_drawn(at: float) -> 
     for step in document["steps"]:
         step["at"] = 0.0
     document["steps"][-1]["at"] = at
-    assert "<svg" in explain_page(read_trail(orjson.dumps(document)))
+    assert "<svg" in explain_call(read_call(orjson.dumps(document)))
 
 
 def test_the_journal_of_a_rung_of_ones_own_is_written_as_it_was_read() -> None:

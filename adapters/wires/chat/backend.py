@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 from attrs import field, frozen
 
 from rungwise.adapters import capabilities
-from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.backend import PIECE, HttpRequest
 from rungwise.adapters.capabilities import LEARNED, PrefillMode
 from rungwise.adapters.endpoint import (
     KEY_HEADERS,
@@ -23,10 +23,10 @@ from rungwise.adapters.endpoint import (
     read_url,
     shown_url,
 )
-from rungwise.adapters.http.encodings import PIECE
 from rungwise.adapters.wires.chat.reply import classified, read_reply
 from rungwise.adapters.wires.chat.request import OTHER_CAP, CapField, refuse_reserved, write_body
-from rungwise.adapters.wires.chat.stream import BOM, NO_END, ChatDecoder
+from rungwise.adapters.wires.chat.stream import NO_END, ChatDecoder
+from rungwise.adapters.wires.sse import is_event_stream, unframed
 from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
@@ -37,18 +37,7 @@ from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 PATH: Final = "/chat/completions"
-STREAM: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|error|):")
-"""How an event stream begins, with a comment or an error as like as not; no JSON does."""
-FRAME: Final = re.compile(rb"^\s{0,8}(?:(?:data|error):|(?:event|id|retry|):[^\n]*)", re.MULTILINE)
 OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
-
-
-def _unframed(body: bytes) -> bytes:
-    """Return the error in a body that some proxies frame as an event; one of that size is no error."""
-    if len(body) > PIECE or not STREAM.match(body):
-        return body
-    lines = body.lstrip(BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return FRAME.sub(b"", lines).strip().removesuffix(b"[DONE]")
 
 
 # What is no mapping is left to the validators.
@@ -271,8 +260,8 @@ class OpenAIChat:
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""
         if not 200 <= status < 300:
-            return classified(status, headers, _unframed(body))
-        if STREAM.match(body):  # some proxies stream whatever was asked for
+            return classified(status, headers, unframed(body))
+        if is_event_stream(body):  # some proxies stream whatever was asked for
             decoder = self.decoder(headers)
             for start in range(0, len(body), PIECE):
                 decoder.feed(body[start : start + PIECE])

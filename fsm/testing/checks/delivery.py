@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.events import Reasoning, Rung, Text
+from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.result import Result
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall, shown_by
 
 KEPT = "what a stream handed out is the text of the result"
@@ -26,11 +27,11 @@ def check_stream(ended: EndedCall) -> None:
     for event, shown in shown_by(ended.events, KEPT):
         if isinstance(event, Reasoning):
             thought = event.text
-        if isinstance(event, Rung):
-            numbers.append(event.step.number)
+        if isinstance(event, Step):
+            numbers.append(event.number)
             if kept.strip() and not shown.startswith(kept) and thought != kept:
-                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event.step)
-            kept = shown if event.step.event == "sent" else kept
+                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event)
+            kept = shown if event.event == "sent" else kept
         if isinstance(event, Result) and event is not ended.result:
             raise Dishonest(KEPT, "the last event is another result")
     if numbers != [step.number for step in ended.steps]:
@@ -111,5 +112,5 @@ def _was_shown(ended: EndedCall) -> bool:
     for event in ended.events:
         if after and isinstance(event, Text):
             return False
-        after = after or (isinstance(event, Rung) and event.step.event == "cancelled")
+        after = after or (isinstance(event, Step) and event.event == "cancelled")
     return True

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import define
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
+from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.ladder import COUNTER, names_of
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Link, Request, TurnContext
 from rungwise.fsm.call.result import Result
@@ -111,11 +110,7 @@ class EndedCall:
     @cached_property
     def limits(self) -> Mapping[str, int]:
         """Return the limit of each counter, the fallbacks bounded by the chain."""
-        found = {name: getattr(self.policy.limits, name) for name in names_of(self.table.model, COUNTER)}
-        if "fallbacks" in found:
-            most, given = len(self.chain) - 1, found["fallbacks"]
-            found["fallbacks"] = most if given is None else min(given, most)
-        return found
+        return self.policy.limits.bounded(self.table.limits, len(self.chain))
 
     def ladder(self, step: Step) -> tuple[Row, ...]:
         """Return the rows that are tried for a step's event in its state."""
@@ -154,6 +149,6 @@ def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, 
                     property, f"a Discard takes back {event.text!r}, which is not the end of what was shown"
                 )
             shown = shown.removesuffix(event.text)
-        elif not isinstance(event, (Reasoning, Rung, Result)):
+        elif not isinstance(event, (Reasoning, Step, Result)):
             raise Dishonest(property, f"a stream hands out no {type(event).__name__}")
         yield event, shown

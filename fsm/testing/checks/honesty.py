@@ -22,8 +22,6 @@ CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
     path.check_end,
     path.check_numbers,
     path.check_rows,
-    path.check_counts,
-    path.check_variant,
     spending.check_chain,
     spending.check_budget,
     spending.check_reserve,

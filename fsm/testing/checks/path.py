@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
-import attrs
-
-from rungwise.fsm.call.ladder import FACT, names_of
+from rungwise.fsm.checker.firing import Firing, Predicate, always_bounded, always_counting, always_falling, always_first
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.testing.checks.ended import SKIPPED, Dishonest, EndedCall
@@ -18,6 +15,13 @@ LEGAL = "every step is the first row of the table whose guard holds"
 COUNTED = "counters and attempts are what the rows count"
 BOUNDED = "counters stay within their limits"
 FALLS = "the variant falls on every step"
+PREDICATES: tuple[tuple[str, Predicate], ...] = (
+    (LEGAL, always_first),
+    (COUNTED, always_counting),
+    (BOUNDED, always_bounded),
+    (FALLS, always_falling),
+)
+"""What must be true of every step, as of every firing in a walk."""
 
 
 def check_end(ended: EndedCall) -> None:
@@ -33,8 +37,8 @@ def check_end(ended: EndedCall) -> None:
     for step in ended.steps[:-1]:
         if step.target in outcomes:
             raise Dishonest(ENDED, f"something follows the outcome {step.target!r}", step)
-    if ended.call is not None and (not ended.call.is_over or ended.call.ladder.rung != result.outcome):
-        raise Dishonest(ENDED, f"the call is in state {ended.call.ladder.rung!r}", last)
+    if ended.call is not None and (not ended.call.is_over or ended.call.run.state != result.outcome):
+        raise Dishonest(ENDED, f"the call is in state {ended.call.run.state!r}", last)
 
 
 def check_numbers(ended: EndedCall) -> None:
@@ -49,78 +53,31 @@ def check_numbers(ended: EndedCall) -> None:
 
 
 def check_rows(ended: EndedCall) -> None:
-    """Walk a model of the table along the journal and compare every step with the row that the model takes."""
-    facts = frozenset(names_of(ended.table.model, FACT))
-    model: Any = ended.table.model(_limits_object(ended), ended.table.start)
+    """Check each step as a firing of the table's machine, by the same predicates as the walk over all of them."""
+    table, limits = ended.table, tuple(ended.limits.values())
+    here, attempts = (table.start, (0,) * len(limits)), 0
     for step in ended.steps:
-        if step.source != model.rung:
-            raise Dishonest(LEGAL, f"it leaves {step.source!r}, and the call was in {model.rung!r}", step)
+        if step.source != here[0]:
+            raise Dishonest(LEGAL, f"it leaves {step.source!r}, and the call was in {here[0]!r}", step)
         if step.event == SKIPPED:
             if step.target != step.source:
                 raise Dishonest(LEGAL, "a step that passes a backend over leads to another state", step)
             continue
-        unknown = set(step.facts) - facts
+        unknown = set(step.facts).difference(table.found_facts)
         if unknown:
             raise Dishonest(LEGAL, f"it knows {sorted(unknown)[0]!r}, which is no fact of the table", step)
-        for name in facts:
-            setattr(model, name, name in step.facts)
-        row = _row_of(ended, model, step)
-        if row.effect is not None:
-            getattr(model, row.effect)()
-        model.rung = row.target
-        _compare_counts(ended, model, step)
-
-
-def _limits_object(ended: EndedCall) -> Any:
-    return attrs.evolve(ended.policy.limits, fallbacks=ended.limits.get("fallbacks"))
-
-
-def _row_of(ended: EndedCall, model: Any, step: Step) -> Row:
-    rows = ended.ladder(step)
-    if not rows:
-        raise Dishonest(LEGAL, f"the table has no row for {step.event!r} in {step.source!r}", step)
-    for row in rows:
-        held = True if row.guard is None else getattr(model, row.guard)
-        if held() if callable(held) else held:
-            if (row.guard, row.target, row.effect) != (step.guard, step.target, step.effect):
-                raise Dishonest(LEGAL, f"the first row whose guard holds is {row}", step)
-            return row
-    raise Dishonest(LEGAL, "no guard holds", step)
-
-
-def _compare_counts(ended: EndedCall, model: Any, step: Step) -> None:
-    for name in ended.journal.counters:
-        expected, spent = getattr(model, name), step.spent.get(name)
-        if spent != expected:
-            raise Dishonest(COUNTED, f"{name} is {spent}, and its rows count {expected}", step)
-    if step.attempts != model.attempts:
-        raise Dishonest(COUNTED, f"attempts is {step.attempts}, and {model.attempts} requests went out", step)
-
-
-def check_counts(ended: EndedCall) -> None:
-    """Check that counters stay within their limits, and that attempts count the requests."""
-    attempts = 0
-    for step in ended.steps:
-        attempts += step.event == "sent"
-        if step.attempts != attempts:
-            raise Dishonest(COUNTED, f"attempts is {step.attempts}, and {attempts} requests went out", step)
-        for name, spent in step.spent.items():
-            if not 0 <= spent <= ended.limits.get(name, 0):
-                raise Dishonest(BOUNDED, f"{name} is {spent}, its limit {ended.limits.get(name, 0)}", step)
+        if not table.ladder(step.event, step.source):
+            raise Dishonest(LEGAL, f"the table has no row for {step.event!r} in {step.source!r}", step)
+        row = Row(step.event, step.source, step.guard, step.target, step.effect)
+        after = step.target, tuple(step.spent.get(name, 0) for name in table.counters)
+        firing = Firing(table, limits, here, step.event, step.facts, row, after, step.attempts - attempts)
+        for name, predicate in PREDICATES:
+            wrong = predicate(firing)
+            if wrong is not None:
+                raise Dishonest(name, wrong, step)
+        here, attempts = after, step.attempts
     if ended.result.attempts != attempts:
         raise Dishonest(COUNTED, f"the result says {ended.result.attempts} attempts, and {attempts} requests went out")
-
-
-def check_variant(ended: EndedCall) -> None:
-    """Check that what is left, by rank, is less after every step."""
-    table, limits = ended.table, ended.limits
-    before = (1, *(sum(limits[name] for name in group) for group in table.ranks), 1)
-    for step in ended.path:
-        left = [sum(limits[name] - step.spent.get(name, 0) for name in group) for group in table.ranks]
-        after = (0,) if step.target in table.outcomes else (1, *left, int(step.target != table.hub))
-        if after >= before:
-            raise Dishonest(FALLS, f"it goes from {before} to {after}", step)
-        before = after
 
 
 def chain_changes(ended: EndedCall) -> Iterator[tuple[Step, Step]]:

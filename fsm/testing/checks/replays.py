@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError
-from rungwise.fsm.machine.table import CALL
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 

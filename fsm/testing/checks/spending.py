@@ -8,7 +8,7 @@ from itertools import pairwise
 from rungwise.fsm.call.budget import price_of
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.request import Prices
-from rungwise.fsm.call.waiting import keeps_asked_wait
+from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.path import chain_changes

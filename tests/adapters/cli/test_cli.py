@@ -7,9 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,24 @@ import attrs
 import click
 import httpx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenes import SCENES
-from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request
 from rungwise.fsm.certificate.verify import verify
+from support.command_line import invoke
+from support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 KEY = "sk-this-must-be-shown-nowhere"
@@ -51,16 +54,8 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
-    providers: list[EmbeddedProvider] = []
-
-    def start(*replies: ScriptedReply) -> EmbeddedProvider:
-        providers.append(EmbeddedProvider(Script(replies)))
-        return providers[-1]
-
-    yield start
-    for provider in providers:
-        provider.close()
+def serve(rungwise_provider: Serve) -> Serve:
+    return rungwise_provider
 
 
 @pytest.fixture
@@ -74,7 +69,7 @@ def no_waits(tmp_path: Path) -> str:
 def ask(no_waits: str) -> Ask:
     def run(provider: EmbeddedProvider, *arguments: str, policy: str = no_waits, **options: Any) -> Result:
         given = ["ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--policy", policy, *arguments]
-        return CliRunner().invoke(main, given, **options)
+        return invoke(*given, **options)
 
     return run
 
@@ -94,13 +89,6 @@ def start(*arguments: str, stdout: Any = subprocess.PIPE, **more: str) -> subpro
         # A shell that starts the tests in the background has SIGINT ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # type: ignore[arg-type, return-value]
     )
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def messages(request: ReceivedRequest) -> list[tuple[str, str]]:
@@ -136,7 +124,7 @@ def test_a_whole_reply_can_be_asked_for(serve: Serve, ask: Ask) -> None:
 def test_the_prompt_may_come_from_stdin(serve: Serve, arguments: list[str]) -> None:
     provider = serve(ScriptedReply(text="Yes."))
     given = ["ask", *arguments, "--model", "m", "--base-url", provider.base_url]
-    result = CliRunner().invoke(main, given, input="From a pipe, mit ü\n")
+    result = invoke(*given, input="From a pipe, mit ü\n")
     assert (result.exit_code, result.stdout) == (0, "Yes.")
     assert messages(provider.requests[0]) == [("user", "From a pipe, mit ü\n")]
 
@@ -211,7 +199,7 @@ def test_every_outcome_has_its_exit_code(
 
 
 def test_the_help_names_every_exit_code() -> None:
-    told = CliRunner().invoke(main, ["ask", "--help"]).stdout
+    told = invoke("ask", "--help").stdout
     codes = re.search(r"Exit codes:\n(.*?)\n\n", told, re.DOTALL)
     assert codes is not None
     assert re.findall(r"^ +(\d+) ", codes[1], re.MULTILINE) == ["0", "2", "3", "4", "5", "6", "7", "130", "141"]
@@ -266,7 +254,7 @@ def test_a_fallback_without_a_name_for_its_key_has_none(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://localhost:1/v1", "https://h.example.com/v1"])
 def test_a_key_that_was_named_is_never_replaced_by_another(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    result = CliRunner().invoke(main, ["ask", "Hi", "--model", "m", "--base-url", url, "--api-key-env", "WORK_KEY"])
+    result = invoke("ask", "Hi", "--model", "m", "--base-url", url, "--api-key-env", "WORK_KEY")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "WORK_KEY is not set" in result.stderr
 
@@ -280,7 +268,7 @@ def test_a_key_that_was_named_is_never_replaced_by_another(url: str, monkeypatch
     ],
 )
 def test_a_key_in_the_place_of_a_name_is_not_shown(arguments: list[str]) -> None:
-    result = CliRunner().invoke(main, ["ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", *arguments])
+    result = invoke("ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", *arguments)
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
     assert arguments[0] in result.stderr
@@ -360,7 +348,7 @@ def test_bad_input_is_one_line(
     provider = serve(ScriptedReply(text="Hi"))
     known = {"URL": provider.base_url, "PORT": provider.base_url.split(":")[2].removesuffix("/v1")}
     known["URL# "] = f"{provider.base_url}# "
-    result = CliRunner().invoke(main, [known.get(argument, argument) for argument in arguments])
+    result = invoke(*(known.get(argument, argument) for argument in arguments))
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith("rungwise: ")
@@ -373,7 +361,7 @@ def test_bad_input_is_one_line(
 
 def test_bytes_that_are_no_text_are_no_prompt(serve: Serve) -> None:
     given = ["ask", "--model", "m", "--base-url", serve(ScriptedReply()).base_url]
-    result = CliRunner().invoke(main, given, input=b"\xff\xfe")
+    result = invoke(*given, input=b"\xff\xfe")
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "UTF-8" in result.stderr
 
@@ -635,7 +623,7 @@ def test_every_command_is_where_the_command_line_looks_for_it() -> None:
         found = main.get_command(click.Context(main), name)
         assert found is not None
         assert (found.name, found.callback and found.callback.__module__) == (name, module)
-    assert "did you mean" in CliRunner().invoke(main, ["verfy"]).stderr.lower()
+    assert "did you mean" in invoke("verfy").stderr.lower()
 
 
 # serve
@@ -752,7 +740,7 @@ def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
 
 
 def test_the_demo_lists_its_scenes() -> None:
-    result = CliRunner().invoke(main, ["demo", "--list"])
+    result = invoke("demo", "--list")
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.stdout.splitlines()] == list(SEEN)
 
@@ -764,11 +752,11 @@ def test_the_demo_lists_its_scenes() -> None:
 @pytest.mark.parametrize("format", ["mermaid", "svg", "dot", "rows"])
 def test_a_diagram_goes_to_stdout_or_to_a_file(format: str, view: str, tmp_path: Path) -> None:
     given = ["diagram", "--format", format, "--view", view]
-    result = CliRunner().invoke(main, given)
+    result = invoke(*given)
     assert result.exit_code == 0
     assert "came_empty" in result.stdout
     path = tmp_path / "picture"
-    written = CliRunner().invoke(main, [*given, "-o", str(path)])
+    written = invoke(*given, "-o", str(path))
     assert (written.exit_code, written.stdout) == (0, "")
     assert path.read_text(encoding="utf-8") == result.stdout
 
@@ -779,27 +767,27 @@ def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatc
         "rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: certificate
     )  # once is enough, and quicker
     folder = tmp_path / "pictures"
-    written = CliRunner().invoke(main, ["diagram", "--write", str(folder)])
+    written = invoke("diagram", "--write", str(folder))
     assert written.exit_code == 0
     assert {Path(line).name for line in written.stdout.splitlines()} == {path.name for path in folder.iterdir()}
-    assert CliRunner().invoke(main, ["diagram", "--check", str(folder)]).exit_code == 0
+    assert invoke("diagram", "--check", str(folder)).exit_code == 0
     (folder / "rows.md").write_text("old", encoding="utf-8")
-    stale = CliRunner().invoke(main, ["diagram", "--check", str(folder)])
+    stale = invoke("diagram", "--check", str(folder))
     assert (stale.exit_code, stale.stdout) == (1, f"{folder / 'rows.md'}\n")
     assert stale.stderr == f"rungwise: 1 file out of date: run rungwise diagram --write {folder}\n"
 
 
 def test_a_certificate_as_text() -> None:
-    result = CliRunner().invoke(main, ["verify", "--backends", "1"])
+    result = invoke("verify", "--backends", "1")
     assert (result.exit_code, result.stdout) == (0, verify().to_text())
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_without_a_number_of_backends_the_worst_cases_of_two_fallbacks_are_told_as_well() -> None:
-    result = CliRunner().invoke(main, ["verify", "--max-tokens", "4096"])
+    result = invoke("verify", "--max-tokens", "4096")
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert result.stdout.splitlines()[-1].split() == ["2", "24", "2,640", "594,112", "not", "known"]
-    held = json.loads(CliRunner().invoke(main, ["verify", "--json", "--max-tokens", "4096"]).stdout)
+    held = json.loads(invoke("verify", "--json", "--max-tokens", "4096").stdout)
     for fallbacks in range(3):
         certificate = verify(chain=fallbacks + 1, max_tokens=4096).to_json()
         assert held["worst_by_fallbacks"][str(fallbacks)] == json.loads(json.dumps(certificate["worst"]))
@@ -809,7 +797,7 @@ def test_a_certificate_as_json_is_about_what_was_given(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 1\nreasks = 0\n[budget]\nattempts = 7\n", encoding="utf-8")
     given = ["verify", str(policy), "--backends", "2", "--max-tokens", "100", "--input-tokens", "9", "--json"]
-    result = CliRunner().invoke(main, given)
+    result = invoke(*given)
     assert result.exit_code == 0
     certificate = verify(Policy.load(policy), 2, max_tokens=100, input_tokens=9)
     assert json.loads(result.stdout) == json.loads(json.dumps(certificate.to_json()))
@@ -821,7 +809,7 @@ def test_an_exhaustive_walk_is_made_with_the_limits_of_the_policy(tmp_path: Path
     names = [attribute.name for attribute in attrs.fields(Limits)]
     policy.write_text("[limits]\nretries = 2\n" + "".join(f"{name} = 0\n" for name in names[1:]), encoding="utf-8")
     walked = [
-        json.loads(CliRunner().invoke(main, ["verify", str(policy), "--json", *more]).stdout)["walked"]["retries"]
+        json.loads(invoke("verify", str(policy), "--json", *more).stdout)["walked"]["retries"]
         for more in ([], ["--exhaustive"])
     ]
     assert walked == [1, 2]
@@ -832,23 +820,23 @@ def test_a_property_that_fails_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -
     broken = attrs.evolve(certificate.properties[0], holds=False)
     failed = attrs.evolve(certificate, properties=(broken, *certificate.properties[1:]))
     monkeypatch.setattr("rungwise.fsm.certificate.verify.verify", lambda *arguments, **options: failed)
-    result = CliRunner().invoke(main, ["verify"])
+    result = invoke("verify")
     assert (result.exit_code, result.stdout) == (1, failed.to_text())
 
 
 def test_without_a_command_there_is_help() -> None:
-    result = CliRunner().invoke(main, [])
+    result = invoke()
     assert result.exit_code == 0
     for name in ("ask", "demo", "diagram", "serve", "verify"):
         assert f"\n  {name} " in result.stdout
-        told = CliRunner().invoke(main, [name, "--help"])
+        told = invoke(name, "--help")
         assert told.exit_code == 0
         assert "Exit codes:" in told.stdout
         assert "Example" in told.stdout
 
 
 def test_the_version_is_told() -> None:
-    result = CliRunner().invoke(main, ["--version"])
+    result = invoke("--version")
     assert result.exit_code == 0
     assert result.stdout.startswith("rungwise")
 
@@ -858,7 +846,7 @@ def test_the_version_is_told() -> None:
 
 def test_prices_put_money_into_the_certificate() -> None:
     given = ["verify", "--backends", "1", "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8", "--json"]
-    certificate = json.loads(CliRunner().invoke(main, given).stdout)
+    certificate = json.loads(invoke(*given).stdout)
     chain = [PlainLink("backend 1", prices=Prices(2, 8))]
     assert certificate == json.loads(json.dumps(verify(chain=chain, max_tokens=100, input_tokens=10).to_json()))
 
@@ -868,7 +856,7 @@ def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(se
     policy.write_text("[budget]\nmoney = 0.01\n", encoding="utf-8")
     provider = serve(ScriptedReply(text="x", usage={"prompt_tokens": 10, "completion_tokens": 100}))
     given = ["ask", "Hi", "--model", "m", "--base-url", provider.base_url, "--policy", str(policy), "--json"]
-    result = CliRunner().invoke(main, [*given, "--prices", "10/20"])
+    result = invoke(*given, "--prices", "10/20")
     assert json.loads(result.stdout)["cost"] == pytest.approx(10 * 10e-6 + 100 * 20e-6)
     assert 0 < provider.requests[0].body["max_tokens"] <= 500
 
@@ -877,7 +865,7 @@ def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")
     given = ["verify", str(policy), "--max-tokens", "100", "--input-tokens", "10", "--prices", "2/8"]
-    result = CliRunner().invoke(main, given)
+    result = invoke(*given)
     assert (result.exit_code, result.stderr) == (0, "")
     assert "money" in result.stdout
 
@@ -886,6 +874,6 @@ def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
     "text", ["", "5", "1/2/3", "a/b", "-1/2", "nan/1", "1/nan", "1e308/1e308", "1/1000000001", "inf/1"]
 )
 def test_prices_that_are_none_are_bad_input(text: str) -> None:
-    result = CliRunner().invoke(main, ["verify", "--prices", text])
+    result = invoke("verify", "--prices", text)
     assert result.exit_code == 2
     assert "IN/OUT" in result.stderr

@@ -8,30 +8,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import attrs
-import click
 import httpx
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 
 from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
-from rungwise.adapters.cli.command import OneLineErrors
-from rungwise.adapters.cli.fuzz import fuzz
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
 from rungwise.fsm.call import call as call_module
 from rungwise.fsm.call import classify, observe
-from rungwise.fsm.call.budget import Ledger
-from rungwise.fsm.call.ladder import Ladder
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.testing import Compactor, Dishonest
+from support.command_line import invoke
 
 ENOUGH = 1_500
 """Calls among which each planted bug is found."""
@@ -140,13 +136,13 @@ def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
 
 
 def empties_are_answers(patch: pytest.MonkeyPatch) -> None:
-    judge = classify.judge
+    classify_reply = classify.classify_reply
 
-    def judged(*arguments: Any, **named: Any) -> str:
-        event = judge(*arguments, **named)
+    def misclassified(*arguments: Any, **named: Any) -> str:
+        event = classify_reply(*arguments, **named)
         return "answered" if event == "came_empty" else event
 
-    patch.setattr(observe, "judge", judged)
+    patch.setattr(observe, "classify_reply", misclassified)
 
 
 def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -166,7 +162,7 @@ def retries_have_no_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_pays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ledger, "pay", lambda ledger, usage, prices: None)
+    patch.setattr(Spending, "pay", lambda spending, usage, prices: None)
 
 
 def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
@@ -235,7 +231,7 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*arguments: Any, **options: Any) -> str:
         raise RuntimeError("never seen before")
 
-    monkeypatch.setattr(observe, "judge", crash)
+    monkeypatch.setattr(observe, "classify_reply", crash)
     with Fuzzer() as fuzzer:
         found = fuzzer.run(examples=10)
     assert found is not None
@@ -253,39 +249,25 @@ def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
 # the command
 
 
-@pytest.fixture
-def command() -> Iterator[Any]:
-    cli = OneLineErrors("rungwise", commands={"fuzz": fuzz})
-    assert isinstance(fuzz, click.Command)
-    runner = CliRunner()
-
-    def run(*arguments: object) -> Result:
-        return runner.invoke(cli, ["fuzz", *map(str, arguments)])
-
-    return run
-
-
-def test_an_honest_policy_exits_with_0(command: Any, tmp_path: Path) -> None:
+def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n")
-    result = command(policy, "--examples", 30, "--seed", 3, "--backends", 3)
+    result = invoke("fuzz", policy, "--examples", 30, "--seed", 3, "--backends", 3)
     assert result.exit_code == 0, result.output
     assert result.stdout == "every one of 30 calls was honest\n"
     assert "seed 3: 30 calls; 30 paths," in result.stderr
     assert " of 6 attempts" in result.stderr
 
 
-def test_the_time_can_be_limited(command: Any) -> None:
-    result = command("--seconds", 0.2)
+def test_the_time_can_be_limited() -> None:
+    result = invoke("fuzz", "--seconds", 0.2)
     assert result.exit_code == 0, result.output
     assert "calls was honest" in result.stdout
 
 
-def test_a_finding_exits_with_1_and_writes_a_script(
-    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finding_exits_with_1_and_writes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empties_are_answers(monkeypatch)
-    result = command("--seed", 5)
+    result = invoke("fuzz", "--seed", 5)
     assert result.exit_code == 1
     assert Script.from_toml(result.stdout) == Script([ScriptedReply()])
     first, *about = result.stdout.splitlines()
@@ -293,30 +275,30 @@ def test_a_finding_exits_with_1_and_writes_a_script(
     assert "# backends: 2" in about
     assert "an empty answer is no success" in result.stderr
     path = tmp_path / "failing.toml"
-    again = command("--seed", 5, "-o", path)
+    again = invoke("fuzz", "--seed", 5, "-o", path)
     assert (again.exit_code, again.stdout) == (1, "")
     assert path.read_text() == result.stdout
-    assert command("--seed", 5, "-o", tmp_path / "no" / "where.toml").exit_code == 2
+    assert invoke("fuzz", "--seed", 5, "-o", tmp_path / "no" / "where.toml").exit_code == 2
 
 
 @pytest.mark.full
-def test_a_seed_leads_to_the_same_calls(command: Any) -> None:
-    one, other, third = (command("--examples", 8, "--seed", seed) for seed in (8, 8, 9))
+def test_a_seed_leads_to_the_same_calls() -> None:
+    one, other, third = (invoke("fuzz", "--examples", 8, "--seed", seed) for seed in (8, 8, 9))
     assert one.stderr == other.stderr
     assert one.stderr.partition(":")[2] != third.stderr.partition(":")[2]
 
 
-def test_bad_input_exits_with_2(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_exits_with_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretires = 1\n")
     for arguments in ((policy,), (tmp_path / "missing.toml",), ("--backends", 0), ("--seconds", 0)):
-        assert command(*arguments).exit_code == 2
+        assert invoke("fuzz", *arguments).exit_code == 2
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     for name in [
         name for name in sys.modules if name.startswith(("rungwise.fsm.testing", "rungwise.adapters.testing"))
     ]:
         monkeypatch.delitem(sys.modules, name)
-    result = command("--examples", 1)
+    result = invoke("fuzz", "--examples", 1)
     assert result.exit_code == 2
     assert "adapters.testing needs Hypothesis" in result.stderr
 

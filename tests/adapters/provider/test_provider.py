@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest, render
+from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.reply import ToolCall
+from support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "Hi there"}]
 STREAM = {"model": "m", "messages": MESSAGES, "stream": True}
@@ -36,13 +39,6 @@ def serve(*replies: ScriptedReply) -> EmbeddedProvider:
 
 def post(client: httpx.Client, provider: EmbeddedProvider, body: dict[str, Any] | None = None) -> httpx.Response:
     return client.post(f"{provider.base_url}/chat/completions", json=body or {"model": "m", "messages": MESSAGES})
-
-
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + 1
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def chunks(body: str) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +20,7 @@ from rungwise.fsm.call.request import Prices, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
+from support.texts import cut
 
 KEY = "sk-proj-real-looking-0123456789"
 LOCAL = "http://127.0.0.1:8000/v1"
@@ -1011,6 +1011,13 @@ def test_an_error_without_json_is_an_error_still() -> None:
     assert isinstance(failure, Failure)
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r"])
+def test_the_last_event_counts_where_only_its_end_is_missing(end: bytes) -> None:
+    half_a_pair = b'data: {"choices": [{"delta": {"content": " to b\\ud83d"}}]}'
+    reply = streamed(delta(content="Not"), half_a_pair + end, failure=Failure("connection"))
+    assert (reply.text, reply.interrupted) == ("Not to b\ufffd", True)
+
+
 def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:
     broken = b'data: {"choices": [{"delta": {"conte\n\n'
     reply = streamed(delta(content="a"), broken, delta("stop", content="b"), DONE)
@@ -1106,11 +1113,6 @@ bodies = st.lists(deltas_of_all_kinds, max_size=12).map(b"".join) | st.builds(
     st.lists(deltas_of_all_kinds, max_size=12).map(b"".join),
     st.just(b"\r\n"),
 )
-
-
-def cut(data: bytes, places: list[int]) -> list[bytes]:
-    bounds = [0, *sorted({place % (len(data) + 1) for place in places}), len(data)]
-    return [data[start:end] for start, end in pairwise(bounds)]
 
 
 @given(bodies, st.lists(st.integers(0, 4000), max_size=12), st.sampled_from([None, Failure("connection")]))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.transcript import Composed
 from rungwise.fsm.text.stitching import stitch
 from rungwise.fsm.text.thinking import split_thinking
+from support.texts import cut
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "ab ", " ", "\n", "step one", "two"]), max_size=9).map("".join)
 TAGGED = st.lists(
@@ -19,11 +18,6 @@ TAGGED = st.lists(
     ),
     max_size=9,
 ).map("".join)
-
-
-def cut(text: str, places: list[int]) -> list[str]:
-    edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
-    return [text[start:end] for start, end in pairwise(edges)]
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from click.testing import CliRunner, Result
 
 import rungwise
-from rungwise.adapters.cli.command import OneLineErrors
-from rungwise.adapters.cli.review import diff
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.machine.table import CALL, Row
+from rungwise.fsm.machine.table import Row
+from support.command_line import invoke
 
 DEFAULT = rungwise.Policy()
 PRICED = [
@@ -173,12 +172,6 @@ def test_markdown_cells_hold_what_they_are_given() -> None:
 # The command
 
 
-def run(*arguments: str) -> Result:
-    group = OneLineErrors("rungwise")
-    group.add_command(diff)
-    return CliRunner().invoke(group, ["diff", *arguments])
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
     old, new = tmp_path / "old.toml", tmp_path / "new.toml"
@@ -188,15 +181,15 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_diff_compares_two_files(files: tuple[str, str]) -> None:
-    result = run(*files, "--backends", "2", "--max-tokens", "1000")
+    result = invoke("diff", *files, "--backends", "2", "--max-tokens", "1000")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "  limits.retries  3  ->  9\n" in result.stdout
     assert "with 2 backends" in result.stdout
-    assert "| limits.retries | 3 | 9 |" in run(*files, "--format", "markdown").stdout
+    assert "| limits.retries | 3 | 9 |" in invoke("diff", *files, "--format", "markdown").stdout
 
 
 def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, str]) -> None:
-    result = run(files[0], files[0])
+    result = invoke("diff", files[0], files[0])
     assert (result.exit_code, result.stdout) == (0, "Nothing changes: the two policies are the same.\n")
 
 
@@ -207,7 +200,7 @@ def test_a_bad_policy_is_said_in_one_line(files: tuple[str, str], tmp_path: Path
     bad = tmp_path / "bad.toml"
     if text is not None:
         bad.write_text(text)
-    result = run(files[0], str(bad))
+    result = invoke("diff", files[0], str(bad))
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -7,10 +7,10 @@ from typing import Any
 import attrs
 import pytest
 from attrs import evolve
+from rungwise.fsm.certificate.call_rules import faults_of
 
 import rungwise
 from rungwise import CALL, Budget, Failure, Ladder, Limits, Policy, Reply, Row, TableError, counter
-from rungwise.fsm.certificate.call_rules import faults_of
 from rungwise.fsm.machine.machine import Watch
 from rungwise.fsm.machine.table import rung_rows
 from rungwise.fsm.testing import Dishonest, run

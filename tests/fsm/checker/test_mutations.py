@@ -20,19 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rungwise.fsm.call.ladder
 from attrs import evolve, field, frozen
+from rungwise.fsm.checker.explore import Refusal
 
 import rungwise
-import rungwise.fsm.call.ladder
 from rungwise.fsm.call import ladder as ladder_module
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.verify import check_table
 from rungwise.fsm.checker.branches import dead_rows, ladders
-from rungwise.fsm.checker.explore import Refusal
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.machine.table import Row, Table
 
 _EXCLUDE_EACH_OTHER = "one guard asks for new text and the other for none, so at most one of them holds"
 _NEVER_COUNTED = "a stale connection does not count as a failure that leaves a backend, so at most one of them holds"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from attrs import define, evolve
+from rungwise.fsm.checker.explore import Refusal
 
 from rungwise import CALL, Ladder, Row
 from rungwise.fsm.checker.branches import branches, dead_rows, overlaps
-from rungwise.fsm.checker.explore import Refusal
 from rungwise.fsm.checker.proof import RowProof, prove
 from rungwise.fsm.machine.table import Table
 

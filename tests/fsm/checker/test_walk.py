@@ -9,7 +9,6 @@ import pytest
 from attrs import define, evolve
 
 from rungwise import CALL, Ladder, Row, Table
-from rungwise.fsm.call.ladder import COUNTER, names_of
 from rungwise.fsm.checker.counterexample import PathStep, Property, path_text
 from rungwise.fsm.checker.walk import (
     ABSORB,

@@ -15,20 +15,22 @@ import pytest
 from attrs import evolve
 
 from rungwise.fsm.call.backoff import longest_backoff
-from rungwise.fsm.call.ladder import Ladder
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy, Waits
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Waits
 from rungwise.fsm.call.request import PlainLink
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.call.waiting import cap_of
+from rungwise.fsm.certificate.pictures import drift, fill, numbers, write_all
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.extract import picture_of, row_of
-from rungwise.fsm.diagram.markdown import counters, numbers
+from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
 from rungwise.fsm.diagram.svg.document import PITCH, SIZES
-from rungwise.fsm.diagram.write import drift, fill, write_all
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.machine.table import Row, Table
+from support.colours import contrast
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
@@ -377,17 +379,6 @@ def test_the_svg_loads_nothing_and_touches_nothing_else_on_a_page(view: View) ->
     flat = style.replace("@media (prefers-color-scheme:dark){", "").replace("}}", "}")
     selectors = [one for rule in flat.split("}") if rule for one in rule.split("{")[0].split(",")]
     assert all(selector.startswith(".rungwise ") for selector in selectors)
-
-
-def luminance(colour: str) -> float:
-    channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(one: str, other: str) -> float:
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,20 @@ from typing import Any
 import orjson
 import pytest
 from attrs import evolve
-from click.testing import CliRunner, Result
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.adapters.cli.command import OneLineErrors
-from rungwise.adapters.cli.review import explain
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
-from rungwise.fsm.diagram.page import explain_page, play_page
+from rungwise.fsm.call.explained import explain_call, path_of_call, read_call
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.play import play_policy
+from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
-from rungwise.fsm.diagram.page.usual import usual_facts
-from rungwise.fsm.journal.path import Trail, read_trail, trail_of
+from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL
+from support.command_line import invoke
+from support.texts import places
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 TOOL_RESULT = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
@@ -57,8 +56,8 @@ def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), 
     return call.journal
 
 
-def trail(**options: Any) -> Trail:
-    return read_trail(record(**options).to_json())
+def trail(**options: Any) -> Route:
+    return read_call(record(**options).to_json())
 
 
 # Reading a journal
@@ -77,7 +76,7 @@ def test_a_call_that_has_not_ended_has_a_trail_too() -> None:
     found = trail(steps=2)
     assert found.journal.outcome is None
     assert found.steps[-1].target == "prefill"
-    assert "not ended" in explain_page(found)
+    assert "not ended" in explain_call(found)
 
 
 def spoilt(*keys: Any, to: Any) -> str:
@@ -125,7 +124,7 @@ BAD = {
 def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> None:
     text, says = BAD[name]
     with pytest.raises(rungwise.ConfigurationError, match=says) as caught:
-        read_trail(text)
+        read_call(text)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 300
 
@@ -135,9 +134,9 @@ def test_a_derived_table_must_be_passed() -> None:
     call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(table=table), has_compactor=True)
     call.begin()
     call.receive(rungwise.Reply("yes", stop_reason="stop"))
-    assert trail_of(call.journal, table).rows[-1] in table.rows
+    assert path_of_call(call.journal, table).rows[-1] in table.rows
     with pytest.raises(rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
-        trail_of(call.journal, CALL)
+        path_of_call(call.journal, CALL)
 
 
 JSON = st.recursive(
@@ -146,14 +145,6 @@ JSON = st.recursive(
     max_leaves=4,
 )
 DOCUMENT = orjson.loads(record().to_json())
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if path:
-        yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield from places(inner, (*path, key))
 
 
 @settings(deadline=None)
@@ -172,7 +163,7 @@ def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(place: tuple[An
     except TypeError:  # a number that JSON of this kind does not hold
         return
     try:
-        page = explain_page(read_trail(text))
+        page = explain_call(read_call(text))
     except rungwise.ConfigurationError:
         return
     Page(page)
@@ -204,9 +195,9 @@ class Page(HTMLParser):
 
 
 PAGES = {
-    "explain": lambda: explain_page(trail()),
-    "explain with contents": lambda: explain_page(trail(contents=True)),
-    "play": lambda: play_page(rungwise.Policy(), 2),
+    "explain": lambda: explain_call(trail()),
+    "explain with contents": lambda: explain_call(trail(contents=True)),
+    "play": lambda: play_policy(rungwise.Policy(), 2),
 }
 
 
@@ -233,7 +224,7 @@ def test_what_a_stranger_wrote_is_only_ever_text() -> None:
     for step in document["steps"]:
         step |= {"code": NASTY, "note": NASTY, "reason": NASTY, "stop_raw": NASTY, "facts": [NASTY]}
         step["content"] = {NASTY: NASTY}
-    page = Page(explain_page(read_trail(orjson.dumps(document))))
+    page = Page(explain_call(read_call(orjson.dumps(document))))
     assert len(page.tags("script")) == 2
     assert not page.tags("img")
     assert NASTY in page.words
@@ -242,7 +233,7 @@ def test_what_a_stranger_wrote_is_only_ever_text() -> None:
 
 def test_the_page_lists_every_step_and_what_was_left() -> None:
     found = trail()
-    page = Page(explain_page(found))
+    page = Page(explain_call(found))
     options = [attributes for attributes in page.tags("li") if attributes.get("role") == "option"]
     assert [option["id"] for option in options] == [f"step-{step.number}" for step in found.steps]
     call = page.data["call"]
@@ -264,7 +255,7 @@ def test_the_timeline_is_to_scale() -> None:
         ("wait", 11.5, 12.0), ("attempt", 23.5, 0.5),
     ]  # fmt: skip
     assert [(bar.kind, bar.start, bar.seconds) for bar in two.bars] == [("end", 24.0, 5.0)]
-    bars = [attributes for attributes in Page(explain_page(trail())).tags("i") if attributes.get("data-step")]
+    bars = [attributes for attributes in Page(explain_call(trail())).tags("i") if attributes.get("data-step")]
     wait = next(bar for bar in bars if bar["class"] == "bar wait")
     left, width = (float(part) for part in re.findall(r":([\d.]+)%", wait["style"] or ""))
     assert (left, width) == (pytest.approx(100 * 11.5 / 29, abs=0.01), pytest.approx(100 * 12 / 29, abs=0.01))
@@ -283,11 +274,11 @@ def test_a_call_without_times_says_so() -> None:
     call = rungwise.Call(rungwise.Request("?"))
     call.begin()
     call.receive(rungwise.Reply("yes", stop_reason="stop"))
-    assert "No time passed" in explain_page(trail_of(call.journal))
+    assert "No time passed" in explain_call(path_of_call(call.journal))
 
 
 def test_the_picture_of_a_path_numbers_its_steps() -> None:
-    text = explain_page(trail())
+    text = explain_call(trail())
     svg = text[text.index("<svg") : text.index("</svg>") + 6]
     texts = [element.text for element in ET.fromstring(svg).iter() if "rw-on-mark" in (element.get("class") or "")]
     taken = [str(number) for number, row in enumerate(trail().rows, start=1) if row is not None]
@@ -388,7 +379,7 @@ def test_with_the_usual_facts_every_event_goes_on() -> None:
 
 
 def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
-    page = Page(play_page(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
+    page = Page(play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
     assert any("a chain of 3 backends, a call makes at most 7 attempts" in words for words in page.words)
     assert page.data["machine"]["limits"]["fallbacks"] == 2
     assert page.data["usual"]["at_first"] == ["wait_fits", "has_next_backend"]
@@ -396,16 +387,10 @@ def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
 
 def test_a_chain_has_a_backend() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="must have 1 to 1001 backends"):
-        play_page(rungwise.Policy(), 0)
+        play_policy(rungwise.Policy(), 0)
 
 
 # The command
-
-
-def run(*arguments: str) -> Result:
-    group = OneLineErrors("rungwise")
-    group.add_command(explain)
-    return CliRunner().invoke(group, ["explain", *arguments])
 
 
 @pytest.fixture
@@ -416,21 +401,21 @@ def journal(tmp_path: Path) -> str:
 
 
 def test_explain_writes_a_page(journal: str, tmp_path: Path) -> None:
-    result = run(journal, "-o", str(tmp_path / "steps.html"))
+    result = invoke("explain", journal, "-o", str(tmp_path / "steps.html"))
     assert (result.exit_code, result.stdout) == (0, "")
     assert "written" in result.stderr
     assert (tmp_path / "steps.html").read_text().startswith("<!doctype html>")
-    assert run(journal).stdout.startswith("<!doctype html>")
+    assert invoke("explain", journal).stdout.startswith("<!doctype html>")
 
 
 def test_explain_draws_the_path(journal: str) -> None:
-    mermaid = run(journal, "--format", "mermaid").stdout
+    mermaid = invoke("explain", journal, "--format", "mermaid").stdout
     assert "2: came_empty [may_nudge]" in mermaid
     assert "linkStyle" in mermaid
-    ladder = run(journal, "--format", "mermaid", "--view", "ladder").stdout
+    ladder = invoke("explain", journal, "--format", "mermaid", "--view", "ladder").stdout
     assert "may_nudge → nudge / spend_nudge<br>taken at 2" in ladder
     assert "has_delivered → salvaged / keep_delivered<br>false at 2" in ladder
-    svg = run(journal, "--format", "svg", "--view", "ladder").stdout
+    svg = invoke("explain", journal, "--format", "svg", "--view", "ladder").stdout
     assert "rw-hollow" in svg
     ET.fromstring(svg)
 
@@ -438,9 +423,9 @@ def test_explain_draws_the_path(journal: str) -> None:
 def test_explain_plays_a_policy(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 7\n")
-    page = Page(run("--play", str(policy), "--backends", "3").stdout)
+    page = Page(invoke("explain", "--play", str(policy), "--backends", "3").stdout)
     assert page.data["machine"]["limits"] | {"retries": 7, "fallbacks": 2} == page.data["machine"]["limits"]
-    assert run("--play").stdout.startswith("<!doctype html>")
+    assert invoke("explain", "--play").stdout.startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
@@ -458,7 +443,7 @@ def test_explain_plays_a_policy(tmp_path: Path) -> None:
 def test_bad_input_is_said_in_one_line(arguments: list[str], says: str, journal: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
-    result = run(*(word.format(bad=bad, good=journal, dir=tmp_path) for word in arguments))
+    result = invoke("explain", *(word.format(bad=bad, good=journal, dir=tmp_path) for word in arguments))
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -23,8 +23,7 @@ import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
 from rungwise.adapters.testing import MemoryProvider, MemoryTransport
 from rungwise.fsm import testing
-from rungwise.fsm.call.ladder import Ladder
-from rungwise.fsm.call.pace import Pace, paced, set_pace, waits_are_off
+from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.result import error_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.machine import Watch
@@ -542,10 +541,10 @@ def test_the_clock_moves_only_when_told() -> None:
 
 
 @pytest.fixture
-def no_pace() -> Any:
-    before = set_pace(Pace())
+def no_overrides() -> Any:
+    before = set_overrides(Overrides())
     yield
-    set_pace(before)
+    set_overrides(before)
 
 
 def busy_client() -> tuple[Client, MemoryTransport]:
@@ -556,7 +555,7 @@ def busy_client() -> tuple[Client, MemoryTransport]:
     return Client(backend, http=http, async_http=async_http), transport
 
 
-@pytest.mark.usefixtures("no_pace")
+@pytest.mark.usefixtures("no_overrides")
 def test_no_driver_waits_while_testing() -> None:
     client, _ = busy_client()
     with testing.testing():
@@ -572,7 +571,7 @@ def test_no_driver_waits_while_testing() -> None:
     testing.assert_call_honest(caught.value)
 
 
-@pytest.mark.usefixtures("no_pace")
+@pytest.mark.usefixtures("no_overrides")
 def test_the_switch_is_for_the_whole_process_and_nests() -> None:
     seen: list[bool] = []
     testing.set_testing(True, attempts=2)
@@ -583,13 +582,13 @@ def test_the_switch_is_for_the_whole_process_and_nests() -> None:
     with testing.testing(attempts=1):
         assert testing.run(DEFAULT, [EMPTY]).result.attempts == 1
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 2
-    assert paced(rungwise.Policy(budget=rungwise.Budget(attempts=1))).budget.attempts == 1
+    assert with_overrides(rungwise.Policy(budget=rungwise.Budget(attempts=1))).budget.attempts == 1
     testing.set_testing(False)
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 4
-    assert paced(DEFAULT) is DEFAULT
+    assert with_overrides(DEFAULT) is DEFAULT
 
 
-@pytest.mark.usefixtures("no_pace")
+@pytest.mark.usefixtures("no_overrides")
 def test_a_client_makes_no_more_attempts_than_the_switch_allows() -> None:
     client, _ = busy_client()
     with testing.testing(attempts=2), pytest.raises(rungwise.OverBudget) as caught:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from random import Random
 from types import FrameType
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, stitch
+from support.texts import cut
 
 STORY = "Once upon a time there was a fox. It lived in a wood, and it was"
 
@@ -201,11 +201,6 @@ def seams(draw: st.DrawFn) -> tuple[str, str, bool, str]:
     spaces = len(gathered) - len(gathered.rstrip())
     stripped = draw(st.sampled_from(["", " ", gathered[len(gathered) - spaces :]]))
     return gathered, repeat + draw(TEXTS), draw(st.booleans()), stripped
-
-
-def cut(text: str, places: list[int]) -> list[str]:
-    edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
-    return [text[start:end] for start, end in pairwise(edges)]
 
 
 @given(seams(), st.lists(st.integers(0, 200), max_size=20))

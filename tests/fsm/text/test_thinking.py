@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import partial
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.literals import Literals
 from rungwise.fsm.text.thinking import LONGEST_HELD, MOST_TAGS, ThinkFilter, part_thinking, split_thinking
+from support.texts import cut
 
 TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
 ODDS = [
@@ -65,11 +65,6 @@ def run(chunks: list[str], gathered: str = "", *, after_block: bool = False) -> 
         shown = visible if thinking.takes_back else shown + visible
         reasoned += reasoning
     return shown, reasoned
-
-
-def cut(text: str, places: list[int]) -> list[str]:
-    edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
-    return [text[start:end] for start, end in pairwise(edges)]
 
 
 TAG = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE | re.ASCII)

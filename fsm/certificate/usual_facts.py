@@ -8,7 +8,8 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.policy import Budget, Limits, Policy
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import PlainLink, Request
 from rungwise.fsm.errors import IllegalEvent

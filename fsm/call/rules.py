@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.observe import KEEPS_TEXT
-from rungwise.fsm.call.waiting import keeps_asked_wait
+from rungwise.fsm.call.table import CALL, KEEPS_TEXT, keeps_asked_wait
 from rungwise.fsm.checker.branches import finds
+from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.proof import RowProof, prove
-from rungwise.fsm.checker.structure import did_you_mean
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.errors import TableError
+from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.values.suggest import close_to
 
 ANSWERS = frozenset({"answered", "called_tools"})
 """The events that are a success, and the only ones."""
@@ -41,14 +42,27 @@ FORGETS = ("continuation", "fallback", "reask", "nudge")
 """The rungs that drop seeded reasoning, so that prefills may be given back on the way there."""
 
 
+def check_call_table(table: Table) -> None:
+    """Refuse a table that model calls cannot run on: `check_table`, and the rules of an honest call.
+
+    Raises:
+        TableError: what is wrong, with the row, or the shortest path that shows it.
+    """
+    check_table(table)
+    found = tuple(faults_of(table))
+    if found:
+        told = "".join(f"\n- {each}" for each in found)
+        raise TableError(f"the table {table.name!r} is refused for calls:{told}", table=table)
+
+
 def faults_of(table: Table) -> Iterator[str]:
     """Yield what is wrong with a table, in words."""
     for event in table.events:
         if event not in CALL.events:
-            yield f"no call ever fires the event {event!r}{did_you_mean(event, CALL.events)}"
+            yield f"no call ever fires the event {event!r}{close_to(event, CALL.events)}"
     for outcome in table.outcomes:
         if outcome not in CALL.outcomes:
-            yield f"no call ends as {outcome!r}{did_you_mean(outcome, CALL.outcomes)}"
+            yield f"no call ends as {outcome!r}{close_to(outcome, CALL.outcomes)}"
     replies = [event for event in CALL.events if event not in ("sent", "ran_out")]
     needed = {**{rung: ["sent", "cancelled", "ran_out"] for rung in table.rungs}, table.hub: replies}
     for state, events in needed.items():
@@ -108,8 +122,8 @@ def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
             yield f"{row}: refills {name!r}, and what was gathered or left behind at its expense stays"
         if name == "prefills" and row.target not in FORGETS:
             yield f"{row}: refills 'prefills', which only a row to {', '.join(FORGETS)} may: elsewhere the seed stays"
-    if row.event not in KEEPS_TEXT or proof.takes in LENGTHENS:
-        return
+    if row.event not in KEEPS_TEXT - ANSWERS or proof.takes in LENGTHENS:
+        return  # an answer that leads to a rung is discarded
     if not any(finds(table, row, fact, held=False) for fact in ("added_text", "has_text")):
         yield (
             f"{row}: the text of {row.event} is kept and makes every later request longer, so the row must take one of "

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import attrs
 import httpx
 import httpx2
+import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
+from support import modes
+from support.raw_server import RawServer
 
 OWN = ("own sync", "own async")
 PASSED_IN = ("httpx.Client", "httpx.AsyncClient", "httpx2.Client", "httpx2.AsyncClient")
@@ -20,7 +25,11 @@ ALL = OWN + PASSED_IN
 SYNC = ("own sync", "httpx.Client", "httpx2.Client")
 _LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
 
+BOTH = pytest.mark.parametrize("way", OWN)
+SCHEMES = pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+
 ONCE = rungwise.Limits(retries=0, reasks=0, continuations=0)
+RETRYING = rungwise.Policy(limits=rungwise.Limits(retries=2))
 
 
 def is_async(way: str) -> bool:
@@ -41,7 +50,7 @@ def backend(url: str, **options: Any) -> OpenAIChat:
 
 @attrs.define
 class Asked:
-    """Hold how a call ended: what it came to, what was shown of it, and the seconds that the caller was kept."""
+    """How a call ended: what it came to, what was shown of it, and the seconds that the caller was kept."""
 
     result: rungwise.Result
     seconds: float
@@ -61,44 +70,31 @@ class Asked:
 
 
 def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
-    """Run one call and say how it ended, in an event loop of its own where the way asks for one; that closes it."""
-    if not is_async(way):
-        return _ask(client, messages, streams=streams, **options)
+    """Make one call and say how it ended, in an event loop of its own where the way asks for one; that closes it."""
+    if is_async(way):
 
-    async def main() -> Asked:
-        try:
-            return await aask(client, messages, streams=streams)
-        finally:
-            await aclose(client)
+        async def main() -> Asked:
+            try:
+                return await aask(client, messages, streams=streams)
+            finally:
+                await aclose(client)
 
-    return asyncio.run(main())
-
-
-def _ask(client: Client, messages: Any, *, streams: bool, **options: Any) -> Asked:
+        return asyncio.run(main())
     events: list[Any] = []
     began = time.monotonic()
     try:
-        if streams:
-            events.extend(client.stream(messages, **options))
-            result = events[-1]
-        else:
-            result = client.call(messages, **options)
+        result = modes.ask(client, "stream" if streams else "call", messages, events=events, **options)
     except rungwise.CallError as error:
         result = error.result
     return Asked(result, time.monotonic() - began, events)
 
 
 async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True) -> Asked:
-    """Run one call in this event loop and say how it ended."""
+    """Make one call in this event loop and say how it ended."""
     events: list[Any] = []
     began = time.monotonic()
     try:
-        if streams:
-            async for event in client.astream(messages):
-                events.append(event)
-            result = events[-1]
-        else:
-            result = await client.acall(messages)
+        result = await modes.aask(client, "astream" if streams else "acall", messages, events=events)
     except rungwise.CallError as error:
         result = error.result
     return Asked(result, time.monotonic() - began, events)
@@ -135,9 +131,39 @@ def close_all() -> None:
     _made.clear()
 
 
-def until(condition: Callable[[], Any], seconds: float = 5.0) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+@contextmanager
+def in_one_loop(way: str, client: Client) -> Iterator[Callable[..., Asked]]:
+    """Yield a function that makes calls as `ask` does, all in one event loop where the way asks for one."""
+    if not is_async(way):
+        yield partial(ask, way, client)
+        return
+    with asyncio.Runner() as runner:
+        yield lambda *messages, **options: runner.run(aask(client, *messages, **options))
+        runner.run(aclose(client))
+
+
+def several(way: str, client: Client, count: int, between: Callable[[], Any] = lambda: None) -> list[Any]:
+    """Ask several times, one after another, in one event loop where the way asks for one."""
+    if not is_async(way):
+        asked = []
+        for number in range(count):
+            if number:
+                between()
+            asked.append(ask(way, client, f"question {number}", streams=False))
+        return asked
+
+    async def main() -> list[Any]:
+        asked = []
+        for number in range(count):
+            if number:
+                await asyncio.to_thread(between)
+            asked.append(await aask(client, f"question {number}", streams=False))
+        await aclose(client)
+        return asked
+
+    return asyncio.run(main())
+
+
+def quick(way: str, server: RawServer, **options: Any) -> Client:
+    """Return a client that retries without waiting."""
+    return client_for(way, backend(server.base_url), **{**modes.waits_into([]), "policy": RETRYING, **options})

@@ -26,9 +26,9 @@ CERTIFICATE = Path(__file__).with_name("loopback.pem")
 """A certificate for localhost and 127.0.0.1 with its key; worth nothing, and trusted by nobody but these tests."""
 
 
-def completion(text: str) -> bytes:
+def completion(text: str, finish: str | None = "stop") -> bytes:
     """Return the body of a chat completion."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
     return json.dumps({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
 
 
@@ -39,9 +39,9 @@ def answer(text: str, extra: bytes = b"") -> bytes:
     return head + b"content-length: %d\r\n\r\n" % len(body) + body
 
 
-def event(text: str = "", finish: str | None = None) -> bytes:
+def event(text: str | None = None, finish: str | None = None, **delta: Any) -> bytes:
     """Return one event of a stream."""
-    choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}
+    choice = {"index": 0, "delta": delta if text is None else {"content": text, **delta}, "finish_reason": finish}
     return b"data: " + json.dumps({"id": "1", "model": "m", "choices": [choice]}).encode() + b"\n\n"
 
 
@@ -60,7 +60,7 @@ def stream_of(*texts: str) -> bytes:
 
 
 class Peer:
-    """One connection, seen from the server."""
+    """One connection, as the server sees it."""
 
     def __init__(self, server: RawServer, connection: Any, number: int) -> None:
         self.server, self.number = server, number
@@ -110,6 +110,17 @@ class Peer:
         """Break the connection off."""
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self._connection.close()
+
+
+def echo(request: dict[str, Any]) -> bytes:
+    """Answer with the question."""
+    return answer(request["messages"][-1]["content"])
+
+
+def echoes(peer: Peer) -> None:
+    """Answer every request with its question."""
+    for request in peer.requests():
+        peer.send(echo(request))
 
 
 class RawServer:

@@ -1,0 +1,84 @@
+"""Build a table from the ladders of its events, so that each rung is declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Guard, Rung
+from rungwise.fsm.machine.table import Row, Table, ranks_of
+
+Step = Rung | Entry | Ending
+"""What a ladder is made of."""
+
+SENT = "sent"
+_T = TypeVar("_T", Guard, Effect)
+COUNT = Effect("count_attempt")
+
+
+def build_table(
+    *,
+    name: str,
+    start: str,
+    hub: str,
+    outcomes: Sequence[str],
+    rungs: Sequence[Rung],
+    ladders: Mapping[str, Sequence[Step]],
+    facts: Sequence[Fact] = (),
+    events: Sequence[Event] = (),
+    everywhere: Mapping[str, str] | None = None,
+    unsent: Mapping[str, str] | None = None,
+) -> Table:
+    """Build a table.
+
+    Arguments:
+        name: what the machine is called.
+        start: the first state; something is sent from it.
+        hub: the state in which something is in flight.
+        outcomes: the final states.
+        rungs: the rungs, in the order in which they are shown.
+        ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
+        facts: the facts that the ladders look at.
+        events: the sentences of the events.
+        everywhere: events that end the machine in any state, each with its outcome.
+        unsent: events that end it in a rung, before what waits there is sent, each with its outcome.
+
+    Raises:
+        TableError: a value is not of its form, or counters refill each other.
+    """
+    states = (start, *(rung.name for rung in rungs))
+    replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
+    ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
+    stops = [Row(event, state, None, end) for event, end in (unsent or {}).items() for state in states]
+    steps = [step for ladder in ladders.values() for step in ladder]
+    kept = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
+    return Table(
+        name=name,
+        rows=(*(Row(SENT, state, None, hub, COUNT.name) for state in states), *replies, *ends, *stops),
+        start=start,
+        hub=hub,
+        outcomes=tuple(outcomes),
+        ranks=ranks_of(rungs),
+        declared_rungs=tuple(rungs),
+        facts=tuple(facts),
+        guards=_unique(_guard(step) for step in steps if not isinstance(step, Ending)),
+        effects=_unique([COUNT, *kept, *(rung.effect for rung in rungs)]),
+        declared_events=tuple(events),
+    )
+
+
+def _rows(event: str, hub: str, ladder: Iterable[Step]) -> Iterable[Row]:
+    for step in ladder:
+        if isinstance(step, Ending):
+            yield Row(event, hub, step.holds, step.outcome, step.effect)
+        else:
+            rung = step.rung if isinstance(step, Entry) else step
+            yield Row(event, hub, _guard(step).name, rung.name, rung.effect.name)
+
+
+def _guard(step: Rung | Entry) -> Guard:
+    return step.guard
+
+
+def _unique(items: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple({item.name: item for item in items}.values())

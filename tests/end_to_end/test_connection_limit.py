@@ -1,0 +1,200 @@
+"""How many connections there may be, and how a call waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Client
+from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, echo, echoes, event
+from support.waiting import until
+from support.ways import (
+    ONCE,
+    OWN,
+    aask,
+    aclose,
+    ask,
+    backend,
+    client_for,
+    in_one_loop,
+    is_async,
+    quick,
+)
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_calls_beyond_the_connections_wait_in_turn(way: str) -> None:
+    open_at_once, most, lock = 0, 0, threading.Lock()
+
+    def play(peer: Peer) -> None:
+        nonlocal open_at_once, most
+        for request in peer.requests():
+            with lock:
+                open_at_once += 1
+                most = max(most, open_at_once)
+            time.sleep(0.002)
+            with lock:
+                open_at_once -= 1
+            peer.send(echo(request))
+
+    with RawServer(play) as server:
+        client = quick(way, server, max_connections=4)
+        results = at_once(way, client, 60)
+    assert {each.outcome for each in results} == {"done"}
+    assert {each.result.attempts for each in results} == {1}
+    assert most <= 4
+    assert server.connections <= 4
+
+
+def at_once(way: str, client: Client, count: int) -> list[Any]:
+    """Run calls at the same time."""
+    if is_async(way):
+
+        async def main() -> list[Any]:
+            asked = await asyncio.gather(*(aask(client, f"q {number}", streams=False) for number in range(count)))
+            await client.aclose()
+            return asked
+
+        return asyncio.run(main())
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda: results.append(ask(way, client, streams=False))) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    client.close()
+    return results
+
+
+def hold(peer: Peer) -> None:
+    """Begin an answer and fall silent."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Yes")))
+    peer.hang()
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_waiting_for_a_connection_counts_against_the_time_of_the_call_and_is_no_failure(way: str) -> None:
+    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=0.5), timeouts=rungwise.Timeouts(connect=0.1))
+    with RawServer(hold) as server:
+        client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
+
+        async def main() -> list[Any]:
+            async with client.astream("Where?") as stream:  # which holds the only connection until it is read on
+                await anext(stream)
+                asked = await asyncio.gather(*(aask(client, streams=False) for _ in range(3)))
+            await aclose(client)
+            return asked
+
+        if is_async(way):
+            asked = asyncio.run(main())
+        else:
+            with client.stream("Where?") as stream:
+                next(stream)
+                asked = [ask(way, client, streams=False)]
+    for each in asked:
+        assert (each.outcome, each.result.attempts, each.failures) == ("over_budget", 0, [])
+        assert 0.4 < each.seconds < 3
+    assert len(server.requests) <= 1
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged_to_no_backend(way: str) -> None:
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.2))
+    let_go = threading.Event()
+
+    def play(peer: Peer) -> None:
+        for request in peer.requests():
+            if not request.get("stream"):
+                peer.send(echo(request))
+                continue
+            peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Yes")))
+            let_go.wait(5)
+            return
+
+    with RawServer(play) as server:
+        chain = [backend(server.base_url), backend(server.base_url, name="second")]
+        client = client_for(way, chain, policy=policy, max_connections=1)
+
+        async def main() -> Any:
+            async with client.astream("Where?") as stream:
+                await anext(stream)
+                waiting = asyncio.create_task(aask(client, "Here.", streams=False))
+                await asyncio.sleep(0.6)
+            asked = await waiting
+            await aclose(client)
+            return asked
+
+        if is_async(way):
+            asked = asyncio.run(main())
+        else:
+            stream = client.stream("Where?")
+            next(stream)
+            threading.Timer(0.6, stream.close).start()
+            asked = ask(way, client, "Here.", streams=False)
+        let_go.set()
+    assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == ("done", "Here.", 1, [])
+    assert asked.result.backend == "primary"
+    assert [body["model"] for body in server.bodies if not body["stream"]] == ["m"]
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_wait_for_a_connection_outlasts_the_limit_for_connecting(way: str) -> None:
+    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(connect=0.1))
+
+    def play(peer: Peer) -> None:
+        for request in peer.requests():
+            time.sleep(0.3)
+            peer.send(echo(request))
+
+    with RawServer(play) as server:
+        client = client_for(way, backend(server.base_url), policy=policy, max_connections=1)
+        results = at_once(way, client, 3)
+    assert [each.outcome for each in results] == ["done"] * 3
+
+
+def test_a_cancellation_ends_the_wait_for_a_connection() -> None:
+    from rungwise import Cancellation
+
+    with RawServer(lambda peer: [peer.request(), peer.hang()]) as server:
+        client = client_for("own sync", backend(server.base_url), max_connections=1)
+        first = threading.Thread(target=ask, args=("own sync", client))
+        first.start()
+        until(lambda: server.requests)
+        token, ended = Cancellation(), []
+        second = threading.Thread(target=lambda: ended.append(ask("own sync", client, cancellation=token)))
+        second.start()
+        time.sleep(0.2)
+        at = time.monotonic()
+        token.cancel()
+        second.join(5)
+        assert time.monotonic() - at < 1
+        assert (ended[0].outcome, ended[0].result.attempts) == ("cancelled", 0)
+        client.close()
+        first.join(5)
+        assert not first.is_alive()
+
+
+@pytest.mark.parametrize("count", [0, -1, True, 2.5, None])
+def test_the_number_of_connections_is_checked(count: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="max_connections"):
+        Client(backend("http://localhost/v1"), max_connections=count)
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_connections_to_several_hosts_share_the_places(way: str) -> None:
+    with RawServer(echoes) as one, RawServer(echoes) as other:
+        client = quick(way, one, max_connections=1)
+        chain = [backend(one.base_url), backend(other.base_url)]
+        texts = []
+        with in_one_loop(way, client) as caller:
+            for index in range(6):
+                client.chain = (chain[index % 2],)
+                texts.append(caller(f"q {index}", streams=False).text)
+    assert texts == [f"q {index}" for index in range(6)]
+    assert one.connections == other.connections == 3  # each had to make room for the other

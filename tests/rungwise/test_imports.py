@@ -1,0 +1,193 @@
+"""What imports what: floor by floor, in no circle, not behind a function's back, and no more than is used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+FLOORS = (
+    {"errors", "tracebacks"},
+    {"values"},
+    {"machine"},
+    {"checker"},
+    {"text"},
+    {"failures"},
+    {"journal"},
+    {"diagram"},
+    {"call"},
+    {"replay"},
+    {"certificate"},
+    {"testing"},
+    {"adapters"},
+    {"rungwise"},
+)
+"""The rooms, each of which imports nothing but itself and the floors before it."""
+
+LATE_IMPORTS_ALLOWED = {("rungwise.fsm.call.policy", "rungwise.fsm.call.rules")}
+"""Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
+
+# What breaks a rule today, room by room. What is no longer needed here fails the test, so that nothing is forgotten.
+UPWARD_TODAY: set[tuple[str, str]] = set()
+IN_CIRCLES_TODAY: set[str] = set()
+LATE_TODAY: set[tuple[str, str]] = set()
+LOADED_TODAY: set[str] = set()
+
+
+@attrs.frozen(kw_only=True)
+class Import:
+    """One import of one of our modules by another."""
+
+    by: str
+    of: str
+    is_late: bool
+    is_for_types: bool
+
+
+def modules() -> dict[str, Path]:
+    """Return the file of each module of ours by its name."""
+    found = {}
+    for folder in ("fsm", "adapters", "rungwise"):
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            if "rungwise" in parts[1:] or (folder == "rungwise" and parts[1] in ("fsm", "adapters")):
+                continue  # a link, followed from Python 3.13 on
+            name = ".".join(part for part in parts if part != "__init__")
+            found[name if folder == "rungwise" else f"rungwise.{name}"] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports_in(by: str, source: str) -> Iterator[Import]:
+    """List what a module imports of ours, at its top, inside its functions, and for types alone."""
+
+    def visit(node: ast.AST, is_late: bool, is_for_types: bool) -> Iterator[Import]:
+        for of in _named_by(node):
+            yield Import(by=by, of=of, is_late=is_late, is_for_types=is_for_types)
+        is_late |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in ast.iter_child_nodes(node):
+            for_types = isinstance(node, ast.If) and child in node.body and "TYPE_CHECKING" in ast.unparse(node.test)
+            yield from visit(child, is_late, is_for_types or for_types)
+
+    yield from visit(ast.parse(source), False, False)
+
+
+def _named_by(node: ast.AST) -> Iterable[str]:
+    match node:
+        case ast.Import(names):
+            named = [alias.name for alias in names]
+        case ast.ImportFrom(module=str(module), names=names, level=0):
+            full = [f"{module}.{alias.name}" for alias in names]
+            named = [name if name in MODULES else module for name in full]
+        case ast.Call(func=ast.Name("import_module"), args=[ast.Constant(str(name))]):
+            named = [name]
+        case _:
+            return ()
+    return dict.fromkeys(name for name in named if name in MODULES)
+
+
+IMPORTS = [found for name, path in MODULES.items() for found in imports_in(name, path.read_text(encoding="utf-8"))]
+COUNTED = [each for each in IMPORTS if not each.is_for_types]
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module: a folder or file of `fsm/`, `adapters`, or `rungwise` for the face."""
+    match module.split("."):
+        case ["rungwise", "fsm", room, *_]:
+            return room
+        case ["rungwise", "fsm" | "adapters" as part, *_]:
+            return part
+        case _:
+            return "rungwise"
+
+
+def floor_of(module: str) -> int:
+    """Return how far down the list of floors a module stands; the package `rungwise.fsm` itself holds nothing."""
+    room = room_of(module)
+    return next((number for number, rooms in enumerate(FLOORS) if room in rooms), -1)
+
+
+def in_circles(imports: Iterable[Import]) -> set[str]:
+    """Return the modules that import themselves by way of others."""
+    leads: dict[str, set[str]] = {}
+    for each in imports:
+        leads.setdefault(each.by, set()).add(each.of)
+
+    def reached_from(start: str) -> set[str]:
+        reached: set[str] = set()
+        ahead = [start]
+        while ahead:
+            new = leads.get(ahead.pop(), set()) - reached
+            reached |= new
+            ahead += new
+        return reached
+
+    return {name for name in leads if name in reached_from(name)}
+
+
+def test_the_walk_finds_imports_of_every_kind() -> None:
+    source = (
+        "from typing import TYPE_CHECKING\n"
+        "from rungwise.fsm import errors\n"
+        "if TYPE_CHECKING:\n    from rungwise.fsm.errors import CallError\n"
+        "else:\n    import rungwise.fsm\n"
+        "def late():\n    import rungwise.adapters.client\n    import_module('rungwise.fsm.call')\n"
+    )
+    found = [(each.of, each.is_late, each.is_for_types) for each in imports_in("x", source)]
+    assert found == [
+        ("rungwise.fsm.errors", False, False),
+        ("rungwise.fsm.errors", False, True),
+        ("rungwise.fsm", False, False),
+        ("rungwise.adapters.client", True, False),
+        ("rungwise.fsm.call", True, False),
+    ]
+
+
+def test_every_room_has_its_floor() -> None:
+    assert {room_of(name) for name in MODULES} - {"fsm"} <= set().union(*FLOORS)
+    assert len(IMPORTS) > 500
+
+
+def test_each_floor_imports_only_what_stands_above_it() -> None:
+    upward = [each for each in COUNTED if floor_of(each.of) > floor_of(each.by)]
+    told = "\n".join(sorted(f"{each.by} imports {each.of}" for each in upward))
+    assert {(room_of(each.by), room_of(each.of)) for each in upward} == UPWARD_TODAY, told
+
+
+def test_nothing_imports_itself_by_way_of_others() -> None:
+    circle = in_circles(COUNTED)
+    told = [f"{each.by} imports {each.of}" for each in COUNTED if {each.by, each.of} <= circle]
+    assert {room_of(name) for name in circle} == IN_CIRCLES_TODAY, "\n".join(told)
+    ring = [Import(by=by, of=of, is_late=True, is_for_types=False) for by, of in ("ab", "bc", "cb")]
+    assert in_circles(ring) == {"b", "c"}
+
+
+def test_the_core_imports_nothing_of_its_own_inside_functions() -> None:
+    late = {(each.by, each.of) for each in COUNTED if each.is_late and each.by.startswith("rungwise.fsm")}
+    assert late == LATE_IMPORTS_ALLOWED | LATE_TODAY
+
+
+def test_a_call_loads_nothing_that_reviews_tables_or_tests_policies() -> None:
+    script = "import sys; from rungwise import Call, Client, Policy; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    rooms = ("checker", "diagram", "testing", "certificate", "replay")
+    unused = tuple(f"rungwise.fsm.{room}" for room in rooms)
+    assert {name for name in done.stdout.split() if name.startswith(unused)} == LOADED_TODAY
+
+
+@pytest.mark.parametrize("line", ["import fsm.errors", "from fsm import errors", "from adapters.client import Client"])
+def test_the_second_copies_that_a_checkout_offers_are_refused(line: str) -> None:
+    """In a checkout `fsm` can be imported beside `rungwise.fsm`, with classes of its own."""
+    command = [sys.executable, "-m", "ruff", "check", "--output-format", "concise", "--stdin-filename", "fsm/new.py"]
+    done = subprocess.run([*command, "-"], input=f"{line}\n", cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "TID251" in done.stdout
+    assert "import rungwise." in done.stdout

@@ -1,0 +1,23 @@
+"""Texts, and documents of JSON, taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+Cut = TypeVar("Cut", str, bytes)
+
+
+def cut(text: Cut, places: Sequence[int]) -> list[Cut]:
+    """Cut a text at some places; numbers beyond its end count from its beginning again."""
+    edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
+    return [text[start:end] for start, end in pairwise(edges)]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """List the way to every part of a document but to itself."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
