@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from rungwise.adapters.capabilities import PrefillMode
 from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.wires.chat.dialects import PrefillMode
 from rungwise.fsm.call.reply import ToolCall
 
 Messages = tuple[Mapping[str, Any], ...]

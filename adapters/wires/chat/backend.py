@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from rungwise.adapters import capabilities
 from rungwise.adapters.backend import PIECE, HttpRequest
-from rungwise.adapters.capabilities import LEARNED, PrefillMode
+from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.endpoint import (
     KEY_HEADERS,
     Endpoint,
@@ -23,8 +21,9 @@ from rungwise.adapters.endpoint import (
     read_url,
     shown_url,
 )
+from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
 from rungwise.adapters.wires.chat.reply import classified, read_reply
-from rungwise.adapters.wires.chat.request import OTHER_CAP, CapField, refuse_reserved, write_body
+from rungwise.adapters.wires.chat.request import OTHER_CAP, refuse_reserved, write_body
 from rungwise.adapters.wires.chat.stream import NO_END, ChatDecoder
 from rungwise.adapters.wires.sse import is_event_stream, unframed
 from rungwise.fsm.call.classify import expects_json
@@ -37,7 +36,6 @@ from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 PATH: Final = "/chat/completions"
-OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
 
 
 # What is no mapping is left to the validators.
@@ -148,6 +146,7 @@ class OpenAIChat:
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=_check_flag)
     api_key_required: bool | None = field(default=None, kw_only=True, validator=_kind(bool))
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
+    _dialect: Dialect = field(init=False, eq=False, repr=False)
     _key: Secret | None = field(init=False, eq=False, repr=False)
     _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
     _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
@@ -162,6 +161,7 @@ class OpenAIChat:
         # Two keys for one model are two accounts, each with limits of its own.
         who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
         object.__setattr__(self, "_endpoint", endpoint)
+        object.__setattr__(self, "_dialect", self._chosen_dialect())
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_sent_headers", merged({"content-type": "application/json"}, credentials))
         object.__setattr__(self, "_identities", frozenset({(endpoint.place, who), (endpoint.root, who)}))
@@ -204,12 +204,12 @@ class OpenAIChat:
     @property
     def prefills(self) -> bool:
         """Tell whether a trailing assistant turn is continued, as far as anyone knows."""
-        return self._prefill != "no" and not LEARNED.refuses_prefill(self.places | self.identities)
+        return self._dialect.prefill != "no" and not LEARNED.refuses_prefill(self.places | self.identities)
 
     @property
     def echoes(self) -> bool:
         """Tell whether a continued assistant turn is repeated at the start of the answer."""
-        return capabilities.echoes(self.base_url, self.model) if self._echoes is None else self._echoes
+        return self._dialect.echoes
 
     @property
     def max_tokens(self) -> int | None:
@@ -222,19 +222,17 @@ class OpenAIChat:
         """Tell whether the backend's own parameters ask for JSON."""
         return bool(expects_json(self.parameters))
 
-    @property
-    def _prefill(self) -> PrefillMode:
-        return capabilities.prefill_of(self.base_url, self.model) if self.prefill == "auto" else self.prefill
-
-    @property
-    def _cap(self) -> CapField:
-        if self.cap_field != "auto":
-            return self.cap_field
-        # A caller's parameters go to each backend of a chain; the backend's own tell what its server takes.
-        for name in OTHER_CAP.values():
-            if self.parameters.get(name) is not None:
-                return name
-        return "max_completion_tokens" if OPENAI_HOST.search(self._endpoint.host) else "max_tokens"
+    def _chosen_dialect(self) -> Dialect:
+        """Return what is written to this server: what its URL and model tell, but for what the caller knows better."""
+        dialect = dialect_of(self.base_url, self.model)
+        cap = self.cap_field
+        if cap == "auto":
+            # A caller's parameters go to each backend of a chain; the backend's own tell what its server takes.
+            own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
+            cap = own[0] if own else dialect.cap_field
+        prefill = dialect.prefill if self.prefill == "auto" else self.prefill
+        echoes = dialect.echoes if self._echoes is None else self._echoes
+        return evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt.
@@ -250,10 +248,8 @@ class OpenAIChat:
             send,
             stream=stream,
             model=self.model,
-            host=self._endpoint.host,
             parameters=self.parameters,
-            cap=self._cap,
-            prefill=self._prefill if send.prefill else "no",
+            dialect=self._dialect,
         )
         return HttpRequest(f"{self._endpoint.root}{PATH}{self._endpoint.query}", headers, body)
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.chat.reply import REASONING_FIELDS, contents
+from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS
+from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.tools import calls_in
 
 SPARE: Final = 8192

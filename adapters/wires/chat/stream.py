@@ -9,6 +9,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from rungwise.adapters.wires.chat.beside import SPARE, Beside
+from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS, USAGE
 from rungwise.adapters.wires.chat.reply import (
     ABOUT,
     classified,
@@ -33,12 +34,10 @@ from rungwise.fsm.failures.failure import Failure
 
 Kind = type[Text] | type[Reasoning]
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "content": Text,
-    "reasoning_content": Reasoning,
-    "reasoning": Reasoning,
-    "reasoning_text": Reasoning,
-}
+KINDS: Final[Mapping[str, Kind]] = {"content": Text, **dict.fromkeys(REASONING_FIELDS, Reasoning)}
+ELSEWHERE: Final = frozenset({"error", *(path[0] for path in USAGE if path != ("usage",))})
+"""Members of a chunk that say more than its choice and its `usage` do."""
+
 NO_END: Final = malformed("the stream has no end")
 """What cut a stream of which all has come that there is."""
 TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
@@ -152,9 +151,8 @@ class ChatDecoder:
                 choice.get("finish_reason") is None
                 and not choice.get("index")
                 and value.get("usage") is None
-                and "error" not in value
+                and value.keys().isdisjoint(ELSEWHERE)
                 and "error" not in choice
-                and "x_groq" not in value
                 and not choice.get("provider_specific_fields")
             ):
                 items = delta.items()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.wires.chat.backend import OpenAIChat
-from rungwise.adapters.wires.chat.reply import STOP_REASONS
+from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import Prices, Request, Send
