@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from support.tables import PLEAD, replacing, row_of
 
 from rungwise import CALL, Effect, Failure, Guard, Policy, Reply, Row, Table, TableError
 from rungwise.fsm.call.rules import check_call_table, faults_of
 from rungwise.fsm.call.table import CONTINUE, FALL_BACK
 from rungwise.fsm.testing import run
+from support.tables import PLEAD, replacing, row_of
 
 DECLARED = (
     PLEAD,
