@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
-from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Guard, Rung
-from rungwise.fsm.machine.table import Row, Table, ranks_of
+from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung
+from rungwise.fsm.machine.table import Row, Table, joined, ranks_of
 
 Step = Rung | Entry | Ending
 """What a ladder is made of."""
 
 SENT = "sent"
-_T = TypeVar("_T", Guard, Effect)
 COUNT_ATTEMPT = Effect("count_attempt")
 """What each row that sends something does, and no other row."""
 
@@ -45,7 +43,7 @@ def build_table(
         unsent: events that end it in a rung, before what waits there is sent, each with its outcome.
 
     Raises:
-        TableError: a value is not of its form, or counters refill each other.
+        TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
     """
     states = (start, *(rung.name for rung in rungs))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
@@ -62,8 +60,8 @@ def build_table(
         ranks=ranks_of(rungs),
         declared_rungs=tuple(rungs),
         facts=tuple(facts),
-        guards=_unique(_guard(step) for step in steps if not isinstance(step, Ending)),
-        effects=_unique([COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
+        guards=joined((), [step.guard for step in steps if not isinstance(step, Ending)]),
+        effects=joined((), [COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
         declared_events=tuple(events),
     )
 
@@ -74,12 +72,4 @@ def _rows(event: str, hub: str, ladder: Iterable[Step]) -> Iterable[Row]:
             yield Row(event, hub, step.holds, step.outcome, step.effect)
         else:
             rung = step.rung if isinstance(step, Entry) else step
-            yield Row(event, hub, _guard(step).name, rung.name, rung.effect.name)
-
-
-def _guard(step: Rung | Entry) -> Guard:
-    return step.guard
-
-
-def _unique(items: Iterable[_T]) -> tuple[_T, ...]:
-    return tuple({item.name: item for item in items}.values())
+            yield Row(event, hub, step.guard.name, rung.name, rung.effect.name)

@@ -210,7 +210,7 @@ class Table:
                 raise TableError(f"{rung!r} is no rung that can be taken out of {self.name!r}; there are: {names}")
         return evolve(self, rows=[row for row in self.rows if row.source not in rungs and row.target not in rungs])
 
-    def with_rung(self, rung: Rung | Entry, **before: str | None) -> Table:
+    def with_rung(self, rung: Rung | Entry, /, **before: str | None) -> Table:
         """Return this table with one more way to a rung, in the ladders of some events.
 
         It sends the same request again with its hint as a user turn behind it, unless it says how it changes it.
@@ -281,9 +281,11 @@ class Table:
         """Return this table with the rows of one event in another order, named by their guards.
 
         Raises:
-            TableError: the guards are not exactly those of the event.
+            TableError: there is no such event, or the guards are not exactly its own.
         """
         mine = [row for row in self.rows if row.event == event]
+        if not mine:
+            raise TableError(f"no row takes the event {event!r}{close_to(event, self.events)}")
         by_guard = {row.guard: row for row in mine}
         if isinstance(order, str) or not isinstance(order, Iterable):
             raise TableError(f"the order of {event!r} must be a list of its guards, not {type(order).__name__}")
@@ -310,13 +312,13 @@ class Table:
                 kinds[Fact] += each.facts
                 kinds[Guard].append(each.guard)
                 kinds[Effect].append(each.effect)
-        rungs = _joined(self.declared_rungs, kinds[Rung])
+        rungs = joined(self.declared_rungs, kinds[Rung])
         return evolve(
             self,
             declared_rungs=rungs,
-            facts=_joined(self.facts, kinds[Fact]),
-            guards=_joined(self.guards, kinds[Guard]),
-            effects=_joined(self.effects, kinds[Effect]),
+            facts=joined(self.facts, kinds[Fact]),
+            guards=joined(self.guards, kinds[Guard]),
+            effects=joined(self.effects, kinds[Effect]),
             ranks=self.ranks if rungs == self.declared_rungs else ranks_of(rungs),
         )
 
@@ -363,19 +365,24 @@ def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
         lowest = next((name for name in todo if not refills[name] & set(todo)), None)
         if lowest is None:
             raise TableError(
-                f"{' and '.join(map(repr, todo))} refill each other, so none of them can rank above the other"
+                f"no counter can rank above what it refills where {' and '.join(map(repr, todo))} refill each other"
             )
         above.append(lowest)
         todo.remove(lowest)
     return (*((name,) for name in reversed(above)), *((tuple(plain),) if plain else ()))
 
 
-def _joined(known: tuple[Any, ...], new: Iterable[Any]) -> tuple[Any, ...]:
-    joined = {each.name: each for each in known}
+def joined(known: Iterable[Any], new: Iterable[Any]) -> tuple[Any, ...]:
+    """Return what is declared with more of its kind, each once.
+
+    Raises:
+        TableError: something else is declared under that name.
+    """
+    found = {each.name: each for each in known}
     for each in new:
-        if joined.setdefault(each.name, each) != each:
+        if found.setdefault(each.name, each) != each:
             raise TableError(f"the {type(each).__name__.lower()} {each.name!r} is declared already, and otherwise")
-    return tuple(joined.values())
+    return tuple(found.values())
 
 
 def _place(rows: list[Row], new: Row) -> int:
