@@ -52,7 +52,7 @@ class Run:
 
     def spent_of(self, counter: str) -> int:
         """Return what is spent of a counter; 0 of one that the table does not have."""
-        place = self.machine.places.get(counter)
+        place = self.table.places.get(counter)
         return 0 if place is None else self.spent[place]
 
     def fire(self, event: str, facts: Iterable[str] = ()) -> Row:
@@ -95,4 +95,4 @@ class Run:
 
     def _left(self, spent: Iterable[int]) -> list[int]:
         left = [limit - count for limit, count in zip(self.limits, spent, strict=True)]
-        return [sum([left[place] for place in group]) for group in self.machine.groups]
+        return [sum([left[place] for place in group]) for group in self.table.ranked_places]

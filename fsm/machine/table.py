@@ -138,10 +138,25 @@ class Table:
         return tuple(name for group in reversed(self.ranks) for name in group)
 
     @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Return the place of each counter among them."""
+        return {name: place for place, name in enumerate(self.counters)}
+
+    @cached_property
+    def ranked_places(self) -> tuple[tuple[int, ...], ...]:
+        """Return the places of the counters that rank alike, the most significant first."""
+        return tuple(tuple(self.places[name] for name in group) for group in self.ranks)
+
+    @cached_property
     def limits(self) -> Mapping[str, int | None]:
         """Return the limit of each counter, as its rung declares it."""
         declared = {rung.counter: rung.limit for rung in self.declared_rungs}
         return {name: declared.get(name, 1) for name in self.counters}
+
+    @cached_property
+    def hints(self) -> Mapping[str, str]:
+        """Return what its rungs add to a request, by rung, as far as they declare it."""
+        return {rung.name: rung.hint for rung in self.declared_rungs if rung.hint is not None}
 
     @cached_property
     def found_facts(self) -> tuple[str, ...]:
