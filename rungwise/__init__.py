@@ -158,10 +158,10 @@ __all__ = [
     "TurnContext",
     "Usage",
     "Waits",
-    "replay",
-    "verify",
     "adapters",
     "fsm",
+    "replay",
+    "verify",
 ]
 
 

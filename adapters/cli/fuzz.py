@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.output import bad_input, complain, counted, is_terminal, note, one_line, put
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ REFRESH_SECONDS: Final = 0.1
 
 
 @click.command(short_help="Look for a provider's behaviour that makes a call dishonest.")
-@click.argument("policy", required=False, type=click.Path(exists=True, dir_okay=False), metavar="[POLICY.toml]")
+@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
 @click.option(
     "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 unless --seconds."
 )
@@ -46,7 +47,7 @@ REFRESH_SECONDS: Final = 0.1
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
 )
 def fuzz(
-    policy: str | None,
+    policy: Policy | None,
     examples: int | None,
     seconds: float | None,
     seed: int | None,
@@ -59,7 +60,7 @@ def fuzz(
 
     Each call goes through the real adapters and drivers, in all four ways, over a script of replies that nobody thought
     of. What it spends is held against the certificate of the policy. Waits are virtual. The smallest script that fails
-    goes to stdout as TOML, which `rungwise serve` takes; without POLICY.toml it is about the default policy.
+    goes to stdout as TOML, which `rungwise serve` takes; without a policy it is about the default one.
 
     Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take real time, so the
     policy's seconds and timeouts are cut to fractions of a second; `rungwise.fsm.testing.read_responses` takes what
@@ -80,9 +81,7 @@ def fuzz(
       rungwise fuzz policy.toml --hostile --seconds 60
       rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
     """
-    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-
-    chosen = Policy.load(policy) if policy else DEFAULT_POLICY
+    chosen = policy or default_policy()
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
     seed = secrets.randbelow(1_000_000) if seed is None else seed

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from rungwise.adapters.cli.output import bad_input, complain, counted, is_terminal, note, put
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 from rungwise.adapters.cli.prices import MOST_TOKENS, TOKENS, check_prices, prices_option
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Draw the machine that every call runs on.")
+@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
 @click.option(
     "--format",
     type=click.Choice(["mermaid", "svg", "dot", "rows", "html"]),
@@ -47,9 +49,14 @@ if TYPE_CHECKING:
     help="Name the pictures in DIR that no longer agree with the machine.",
 )
 def diagram(
-    format: Format | Literal["html"], view: View, output: str | None, write_to: str | None, check: str | None
+    policy: Policy | None,
+    format: Format | Literal["html"],
+    view: View,
+    output: str | None,
+    write_to: str | None,
+    check: str | None,
 ) -> int:
-    """Draw the machine of a call, from the very rows that run it.
+    """Draw the machine of a call, from the very rows that run it; that of a policy, where one is given.
 
     The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
     pictures: the first renews them, the second fails where they are out of date.
@@ -66,6 +73,7 @@ def diagram(
       rungwise diagram --format svg -o call.svg
       rungwise diagram --format html -o play.html
       rungwise diagram --format rows --view ladder
+      rungwise diagram ours.policies:POLICY --format svg -o ours.svg
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
     if write_to is not None and check is not None:
@@ -74,22 +82,21 @@ def diagram(
         bad_input("-o is for a single picture: leave it out with --write and --check")
     try:
         if check is not None:
-            return _check(Path(check))
+            return _check(policy or default_policy(), Path(check))
         if write_to is not None:
-            return _write(Path(write_to))
-        return _draw(format, view, output)
+            return _write(policy or default_policy(), Path(write_to))
+        return _draw(policy or default_policy(), format, view, output)
     except OSError as error:
         bad_input(f"{error.filename or output or write_to} cannot be written ({error.strerror}): name a writable place")
 
 
-def _draw(format: Format | Literal["html"], view: View, output: str | None) -> int:
-    from rungwise.fsm.call.table import CALL
+def _draw(policy: Policy, format: Format | Literal["html"], view: View, output: str | None) -> int:
+    from rungwise.fsm.certificate.play import play_policy
     from rungwise.fsm.diagram import render
-    from rungwise.fsm.diagram.page import play_page
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
-    picture = play_page() if format == "html" else render(CALL, format, view=view)
+    picture = play_policy(policy) if format == "html" else render(policy.table, format, view=view)
     if output is None:
         put(picture)
     else:
@@ -97,19 +104,19 @@ def _draw(format: Format | Literal["html"], view: View, output: str | None) -> i
     return 0
 
 
-def _write(directory: Path) -> int:
-    from rungwise.fsm.diagram.write import write_all
+def _write(policy: Policy, directory: Path) -> int:
+    from rungwise.fsm.certificate.pictures import write_all
 
-    changed = write_all(directory)
+    changed = write_all(directory, policy)
     put("".join(f"{directory / name}\n" for name in changed))
     note(f"{counted(len(changed), 'file')} changed" if changed else "everything was up to date")
     return 0
 
 
-def _check(directory: Path) -> int:
-    from rungwise.fsm.diagram.write import drift
+def _check(policy: Policy, directory: Path) -> int:
+    from rungwise.fsm.certificate.pictures import drift
 
-    stale = drift(directory)
+    stale = drift(directory, policy)
     put("".join(f"{directory / name}\n" for name in stale))
     if stale:
         complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}")
@@ -117,7 +124,7 @@ def _check(directory: Path) -> int:
 
 
 @click.command(short_help="Prove that every call under a policy ends, and what it can cost at worst.")
-@click.argument("policy", required=False, type=click.Path(exists=True, dir_okay=False), metavar="[POLICY.toml]")
+@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
 @click.option(
     "--backends",
     type=click.IntRange(1, 100),
@@ -133,12 +140,12 @@ def _check(directory: Path) -> int:
     is_flag=True,
     help="Walk with the policy's own limits; takes a minute, or many minutes with several backends.",
 )
-def verify(policy: str | None, as_json: bool, **options: Any) -> int:
+def verify(policy: Policy | None, as_json: bool, **options: Any) -> int:
     """Prove that every call under a policy ends, and work out its worst case, before any call is made.
 
     The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
     of waiting and, with --max-tokens, how many output tokens, and with --input-tokens and --prices, how much money,
-    each with the path that leads there. Without POLICY.toml it is about the default policy.
+    each with the path that leads there. Without a policy it is about the default one.
 
     The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
     from another side.
@@ -156,9 +163,7 @@ def verify(policy: str | None, as_json: bool, **options: Any) -> int:
       rungwise verify policy.toml --json > certificate.json
       rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
     """
-    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-
-    return _verify(Policy.load(policy) if policy else DEFAULT_POLICY, as_json=as_json, **options)
+    return _verify(policy or default_policy(), as_json=as_json, **options)
 
 
 def _verify(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from rungwise.adapters.cli.output import bad_input, note, put, safe
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 from rungwise.adapters.cli.prices import TOKENS
 from rungwise.fsm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.policy import Policy
 
 _OUTPUT = click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file.")
 _BACKENDS = click.option(
@@ -22,8 +26,9 @@ _BACKENDS = click.option(
 
 
 @click.command(short_help="Show the path of a recorded call on the diagram, or play the machine.")
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False), metavar="[JOURNAL.json]")
-@click.option("--play", is_flag=True, help="Write the page that plays the machine of a POLICY.toml.")
+@click.argument("file", required=False, metavar="[JOURNAL.json]")
+@click.option("--policy", type=POLICY, metavar=METAVAR, help="The policy that the call had, if its table is your own.")
+@click.option("--play", is_flag=True, help="Write the page that plays the machine of the POLICY given in its place.")
 @click.option(
     "--format",
     type=click.Choice(["html", "svg", "mermaid"]),
@@ -47,6 +52,7 @@ _BACKENDS = click.option(
 @_OUTPUT
 def explain(
     file: str | None,
+    policy: Policy | None,
     play: bool,
     format: Literal["html", "svg", "mermaid"],
     view: Literal["hub", "ladder"],
@@ -74,37 +80,38 @@ def explain(
     if play:
         if format != "html":
             bad_input(f"--play writes a page, which a picture of format {format} is not: leave --format out")
-        return _write(_playground(file, backends or 1), output)
+        chosen = POLICY.convert(file, None, click.get_current_context()) if file else policy
+        return _write(_playground(chosen or default_policy(), backends or 1), output)
     if file is None:
         bad_input("give a JOURNAL.json, as rungwise ask --journal writes it; or --play for no journal at all")
     if backends is not None:
         bad_input("--backends is for --play: a journal holds its own chain")
-    return _write(_explained(file, format, view), output)
+    return _write(_explained(file, policy or default_policy(), format, view), output)
 
 
-def _explained(file: str, format: Literal["html", "svg", "mermaid"], view: Literal["hub", "ladder"]) -> str:
+def _explained(
+    file: str, policy: Policy, format: Literal["html", "svg", "mermaid"], view: Literal["hub", "ladder"]
+) -> str:
+    from rungwise.fsm.call.explained import explain_call, read_call
     from rungwise.fsm.diagram import Marks, render
-    from rungwise.fsm.diagram.page import explain_page
-    from rungwise.fsm.journal.path import read_trail
 
     try:
         text = Path(file).read_bytes()
     except OSError as error:
-        bad_input(f"{file} cannot be read ({error.strerror})")
+        bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     try:
-        trail = read_trail(text)
+        path = read_call(text, policy.table)
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
     if format == "html":
-        return explain_page(trail)
-    return render(trail.table, format, view, Marks.along(trail.rows))
+        return explain_call(path)
+    return render(path.table, format, view, Marks.along(path.rows))
 
 
-def _playground(file: str | None, backends: int) -> str:
-    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-    from rungwise.fsm.diagram.page import play_page
+def _playground(policy: Policy, backends: int) -> str:
+    from rungwise.fsm.certificate.play import play_policy
 
-    return play_page(Policy.load(file) if file else DEFAULT_POLICY, backends)
+    return play_policy(policy, backends)
 
 
 def _write(text: str, output: str | None) -> int:
@@ -120,8 +127,8 @@ def _write(text: str, output: str | None) -> int:
 
 
 @click.command(short_help="Show what a change of policy does: fields, rows, worst cases.")
-@click.argument("old", type=click.Path(exists=True, dir_okay=False), metavar="OLD.toml")
-@click.argument("new", type=click.Path(exists=True, dir_okay=False), metavar="NEW.toml")
+@click.argument("old", type=POLICY, metavar="OLD")
+@click.argument("new", type=POLICY, metavar="NEW")
 @_BACKENDS
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for.")
 @click.option(
@@ -131,11 +138,12 @@ def _write(text: str, output: str | None) -> int:
     show_default=True,
     help="Text for a terminal, or Markdown for a pull request.",
 )
-def diff(old: str, new: str, backends: int, max_tokens: int | None, format: Literal["text", "markdown"]) -> int:
+def diff(old: Policy, new: Policy, backends: int, max_tokens: int | None, format: Literal["text", "markdown"]) -> int:
     """Show what a change of policy does, before it is merged.
 
     It lists the fields that change, the rows of the machine that can no longer be taken or can be again, and the worst
-    cases of a call before and after: requests, seconds of waiting, output tokens.
+    cases of a call before and after: requests, seconds of waiting, output tokens. OLD and NEW are each a POLICY.toml or
+    module:POLICY.
 
     \b
     Exit codes:
@@ -147,9 +155,8 @@ def diff(old: str, new: str, backends: int, max_tokens: int | None, format: Lite
       rungwise diff old.toml new.toml
       rungwise diff old.toml new.toml --backends 3 --max-tokens 1000 --format markdown
     """
-    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.certificate.diff import diff_policies
 
-    found = diff_policies(Policy.load(old), Policy.load(new), backends, max_tokens=max_tokens)
+    found = diff_policies(old, new, backends, max_tokens=max_tokens)
     put(found.to_markdown() if format == "markdown" else found.to_text())
     return 0

@@ -21,8 +21,8 @@ from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
-from rungwise.fsm.failures.classify import classify_exception
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
 
 LARGEST_REPLY: Final = 8 * 2**20

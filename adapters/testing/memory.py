@@ -69,7 +69,7 @@ class MemoryProvider:
 
 @define(eq=False)
 class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """Bring a body in the pieces, at the pace and with the accident that the script asks for."""
+    """Yield a body in the pieces, at the pace and with the accident that the script asks for."""
 
     pieces: tuple[bytes, ...]
     reply: ScriptedReply
@@ -101,7 +101,7 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 @define(eq=False)
 class MemoryTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Be the transport of an `httpx.Client` or `httpx.AsyncClient` that reaches a provider in memory.
+    """Carry the requests of an `httpx.Client` or `httpx.AsyncClient` to a provider in memory.
 
     Arguments:
         provider: who answers every request, whatever its URL.

@@ -33,8 +33,9 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, Link, PlainLink, Request, Send, TurnContext, headers_for
 from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.call.transcript import STAND_IN_TOKENS, Composed, Transcript
-from rungwise.fsm.call.waiting import RAISING, is_drawn, keeps_asked_wait, wait_of
+from rungwise.fsm.call.waiting import RAISING, is_drawn, wait_of
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed

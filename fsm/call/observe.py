@@ -11,6 +11,7 @@ from rungwise.fsm.call.delivery import without_seed
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, Request, TurnContext
+from rungwise.fsm.call.table import KEEPS_TEXT
 from rungwise.fsm.call.transcript import NO_CUE, Composed, Cue, Transcript
 from rungwise.fsm.failures.classify import event_of_failure
 from rungwise.fsm.failures.failure import Failure
@@ -19,9 +20,6 @@ from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.stitching import MINIMUM_ECHO, stitch
 from rungwise.fsm.text.thinking import part_thinking, split_thinking
-
-KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
-"""The events whose reply is a part of the answer. The text of any other is discarded."""
 
 BROKEN = frozenset({"connection", "timeout"})
 """The reasons of a failure that cut a stream without being an answer of the provider's."""

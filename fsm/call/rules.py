@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.observe import KEEPS_TEXT
-from rungwise.fsm.call.table import CALL
-from rungwise.fsm.call.waiting import keeps_asked_wait
+from rungwise.fsm.call.table import CALL, KEEPS_TEXT, keeps_asked_wait
 from rungwise.fsm.checker.branches import finds
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.proof import RowProof, prove

@@ -41,6 +41,21 @@ EVENTS = (
 )
 """What a call can end on, each with its sentence; `ran_out` names the part of the budget instead."""
 
+KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
+"""The events whose reply is a part of the answer. The text of any other is discarded."""
+
+MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
+"""The events of a failure that may pass: a wait that the service asks for is kept before it is asked again."""
+
+LEAVES = frozenset({"fallback", "compact"})
+"""The rungs that keep no wait: one asks another backend, the other sends something else."""
+
+
+def keeps_asked_wait(event: str, rung: str) -> bool:
+    """Tell whether a wait that the service asks for is kept between an event and a rung."""
+    return event in MAY_ASK and rung not in LEAVES
+
+
 FACTS = (
     Fact("has_delivered", says="this attempt handed text to the consumer"),
     Fact("has_prior_answer", says="the turn holds an answer given beside housekeeping tools only"),

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from rungwise.fsm.call.backoff import backoff, longest_backoff
 from rungwise.fsm.call.policy import Policy, Waits
+from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
-
-MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
-"""The events of a failure that may pass: a wait that the service asks for is kept before it is asked again."""
-
-LEAVES = frozenset({"fallback", "compact"})
-"""The rungs that keep no wait: one asks another backend, the other sends something else."""
-
-
-def keeps_asked_wait(event: str, rung: str) -> bool:
-    """Tell whether a wait that the service asks for is kept between an event and a rung."""
-    return event in MAY_ASK and rung not in LEAVES
 
 
 def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[float, float]:

@@ -20,7 +20,8 @@ from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request, Send
-from rungwise.fsm.call.waiting import keeps_asked_wait, longest_wait
+from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.call.waiting import longest_wait
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Step

@@ -15,8 +15,9 @@ from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Prices
+from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.call.transcript import MESSAGE_TOKENS, STAND_IN_TOKENS, Cue, Transcript
-from rungwise.fsm.call.waiting import MAY_ASK, RAISING, cap_of, longest_wait
+from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.enactment import Enacted, enact
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.suggest import close_to
@@ -63,7 +64,7 @@ def _name_problems(table: Table) -> Iterator[str]:
         if row.effect is not None and row.effect not in table.effect_names:
             yield f"{row}: {_missing('effect', row.effect, table.effect_names)}"
     looked_at = [(f"the guard {guard.name!r}", (*guard.holds, *guard.lacks)) for guard in table.guards]
-    looked_at += [(f"the fact {fact.name!r}", (*fact.any_holds, *fact.any_lacks)) for fact in table.facts]
+    looked_at += [(f"the fact {name!r}", others) for name, others in table.follows_from.items()]
     looked_at += [(f"the effect {e.name!r}", (e.refills_on,)) for e in table.effects if e.refills_on]
     for what, names in looked_at:
         for name in names:
@@ -72,6 +73,10 @@ def _name_problems(table: Table) -> Iterator[str]:
     for name in facts:
         if name in table.counters:
             yield f"{name!r} is declared as a fact, and is a counter"
+    try:
+        TopologicalSorter(table.follows_from).prepare()
+    except CycleError as error:
+        yield f"no fact can follow from itself: {' <- '.join(error.args[1])}"
 
 
 def _order_problems(table: Table) -> Iterator[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.diagram.model import Decision, Line, Picture
 from rungwise.fsm.machine.declare import Effect
 from rungwise.fsm.machine.table import Table
@@ -15,7 +13,7 @@ def hub_view(picture: Picture) -> str:
     """Write a line for each row, by event; rows that are alike in all but their source share one."""
     head = ["event", "from", "guard", "to", "effect", *(["steps"] if picture.marked else [])]
     lines = [_cells(decision, line, picture.marked) for decision in picture.decisions for line in decision.lines]
-    return _table(head, lines)
+    return markdown_table(head, lines)
 
 
 def ladder_view(picture: Picture) -> str:
@@ -37,7 +35,7 @@ def counters(table: Table, limits: Mapping[str, int | None]) -> str:
         refilled = ", ".join(rung + _when(effect) for rung, effect in effects.items() if name in effect.refills)
         allowed = "one for each further backend" if ceiling is None else str(ceiling)
         lines.append([f"`{name}`", allowed, taken, refilled or "nothing"])
-    return _table(["counter", "limit", "taken by", "refilled by"], lines)
+    return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)
 
 
 def _when(effect: Effect) -> str:
@@ -62,37 +60,7 @@ def _list(decision: Decision) -> str:
     return "\n".join([*lines, ""])
 
 
-def _table(head: list[str], lines: list[list[str]]) -> str:
+def markdown_table(head: list[str], lines: list[list[str]]) -> str:
+    """Write a table, a line for each of `lines`."""
     written = [head, ["---"] * len(head), *lines]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in written)
-
-
-def numbers(policy: Policy) -> str:
-    """Write the numbers of a policy that stand in no row: the budget, the waits, the output caps."""
-    budget, waits = policy.budget, policy.waits
-    caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
-    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
-    lines = [
-        ["attempts of the whole call", f"{budget.attempts}"],
-        ["seconds of the whole call", _limit(budget.seconds)],
-        ["output tokens of the whole call", _limit(budget.output_tokens)],
-        ["money of the whole call", _limit(budget.money)],
-        ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
-        ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
-        ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
-        ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
-        ["longest wait that a provider may ask for", f"{waits.longest_asked:g} s"],
-        ["wait before every other rung", "none, but for one that the provider asks for"],
-        ["output caps where you gave none", f"none, then {caps} tokens"],
-        ["messages searched for a tool result", f"the last {policy.nudge_window}"],
-        ["failures of a kind after which a backend is left", reasons or "no such kind"],
-    ]
-    return _table(["what", "how much"], lines)
-
-
-def _limit(limit: float | None) -> str:
-    return "no limit" if limit is None else f"{limit:g}"
-
-
-def _series(base: float, cap: float) -> str:
-    return f"{base:g} s, doubled each time, at most {cap:g} s"

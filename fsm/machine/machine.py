@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
 
 from transitions import Machine
@@ -81,7 +82,7 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
         self.facts = {fact.name: 1 << place for place, fact in enumerate(table.facts)}
         self._derived = tuple(
             (self.facts[fact.name], self._mask(fact.any_holds), self._mask(fact.any_lacks))
-            for fact in table.facts
+            for fact in map(table.fact, TopologicalSorter(table.follows_from).static_order())
             if fact.is_derived
         )
         self.unguarded = frozenset(table.events) - {row.event for row in table.rows if row.guard is not None}

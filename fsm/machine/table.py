@@ -149,6 +149,11 @@ class Table:
         return tuple(fact.name for fact in self.facts if not fact.is_derived)
 
     @cached_property
+    def follows_from(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the facts that each fact follows from, by name."""
+        return {fact.name: (*fact.any_holds, *fact.any_lacks) for fact in self.facts}
+
+    @cached_property
     def _facts(self) -> Mapping[str, Fact]:
         return {fact.name: fact for fact in self.facts}
 

@@ -31,19 +31,19 @@ class Played:
     Arguments:
         reply: the reply, or the failure.
         sizes: the code points of successive deltas, over and over; empty hands each text over in one piece.
-        heard: the text of the deltas: what arrives before a failure, or before a reply that then says something else;
-            None for the text of the reply.
+        streamed: the text of the deltas, where it is not that of the reply: what arrives before a failure, or before a
+            reply that then says something else.
     """
 
     reply: Reply | Failure
     sizes: tuple[int, ...] = ()
-    heard: str | None = None
+    streamed: str | None = None
 
     def deltas(self) -> Iterator[Text | Reasoning]:
         """Yield what a stream of this reply brings."""
         reasoning, text = (self.reply.reasoning, self.reply.text) if isinstance(self.reply, Reply) else ("", "")
-        if self.heard is not None:
-            text = self.heard
+        if self.streamed is not None:
+            text = self.streamed
         for kind, whole in ((Reasoning, reasoning), (Text, text)):
             yield from map(kind, _cut(whole, self.sizes))
 
@@ -114,11 +114,11 @@ class ScriptedBackend:
         while send is not None and not self._cancels(call, None) and self._goes_out(call, send):
             played = self._next(len(self.sends), send)
             self.sends.append(attrs.evolve(send))
-            heard = list(played.deltas()) if call.is_streaming else []
-            for delta in heard:
+            deltas = list(played.deltas()) if call.is_streaming else []
+            for delta in deltas:
                 self.events += call.hear(delta)
             self.clock.advance(self.latency)
-            if self._cancels(call, partial_reply(heard)):
+            if self._cancels(call, partial_reply(deltas)):
                 break
             send = call.receive(played.reply, self.clock.now)
             self.events += call.drain()
@@ -161,7 +161,7 @@ class ScriptedBackend:
         played = item if isinstance(item, Played) else Played(item, self.sizes)
         if not self.is_fair:
             return played
-        # Nothing is heard before a failure: what was would be counted by its length, which no cap has limited.
+        # Nothing arrives before a failure: it would be counted by its length, which no cap has limited.
         reply = played.reply
         return Played(fair_reply(reply, send) if isinstance(reply, Reply) else reply, played.sizes)
 
@@ -203,12 +203,12 @@ def links(chain: int | Sequence[Link]) -> Sequence[Link]:
     return [PlainLink(f"backend-{number}") for number in range(1, chain + 1)] if isinstance(chain, int) else chain
 
 
-def partial_reply(heard: Sequence[Text | Reasoning]) -> Reply | None:
+def partial_reply(deltas: Sequence[Text | Reasoning]) -> Reply | None:
     """Return what had arrived of a reply when the caller ended the call, as a driver would."""
-    if not heard:
+    if not deltas:
         return None
-    text = "".join(delta.text for delta in heard if isinstance(delta, Text))
-    reasoning = "".join(delta.text for delta in heard if isinstance(delta, Reasoning))
+    text = "".join(delta.text for delta in deltas if isinstance(delta, Text))
+    reasoning = "".join(delta.text for delta in deltas if isinstance(delta, Reasoning))
     return Reply(text, reasoning=reasoning, interrupted=True)
 
 

@@ -20,8 +20,8 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.backend import links, partial_reply
 from rungwise.fsm.testing.callers import requests
+from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_call_honest
-from rungwise.fsm.testing.checks.seen import Dishonest
 from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
 from rungwise.fsm.testing.strategies import failures, replies, texts
 from rungwise.fsm.values.checks import is_whole
@@ -42,15 +42,15 @@ class Running:
         call: the call.
         send: what it wants sent; None once it has ended.
         is_sent: whether that has gone out.
-        heard: the deltas of the attempt in flight.
+        deltas: what has arrived of the attempt in flight.
         events: what its consumer was given.
-        known: what was seen of it when it was last touched.
+        known: how it looked when it was last touched.
     """
 
     call: Call
     send: Send | None = None
     is_sent: bool = False
-    heard: list[Text | Reasoning] = field(factory=list)
+    deltas: list[Text | Reasoning] = field(factory=list)
     events: list[StreamEvent] = field(factory=list)
     known: Snapshot = ()
 
@@ -129,7 +129,7 @@ class CallMachine(RuleBasedStateMachine):
         if send.needs_compaction and not self._compact(running, send, compactor):
             return
         running.is_sent = running.call.sending(self.now)
-        running.heard = []
+        running.deltas = []
         running.settle()
 
     def _compact(self, running: Running, send: Send, compactor: Compactor) -> bool:
@@ -150,7 +150,7 @@ class CallMachine(RuleBasedStateMachine):
         streaming = [each for each in self.in_flight if each.call.is_streaming]
         running = streaming[which % len(streaming)]
         delta = Reasoning(text) if thinks else Text(text)
-        running.heard.append(delta)
+        running.deltas.append(delta)
         running.events += running.call.hear(delta)
         running.settle()
 
@@ -159,9 +159,9 @@ class CallMachine(RuleBasedStateMachine):
     def receive(self, which: int, reply: Any, seconds: float) -> None:
         """Let a reply or a failure arrive; a stream has brought some of it already."""
         running = self.in_flight[which % len(self.in_flight)]
-        heard = partial_reply(running.heard)
+        arrived = partial_reply(running.deltas)
         if isinstance(reply, Reply) and running.call.is_streaming:
-            text, reasoning = (heard.text, heard.reasoning) if heard is not None else ("", "")
+            text, reasoning = (arrived.text, arrived.reasoning) if arrived is not None else ("", "")
             if reply.text:
                 running.events += running.call.hear(Text(reply.text))
             reply = attrs.evolve(reply, text=text + reply.text, reasoning=reasoning + reply.reasoning)
@@ -176,7 +176,7 @@ class CallMachine(RuleBasedStateMachine):
         """End a call from outside."""
         going = [each for each in self.calls if each.send is not None]
         running = going[which % len(going)]
-        running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+        running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
         running.settle()
 
     @precondition(lambda self: self.over)
@@ -184,7 +184,7 @@ class CallMachine(RuleBasedStateMachine):
     def again(self, which: int) -> None:
         """Take a call that has ended away, so that there is room for another: no run ever comes to a standstill."""
         running = self.over[which % len(self.over)]
-        self.judge(running)
+        self.check(running)
         self.calls.remove(running)
 
     @precondition(lambda self: self.calls)
@@ -219,16 +219,16 @@ class CallMachine(RuleBasedStateMachine):
             if running.known != running.look():
                 raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
 
-    def judge(self, running: Running) -> None:
+    def check(self, running: Running) -> None:
         """Check a call that has ended; derive to pass a certificate."""
         assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
 
     def teardown(self) -> None:
         """End what still goes on, and check every call."""
         for running in self.calls:
-            running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+            running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
             running.settle()
-            self.judge(running)
+            self.check(running)
 
 
 def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) -> type[CallMachine]:

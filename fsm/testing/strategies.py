@@ -217,11 +217,11 @@ def headers(draw: DrawFn) -> dict[str, str]:
 def plays() -> SearchStrategy[Played]:
     """Generate replies and failures with the way in which they stream: cut anywhere, or failing after some text."""
     sizes = st.lists(st.integers(1, 40), max_size=3).map(tuple)
-    heard = st.one_of(st.none(), texts())
+    streamed = st.one_of(st.none(), texts())
     return evenly(
         st.builds(Played, replies(), sizes),
-        st.builds(Played, failures(), sizes, heard),
-        st.builds(Played, replies(), sizes, heard),
+        st.builds(Played, failures(), sizes, streamed),
+        st.builds(Played, replies(), sizes, streamed),
     )
 
 

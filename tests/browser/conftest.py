@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
+
+from support.missing import missing
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -53,8 +53,7 @@ def tab() -> Iterator[Tab]:
         own = Path(playwright.chromium.executable_path)
         program = next(filter(None, map(shutil.which, PROGRAMS)), own if own.exists() else None)
         if program is None:
-            give_up: Callable[[str], Any] = pytest.fail if os.environ.get("CI") else pytest.skip
-            give_up(f"no browser: none of {', '.join(PROGRAMS)} is installed (on Debian: apt-get install chromium)")
+            missing(f"no browser: none of {', '.join(PROGRAMS)} is installed (on Debian: apt-get install chromium)")
         with playwright.chromium.launch(executable_path=program) as browser:
             yield Tab(browser.new_page())
 

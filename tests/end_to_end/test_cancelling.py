@@ -19,7 +19,7 @@ import rungwise
 from rungwise import Cancellation, Client, ScriptedReply
 from rungwise.adapters.http.cancellation import SLICE
 from support.modes import aask, ask, follow
-from support.waiting import until
+from support.waiting import auntil, until
 
 pytestmark = pytest.mark.filterwarnings("error")  # nothing may be left behind that Python has to clean up
 
@@ -310,10 +310,7 @@ def test_interrupted_in_the_consumers_loop_within_a_with_block(serve: Any, backe
 
 async def cancel_once(condition: Callable[[], Any], task: asyncio.Task[Any]) -> tuple[BaseException, float]:
     """Cancel a task as soon as a condition holds, and return what it raised and the seconds that this took."""
-    deadline = time.monotonic() + 2
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
+    await auntil(condition)
     await asyncio.sleep(0.05)
     at = time.monotonic()
     task.cancel()

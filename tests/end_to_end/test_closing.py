@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import rungwise
 from rungwise import Client
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event
-from support.waiting import until
+from support.waiting import auntil, until
 from support.ways import ALL, OWN, SYNC, aask, aclose, ask, backend, client_for, is_async
 
 SOON = 1.0  # the promise is 0.1 s
@@ -41,47 +42,53 @@ def failing(peer: Peer) -> None:
 PLAYS = pytest.mark.parametrize("play", [stuck_in_a_stream, silent, failing])
 
 
+class Three:
+    """Three calls that a client has under way, all of them where the play of their server leaves them."""
+
+    def __init__(self, play: Any, server: RawServer, way: str) -> None:
+        self.play, self.server = play, server
+        self.steps: list[rungwise.Step] = []
+        self.events: list[list[Any]] = [[], [], []]
+        policy = rungwise.Policy()
+        self.client = client_for(way, backend(server.base_url), policy=policy, observer=self.steps.append)
+
+    def are_under_way(self) -> bool:
+        if self.play is stuck_in_a_stream:
+            return all(any(isinstance(event, rungwise.Text) for event in events) for events in self.events)
+        if self.play is failing:
+            return [step.event for step in self.steps].count("failed_transiently") == 3
+        return len(self.server.requests) == 3
+
+    def assert_cancelled(self, ended: list[Any]) -> None:
+        text = "In the " if self.play is stuck_in_a_stream else ""
+        assert [(asked.outcome, asked.text) for asked in ended] == [("cancelled", text)] * 3
+
+
 @pytest.mark.parametrize("way", SYNC)
 @PLAYS
 def test_closing_ends_calls_in_other_threads(way: str, play: Any) -> None:
-    with RawServer(play) as server:
-        client = client_for(way, backend(server.base_url), policy=rungwise.Policy())
-        ended: list[Any] = []
-        threads = [
-            threading.Thread(target=lambda: ended.append((ask(way, client), time.monotonic())), daemon=True)
-            for _ in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        until(lambda: len(server.requests) == 3)
-        time.sleep(0.2)
+    with ThreadPoolExecutor(3) as threads, RawServer(play) as server:  # which goes first, and frees them
+        three = Three(play, server, way)
+        calls = [threads.submit(ask, way, three.client, events=events) for events in three.events]
+        until(three.are_under_way)
         at = time.monotonic()
-        client.close()
-        for thread in threads:
-            thread.join(5)
-        assert len(ended) == 3
-    text = "In the " if play is stuck_in_a_stream else ""
-    for asked, moment in ended:
-        assert moment - at < SOON
-        assert (asked.outcome, asked.text) == ("cancelled", text)
+        three.client.close()
+        three.assert_cancelled([call.result(5) for call in calls])
+        assert time.monotonic() - at < SOON
 
 
 @pytest.mark.parametrize("way", ASYNC)
 @PLAYS
 def test_closing_ends_calls_in_other_tasks(way: str, play: Any) -> None:
     async def main(server: RawServer) -> None:
-        client = client_for(way, backend(server.base_url), policy=rungwise.Policy())
-        tasks = [asyncio.create_task(aask(client)) for _ in range(3)]
-        while len(server.requests) < 3:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
+        three = Three(play, server, way)
+        tasks = [asyncio.create_task(aask(three.client, events=events)) for events in three.events]
+        await auntil(three.are_under_way)
         at = time.monotonic()
-        await client.aclose()
-        ended = await asyncio.gather(*tasks)
+        await three.client.aclose()
+        three.assert_cancelled(await asyncio.gather(*tasks))
         assert time.monotonic() - at < SOON
-        text = "In the " if play is stuck_in_a_stream else ""
-        assert [(asked.outcome, asked.text) for asked in ended] == [("cancelled", text)] * 3
-        await aclose(client)
+        await aclose(three.client)
 
     with RawServer(play) as server:
         asyncio.run(main(server))
@@ -140,9 +147,8 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
 
         async def main() -> list[Any]:
             tasks = [asyncio.create_task(aask(client)) for _ in range(4)]
-            while not server.requests:
-                await asyncio.sleep(0.01)
-            await asyncio.sleep(0.1)
+            await auntil(lambda: server.requests)
+            await asyncio.sleep(0.1)  # so that the others wait
             await client.aclose()
             return await asyncio.gather(*tasks)
 
@@ -154,7 +160,7 @@ def test_closing_ends_calls_that_wait_for_a_connection(way: str) -> None:
             for thread in threads:
                 thread.start()
             until(lambda: server.requests)
-            time.sleep(0.1)
+            time.sleep(0.1)  # so that the others wait
             client.close()
             for thread in threads:
                 thread.join(5)
@@ -206,7 +212,7 @@ def test_a_stream_that_is_closed_while_another_task_reads_it_ends_there(way: str
 
         reader = asyncio.create_task(read())
         await began.wait()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # so that it waits for more
         at = time.monotonic()
         await stream.aclose()
         with pytest.raises(rungwise.Cancelled) as raised:
@@ -240,9 +246,10 @@ def too_long(peer: Peer) -> None:
 
 @pytest.mark.parametrize("how", ["closed", "out of time"])
 def test_a_compactor_that_is_awaited_ends_with_its_call(how: str) -> None:
-    ended: list[str] = []
+    begun, ended = [], []
 
     async def compactor(messages: Any) -> Any:
+        begun.append(how)
         try:
             await asyncio.sleep(20)
         finally:
@@ -252,9 +259,7 @@ def test_a_compactor_that_is_awaited_ends_with_its_call(how: str) -> None:
         policy = rungwise.Policy(budget=rungwise.Budget(seconds=None if how == "closed" else 0.3))
         client = client_for("own async", backend(server.base_url), policy=policy, compactor=compactor)
         task = asyncio.create_task(aask(client))
-        while not server.requests:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
+        await auntil(lambda: begun)
         at = time.monotonic()
         if how == "closed":
             await client.aclose()
@@ -307,13 +312,21 @@ def test_a_closed_client_takes_further_calls(way: str) -> None:
 
 
 def test_closing_leaves_the_calls_of_another_client_alone() -> None:
-    with RawServer(lambda peer: [time.sleep(0.3), peer.send(answer("Yes."))] if peer.request() else None) as server:
+    let_go = threading.Event()
+
+    def play(peer: Peer) -> None:
+        if peer.request():
+            let_go.wait(10)
+            peer.send(answer("Yes."))
+
+    with RawServer(play) as server:
         client, other = (client_for("own sync", backend(server.base_url)) for _ in range(2))
         ended: list[Any] = []
         thread = threading.Thread(target=lambda: ended.append(ask("own sync", client, streams=False)))
         thread.start()
         until(lambda: server.requests)
         other.close()
+        let_go.set()
         thread.join(5)
     assert ended[0].text == "Yes."
 

@@ -169,7 +169,7 @@ def test_a_cancellation_ends_the_wait_for_a_connection() -> None:
         token, ended = Cancellation(), []
         second = threading.Thread(target=lambda: ended.append(ask("own sync", client, cancellation=token)))
         second.start()
-        time.sleep(0.2)
+        time.sleep(0.1)  # so that it waits
         at = time.monotonic()
         token.cancel()
         second.join(5)

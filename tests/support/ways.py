@@ -70,31 +70,36 @@ class Asked:
 
 
 def ask(way: str, client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
-    """Make one call and say how it ended, in an event loop of its own where the way asks for one; that closes it."""
+    """Make one call and say how it ended, in an event loop of its own where the way asks for one; that closes it.
+
+    Arguments:
+        events: a list that takes the events of a stream as they come.
+        options: for the call.
+    """
     if is_async(way):
 
         async def main() -> Asked:
             try:
-                return await aask(client, messages, streams=streams)
+                return await aask(client, messages, streams=streams, **options)
             finally:
                 await aclose(client)
 
         return asyncio.run(main())
-    events: list[Any] = []
+    events = options.setdefault("events", [])
     began = time.monotonic()
     try:
-        result = modes.ask(client, "stream" if streams else "call", messages, events=events, **options)
+        result = modes.ask(client, "stream" if streams else "call", messages, **options)
     except rungwise.CallError as error:
         result = error.result
     return Asked(result, time.monotonic() - began, events)
 
 
-async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True) -> Asked:
-    """Make one call in this event loop and say how it ended."""
-    events: list[Any] = []
+async def aask(client: Client, messages: Any = "Where?", *, streams: bool = True, **options: Any) -> Asked:
+    """Make one call in this event loop and say how it ended, with the arguments of `ask`."""
+    events = options.setdefault("events", [])
     began = time.monotonic()
     try:
-        result = await modes.aask(client, "astream" if streams else "acall", messages, events=events)
+        result = await modes.aask(client, "astream" if streams else "acall", messages, **options)
     except rungwise.CallError as error:
         result = error.result
     return Asked(result, time.monotonic() - began, events)

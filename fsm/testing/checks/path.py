@@ -8,7 +8,7 @@ from itertools import pairwise
 from rungwise.fsm.checker.firing import Firing, Predicate, always_bounded, always_counting, always_falling, always_first
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.testing.checks.seen import SKIPPED, Dishonest, Seen
+from rungwise.fsm.testing.checks.ended import SKIPPED, Dishonest, EndedCall
 
 ENDED = "every call ends in an outcome"
 LEGAL = "every step is the first row of the table whose guard holds"
@@ -24,27 +24,27 @@ PREDICATES: tuple[tuple[str, Predicate], ...] = (
 """What must be true of every step, as of every firing in a walk."""
 
 
-def check_end(seen: Seen) -> None:
+def check_end(ended: EndedCall) -> None:
     """Check that the last step, and no other, leads to the outcome that everything agrees on."""
-    result, outcomes = seen.result, seen.table.outcomes
-    if not seen.path:
+    result, outcomes = ended.result, ended.table.outcomes
+    if not ended.path:
         raise Dishonest(ENDED, "the journal is empty")
-    last = seen.steps[-1]
+    last = ended.steps[-1]
     if result.outcome not in outcomes:
-        raise Dishonest(ENDED, f"{result.outcome!r} is no outcome of the table {seen.table.name!r}", last)
-    if last.target != result.outcome or seen.journal.outcome != result.outcome:
-        raise Dishonest(ENDED, f"the result says {result.outcome!r}, the journal {seen.journal.outcome!r}", last)
-    for step in seen.steps[:-1]:
+        raise Dishonest(ENDED, f"{result.outcome!r} is no outcome of the table {ended.table.name!r}", last)
+    if last.target != result.outcome or ended.journal.outcome != result.outcome:
+        raise Dishonest(ENDED, f"the result says {result.outcome!r}, the journal {ended.journal.outcome!r}", last)
+    for step in ended.steps[:-1]:
         if step.target in outcomes:
             raise Dishonest(ENDED, f"something follows the outcome {step.target!r}", step)
-    if seen.call is not None and (not seen.call.is_over or seen.call.run.state != result.outcome):
-        raise Dishonest(ENDED, f"the call is in state {seen.call.run.state!r}", last)
+    if ended.call is not None and (not ended.call.is_over or ended.call.run.state != result.outcome):
+        raise Dishonest(ENDED, f"the call is in state {ended.call.run.state!r}", last)
 
 
-def check_numbers(seen: Seen) -> None:
+def check_numbers(ended: EndedCall) -> None:
     """Check that the steps are numbered through, and that time never goes back."""
     before = 0.0
-    for number, step in enumerate(seen.steps, 1):
+    for number, step in enumerate(ended.steps, 1):
         if step.number != number:
             raise Dishonest(LEGAL, f"step {number} is numbered {step.number}", step)
         if step.at < before:
@@ -52,11 +52,11 @@ def check_numbers(seen: Seen) -> None:
         before = step.at
 
 
-def check_rows(seen: Seen) -> None:
+def check_rows(ended: EndedCall) -> None:
     """Check each step as a firing of the table's machine, by the same predicates as the walk over all of them."""
-    table, limits = seen.table, tuple(seen.limits.values())
+    table, limits = ended.table, tuple(ended.limits.values())
     here, attempts = (table.start, (0,) * len(limits)), 0
-    for step in seen.steps:
+    for step in ended.steps:
         if step.source != here[0]:
             raise Dishonest(LEGAL, f"it leaves {step.source!r}, and the call was in {here[0]!r}", step)
         if step.event == SKIPPED:
@@ -76,12 +76,12 @@ def check_rows(seen: Seen) -> None:
             if wrong is not None:
                 raise Dishonest(name, wrong, step)
         here, attempts = after, step.attempts
-    if seen.result.attempts != attempts:
-        raise Dishonest(COUNTED, f"the result says {seen.result.attempts} attempts, and {attempts} requests went out")
+    if ended.result.attempts != attempts:
+        raise Dishonest(COUNTED, f"the result says {ended.result.attempts} attempts, and {attempts} requests went out")
 
 
-def chain_changes(seen: Seen) -> Iterator[tuple[Step, Step]]:
+def chain_changes(ended: EndedCall) -> Iterator[tuple[Step, Step]]:
     """Yield each request that went to another backend than the one before, with that one."""
-    for before, step in pairwise(seen.sent):
+    for before, step in pairwise(ended.sent):
         if step.backend != before.backend:
             yield before, step

@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, given, settings
 from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
-from rungwise.adapters.testing.case import smallest
 from rungwise.adapters.wires.chat import stream
 from rungwise.fsm.call import call as call_module
 from rungwise.fsm.call import classify, observe
@@ -243,7 +242,7 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
     replies = [ScriptedReply(status=500), ScriptedReply(text="a", finish="length"), ScriptedReply(text="b")]
     case = Case(Script(replies), mode="astream", compactor=Compactor("lengthens"))
-    least = smallest(case, lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
+    least = case.shrunk(lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
     assert least == Case(Script([ScriptedReply(finish="length")]), request=case.request, compactor=case.compactor)
 
 

@@ -14,8 +14,8 @@ from rungwise import CALL, Budget, Failure, Ladder, Limits, Policy, Reply, Row, 
 from rungwise.fsm.machine.machine import Watch
 from rungwise.fsm.machine.table import rung_rows
 from rungwise.fsm.testing import Dishonest, run
+from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.path import check_variant
-from rungwise.fsm.testing.checks.seen import Seen
 
 
 @attrs.define(eq=False)
@@ -269,7 +269,7 @@ def test_a_watch_takes_every_step_of_an_honest_call() -> None:
 
 def test_the_variant_of_the_fuzz_kit_must_fall_and_not_merely_stay() -> None:
     call = run(Policy(), [Failure("server_error"), Reply("An answer.", stop_reason="stop")])
-    seen = Seen.of(call)
+    seen = EndedCall.of(call)
     check_variant(seen)
     steps = list(seen.path)
     again = [steps[0], steps[0], *steps[1:]]  # the same configuration twice: nothing rises, and nothing falls

@@ -362,9 +362,9 @@ def test_a_policy_refuses_a_faulty_table_with_the_path_to_the_fault() -> None:
     with pytest.raises(TableError, match=r"takes one of 'reasks'") as caught:
         Policy(table=evolve(CALL, model=Careless))
     assert [step.to_json()["event"] for step in caught.value.path] == ["sent", "came_empty", "sent", "came_empty"]
-    picture = caught.value.painted("rows")
+    picture = render_error(caught.value, "rows")
     assert [line for line in picture.splitlines() if "may_reask" in line and "came_empty" in line and "2, 4" in line]
-    assert caught.value.painted("svg").startswith("<svg")
+    assert render_error(caught.value, "svg").startswith("<svg")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Where the calls of a fuzz run are made: one provider, in memory or on loopback, and the real client."""
+"""Run the cases of a fuzz run: one provider, in memory or on loopback, and the real client."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ KEY = "sk-d41f8cd98f00b204"
 
 
 @define(eq=False)
-class Stage:
-    """Make the calls of cases; use it in a `with` block.
+class CaseRunner:
+    """Run cases, in a `with` block.
 
     Arguments:
         policy: how the calls recover.
@@ -56,7 +56,7 @@ class Stage:
     _case: Case | None = field(default=None, init=False)
     _replies: list[ScriptedReply] = field(factory=list, init=False)
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> CaseRunner:
         if self.over_http:
             self._provider = self._stack.enter_context(EmbeddedProvider(self._answer))
         else:
@@ -87,14 +87,14 @@ class Stage:
             for number in range(1, self.backends + 1)
         ]
 
-    def make(self, case: Case, events: list[object]) -> Result:
-        """Make a call, and return how it ended.
+    def run(self, case: Case, events: list[object]) -> Result:
+        """Make the call of a case, and return how it ended.
 
         Arguments:
             events: is filled with what a consumer of the stream was given.
         """
         LEARNED.forget()
-        # A compactor may change the messages that it is given, and a case is made more than once.
+        # A compactor may change the messages that it is given, and a case is run more than once.
         case = attrs.evolve(case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages)))
         self._case, self.received, self._replies, self.compactor_raised = case, [], [], False
         try:
@@ -181,7 +181,7 @@ def _stays(case: Case, events: Sequence[object]) -> bool:
 
 
 def _fair(reply: ScriptedReply, request: ReceivedRequest, asked: Request) -> ScriptedReply:
-    """Let a provider count its tokens as they are, and keep to the cap; its replies come whole, so that it is heard."""
+    """Return the reply of a provider that keeps to the cap and counts its tokens as they are; it comes whole."""
     body, cap = request.body, next((request.body[name] for name in CAPS if name in request.body), None)
     usage = reply.usage or {}
     said = int(usage.get("completion_tokens", 9))

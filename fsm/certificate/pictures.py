@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
+from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.request import PlainLink
+from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
-from rungwise.fsm.diagram.markdown import counters, numbers
+from rungwise.fsm.diagram.markdown import counters, markdown_table
 
 PICTURES: tuple[tuple[str, Format, View], ...] = (
     ("{name}.mmd", "mermaid", "hub"),
@@ -71,20 +72,12 @@ def _wanted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:
             "numbers": numbers(policy),
         }
         yield EXPLANATION, fill(explanation, blocks)
-    certificate = _certificate(policy)
-    if certificate is not None:
-        yield "certificate.md", certificate
+    yield "certificate.md", _certificate(policy)
 
 
-def _certificate(policy: Policy) -> str | None:
-    try:
-        verify = import_module("rungwise.fsm.certificate.verify").verify
-    except ModuleNotFoundError as error:
-        if error.name != "rungwise.fsm.certificate.verify":
-            raise
-        return None
+def _certificate(policy: Policy) -> str:
     chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]
-    return "\n".join(str(verify(policy, tuple(chain)).to_markdown()) for chain in chains)
+    return "\n".join(verify(policy, chain).to_markdown() for chain in chains)
 
 
 def _read(path: Path) -> str | None:
@@ -92,3 +85,34 @@ def _read(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+def numbers(policy: Policy) -> str:
+    """Write the numbers of a policy that stand in no row: the budget, the waits, the output caps."""
+    budget, waits = policy.budget, policy.waits
+    caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
+    lines = [
+        ["attempts of the whole call", f"{budget.attempts}"],
+        ["seconds of the whole call", _limit(budget.seconds)],
+        ["output tokens of the whole call", _limit(budget.output_tokens)],
+        ["money of the whole call", _limit(budget.money)],
+        ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
+        ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
+        ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
+        ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
+        ["longest wait that a provider may ask for", f"{waits.longest_asked:g} s"],
+        ["wait before every other rung", "none, but for one that the provider asks for"],
+        ["output caps where you gave none", f"none, then {caps} tokens"],
+        ["messages searched for a tool result", f"the last {policy.nudge_window}"],
+        ["failures of a kind after which a backend is left", reasons or "no such kind"],
+    ]
+    return markdown_table(["what", "how much"], lines)
+
+
+def _limit(limit: float | None) -> str:
+    return "no limit" if limit is None else f"{limit:g}"
+
+
+def _series(base: float, cap: float) -> str:
+    return f"{base:g} s, doubled each time, at most {cap:g} s"

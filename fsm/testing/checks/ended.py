@@ -42,7 +42,7 @@ class Dishonest(AssertionError):
 
 
 @define(eq=False, slots=False)
-class Seen:
+class EndedCall:
     """Hold what can be seen of a call that has ended.
 
     Arguments:
@@ -66,7 +66,7 @@ class Seen:
     is_fair: bool = False
 
     @classmethod
-    def of(cls, ended: Call | Result | CallError, **others: Any) -> Seen:
+    def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:
         """Look at a call, at its result, or at the error that it raised."""
         if isinstance(ended, Call):
             return cls(ended.result, ended, **{**others, "request": ended.request, "turn": ended.turn})
