@@ -170,6 +170,11 @@ class Table:
         return {fact.name: (*fact.any_holds, *fact.any_lacks) for fact in self.facts}
 
     @cached_property
+    def own_facts(self) -> tuple[Fact, ...]:
+        """List the facts that have a function to find them by."""
+        return tuple(fact for fact in self.facts if fact.of is not None)
+
+    @cached_property
     def _facts(self) -> Mapping[str, Fact]:
         return {fact.name: fact for fact in self.facts}
 
