@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
     from rungwise.adapters.wires.chat.backend import OpenAIChat
-    from rungwise.fsm.call.call import Call, Observer, StreamEvent
+    from rungwise.fsm.call.call import Call
+    from rungwise.fsm.call.delivery import StreamEvent
     from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.ladder import Ladder, counter
     from rungwise.fsm.call.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
+    from rungwise.fsm.call.recording import Observer
     from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
     from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
@@ -53,10 +55,12 @@ _NAMES = {
     "adapters.provider.script": ("Script", "ScriptedReply"),
     "adapters.provider.server": ("EmbeddedProvider", "ReceivedRequest"),
     "adapters.wires.chat.backend": ("OpenAIChat",),
-    "fsm.call.call": ("Call", "Observer", "StreamEvent"),
+    "fsm.call.call": ("Call",),
+    "fsm.call.delivery": ("StreamEvent",),
     "fsm.call.events": ("Discard", "Reasoning", "Text"),
     "fsm.call.ladder": ("Ladder", "counter"),
     "fsm.call.policy": ("Budget", "Hints", "Limits", "Policy", "Timeouts", "Waits"),
+    "fsm.call.recording": ("Observer",),
     "fsm.call.reply": ("Failure", "Reply", "ToolCall", "Usage"),
     "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),

@@ -31,9 +31,9 @@ from rungwise import (
     Usage,
     Waits,
 )
+from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.ladder import COUNTER, FACT, names_of
 from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.transcript import estimate_tokens
 from rungwise.fsm.call.waiting import cap_of, longest_wait
 from rungwise.fsm.certificate.worst import WorstCase, compressed, worst_cases
 from rungwise.fsm.checker.branches import branches, ladders

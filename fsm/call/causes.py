@@ -25,17 +25,17 @@ CAUSES = {
 """The sentence of each event that a call can end on; `ran_out` names the part of the budget instead."""
 
 
-def cause_of(row: Row, evidence: Evidence) -> str | None:
+def cause_of(row: Row, evidence: Evidence, facts: tuple[str, ...] = ()) -> str | None:
     """Return the sentence; None for a call that is done."""
     if row.target == "done":
         return None
     cause = CAUSES.get(evidence.event, evidence.event)
-    if evidence.asked_wait is not None and "wait_fits" not in evidence.facts:
+    if evidence.asked_wait is not None and "wait_fits" not in facts:
         cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
-    if "repeats_itself" in evidence.facts:
+    if "repeats_itself" in facts:
         cause += "; the text ran in circles"
-    if "asks_for_little" in evidence.facts and evidence.event == "truncated":
+    if "asks_for_little" in facts and evidence.event == "truncated":
         cause += "; no more tokens were asked for"
-    if "overran" in evidence.facts:
+    if "overran" in facts:
         cause += "; the provider took no notice of the output cap"
     return cause

@@ -16,6 +16,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import JOURNAL, LINK, check_forms, check_step, known_only, short
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note
+from rungwise.fsm.values.records import record
 
 if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Row
@@ -90,12 +91,11 @@ class Step:
         return plain
 
 
-@define(eq=False)
+@record(kw_only=True)
 class Evidence:
-    """Hold what one step was decided on; everything but the last line may stand in a journal."""
+    """Hold what a journal may tell of what came back; `repair` names the one thing that the rung is to fix."""
 
     event: str
-    facts: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     stop_raw: str | None = None
     status: int | None = None
@@ -103,7 +103,25 @@ class Evidence:
     code: str | None = None
     asked_wait: float | None = None
     repair: str | None = None
-    content: dict[str, Any] | None = field(default=None, repr=False)
+
+
+@record(kw_only=True)
+class Entry:
+    """Hold one step as a call records it; `spent` is in the order of the journal's counters, the rest as in `Step`."""
+
+    row: Row
+    evidence: Evidence | None = None
+    at: float
+    backend: str
+    wait: float = 0.0
+    draw: float | None = None
+    cap: int | None = None
+    input_tokens: int | None = None
+    facts: tuple[str, ...] = ()
+    spent: tuple[int, ...]
+    attempts: int
+    note: str | None = None
+    content: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 class Links:
@@ -195,11 +213,11 @@ class Journal:
     counters: tuple[str, ...]
     contents: bool = False
     outcome: str | None = None
-    _rows: list[Any] = field(factory=list, repr=False)
+    _rows: list[Entry | Step] = field(factory=list, repr=False)
 
-    def record(self, row: Row | None, evidence: Evidence | None, details: tuple[Any, ...]) -> None:
+    def record(self, entry: Entry) -> None:
         """Append a step; it is put into words only when somebody reads it."""
-        self._rows.append((row, evidence, details))
+        self._rows.append(entry)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -224,32 +242,32 @@ class Journal:
         recorded = self._rows[number - 1]
         if isinstance(recorded, Step):
             return recorded
-        row, evidence, (at, backend, wait, cap, draw, spent, attempts, note, prompt) = recorded
-        seen = evidence or Evidence(row.event)
+        row = recorded.row
+        evidence = recorded.evidence or Evidence(event=row.event)
         step = Step(
             number=number,
-            at=at,
+            at=recorded.at,
             event=row.event,
             source=row.source,
             guard=row.guard,
             effect=row.effect,
             target=row.target,
-            backend=backend,
-            wait=wait,
-            cap=cap,
-            input_tokens=prompt,
-            usage=seen.usage,
-            stop_raw=seen.stop_raw,
-            status=seen.status,
-            reason=seen.reason,
-            code=seen.code,
-            asked_wait=seen.asked_wait,
-            draw=draw,
-            facts=seen.facts,
-            spent=FrozenMap(zip(self.counters, spent, strict=True)),
-            attempts=attempts,
-            note=note or seen.repair,
-            content=frozen_copy(seen.content, "content") if self.contents else None,
+            backend=recorded.backend,
+            wait=recorded.wait,
+            cap=recorded.cap,
+            input_tokens=recorded.input_tokens,
+            usage=evidence.usage,
+            stop_raw=evidence.stop_raw,
+            status=evidence.status,
+            reason=evidence.reason,
+            code=evidence.code,
+            asked_wait=evidence.asked_wait,
+            draw=recorded.draw,
+            facts=recorded.facts,
+            spent=FrozenMap(zip(self.counters, recorded.spent, strict=True)),
+            attempts=recorded.attempts,
+            note=recorded.note or evidence.repair,
+            content=frozen_copy(recorded.content, "content"),
         )
         self._rows[number - 1] = step
         return step

@@ -33,8 +33,8 @@ def check_end(seen: Seen) -> None:
     for step in seen.steps[:-1]:
         if step.target in outcomes:
             raise Dishonest(ENDED, f"something follows the outcome {step.target!r}", step)
-    if seen.call is not None and (not seen.call.is_over or seen.call.ladder.rung != result.outcome):
-        raise Dishonest(ENDED, f"the call is in state {seen.call.ladder.rung!r}", last)
+    if seen.call is not None and (not seen.call.is_over or seen.call.position.state != result.outcome):
+        raise Dishonest(ENDED, f"the call is in state {seen.call.position.state!r}", last)
 
 
 def check_numbers(seen: Seen) -> None:
