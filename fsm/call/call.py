@@ -379,6 +379,10 @@ class Call:
                 self._recorder.skip(row.source, chain.passed_over())
             self._recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=lacking)
         finally:
-            cause = lacking if observation is None else cause_of(self._context.policy.table, row, observation.evidence, facts)
+            cause = (
+                lacking
+                if observation is None
+                else cause_of(self._context.policy.table, row, observation.evidence, facts)
+            )
             self._result = self._outcome.settle(row, cause)
             self._delivery.correct(self._result.text)
