@@ -188,7 +188,7 @@ class Rung:
     @property
     def facts(self) -> tuple[Fact, ...]:
         """List the facts of your own that it was given."""
-        return tuple(each for each in (*self.holds, *self.lacks) if isinstance(each, Fact))
+        return _facts_among((*self.holds, *self.lacks))
 
     @property
     def guard(self) -> Guard:
@@ -209,30 +209,38 @@ class Rung:
             holds, lacks: the facts that must hold, or must not, besides those of the rung.
             says: what the guard means.
         """
-        plain = self.guard
-        more, fewer = _names_of(_names(holds)), _names_of(_names(lacks))
-        return Entry(
-            self,
-            Guard(
-                guard,
-                counter=plain.counter,
-                holds=(*more, *plain.holds),
-                lacks=(*fewer, *plain.lacks),
-                says=says,
-            ),
-        )
+        plain, more, fewer = self.guard, _names(holds), _names(lacks)
+        wanted, unwanted = (*_names_of(more), *plain.holds), (*_names_of(fewer), *plain.lacks)
+        facts = (*self.facts, *_facts_among((*more, *fewer)))
+        return Entry(self, Guard(guard, counter=plain.counter, holds=wanted, lacks=unwanted, says=says), facts)
 
 
 def _names_of(facts: Iterable[Any]) -> tuple[str, ...]:
     return tuple(each.name if isinstance(each, Fact) else each for each in facts)
 
 
+def _facts_among(facts: Iterable[Any]) -> tuple[Fact, ...]:
+    return tuple(each for each in facts if isinstance(each, Fact))
+
+
 @frozen
 class Entry:
-    """Hold a rung in a ladder that needs more facts there than elsewhere; `Rung.when` makes one."""
+    """Hold a rung as it stands in a ladder, where it may need more facts than elsewhere; `Rung.when` makes one.
+
+    Arguments:
+        rung: the rung.
+        guard: what must hold for it to be taken there.
+        facts: the facts of your own that the guard looks at.
+    """
 
     rung: Rung
     guard: Guard
+    facts: tuple[Fact, ...] = ()
+
+    @classmethod
+    def of(cls, step: Rung | Entry) -> Entry:
+        """Return a rung under its own conditions, or what its `when` has returned."""
+        return step if isinstance(step, Entry) else cls(step, step.guard, step.facts)
 
 
 @frozen(kw_only=True)
@@ -248,3 +256,39 @@ class Ending:
     outcome: str = field(validator=_name, kw_only=False)
     holds: str | None = field(default=None, validator=attrs.validators.optional(_name))
     effect: str | None = field(default=None, validator=attrs.validators.optional(_name))
+
+
+def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
+    """Rank the counters of some rungs: each that refills others by itself, above all that it refills; then the rest.
+
+    Raises:
+        TableError: counters refill each other in a circle.
+    """
+    refills: dict[str, set[str]] = {}
+    for rung in rungs:
+        refills.setdefault(rung.counter, set()).update(rung.refills)
+    plain = [name for name, refilled in refills.items() if not refilled]
+    above: list[str] = []
+    todo = [name for name, refilled in refills.items() if refilled]
+    while todo:
+        lowest = next((name for name in todo if not refills[name] & set(todo)), None)
+        if lowest is None:
+            raise TableError(
+                f"no counter can rank above what it refills where {' and '.join(map(repr, todo))} refill each other"
+            )
+        above.append(lowest)
+        todo.remove(lowest)
+    return (*((name,) for name in reversed(above)), *((tuple(plain),) if plain else ()))
+
+
+def joined(known: Iterable[Any], new: Iterable[Any]) -> tuple[Any, ...]:
+    """Return what is declared with more of its kind, each once.
+
+    Raises:
+        TableError: something else is declared under that name.
+    """
+    found = {each.name: each for each in known}
+    for each in new:
+        if found.setdefault(each.name, each) != each:
+            raise TableError(f"the {type(each).__name__.lower()} {each.name!r} is declared already, and otherwise")
+    return tuple(found.values())

@@ -19,7 +19,7 @@ from typing import Any
 from attrs import evolve, field, frozen, validators
 
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
+from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung, joined, ranks_of
 from rungwise.fsm.values.suggest import close_to
 
 SLIP = 0.7
@@ -156,7 +156,8 @@ class Table:
     @cached_property
     def hints(self) -> Mapping[str, str]:
         """Return what its rungs add to a request, by rung, as far as they declare it."""
-        return {rung.name: rung.hint for rung in self.declared_rungs if rung.hint is not None}
+        rungs = [rung for rung in self.declared_rungs if rung.name in self.rungs]
+        return {rung.name: rung.hint for rung in rungs if rung.hint is not None}
 
     @cached_property
     def found_facts(self) -> tuple[str, ...]:
@@ -237,16 +238,12 @@ class Table:
         Raises:
             TableError: there is no such event or guard.
         """
-        entry = rung if isinstance(rung, Entry) else None
         if not isinstance(rung, (Rung, Entry)):
             raise TableError(f"with_rung takes a Rung, or what its `when` returns, not {type(rung).__name__}")
-        declared = entry.rung if entry else rung
-        assert isinstance(declared, Rung)
-        guard = entry.guard if entry else declared.guard
+        entry = Entry.of(rung)
+        name = entry.rung.name
         if not before:
-            raise TableError(
-                f"with_rung needs an event in whose ladder {declared.name!r} is tried, as in came_empty=None"
-            )
+            raise TableError(f"with_rung needs an event in whose ladder {name!r} is tried, as in came_empty=None")
         table = self
         for event, place in before.items():
             rows = self.ladder(event, self.hub)
@@ -257,8 +254,8 @@ class Table:
             if front is None:
                 guards = ", ".join(str(row.guard) for row in rows)
                 raise TableError(f"the ladder of {event!r} has no guard {place!r}; it has: {guards}")
-            row = Row(event, self.hub, guard.name, declared.name, declared.effect.name)
-            table = table.with_rows(row, before=front, declare=(declared, guard))
+            row = Row(event, self.hub, entry.guard.name, name, entry.rung.effect.name)
+            table = table.with_rows(row, before=front, declare=(entry.rung, entry.guard, *entry.facts))
         return table
 
     def with_rows(self, *rows: Row, before: Row | None = None, declare: Iterable[Any] = ()) -> Table:
@@ -362,42 +359,6 @@ def shipped(name: str) -> Table:
 def is_shipped(table: Table) -> bool:
     """Tell whether a table is one of the shipped ones, or a copy of it."""
     return _shipped.get(table.name) == table
-
-
-def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
-    """Rank the counters of some rungs: each that refills others by itself, above all that it refills; then the rest.
-
-    Raises:
-        TableError: counters refill each other in a circle.
-    """
-    refills: dict[str, set[str]] = {}
-    for rung in rungs:
-        refills.setdefault(rung.counter, set()).update(rung.refills)
-    plain = [name for name, refilled in refills.items() if not refilled]
-    above: list[str] = []
-    todo = [name for name, refilled in refills.items() if refilled]
-    while todo:
-        lowest = next((name for name in todo if not refills[name] & set(todo)), None)
-        if lowest is None:
-            raise TableError(
-                f"no counter can rank above what it refills where {' and '.join(map(repr, todo))} refill each other"
-            )
-        above.append(lowest)
-        todo.remove(lowest)
-    return (*((name,) for name in reversed(above)), *((tuple(plain),) if plain else ()))
-
-
-def joined(known: Iterable[Any], new: Iterable[Any]) -> tuple[Any, ...]:
-    """Return what is declared with more of its kind, each once.
-
-    Raises:
-        TableError: something else is declared under that name.
-    """
-    found = {each.name: each for each in known}
-    for each in new:
-        if found.setdefault(each.name, each) != each:
-            raise TableError(f"the {type(each).__name__.lower()} {each.name!r} is declared already, and otherwise")
-    return tuple(found.values())
 
 
 def _place(rows: list[Row], new: Row) -> int:
