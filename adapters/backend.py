@@ -44,7 +44,7 @@ class Decoder(Protocol):
 
 
 class Backend(Link, Protocol):
-    """One link of the fallback chain: an adapter with a model, a base URL and a key."""
+    """Speak to one model at one place: a link of the fallback chain."""
 
     @property
     def model(self) -> str:

@@ -21,7 +21,7 @@ from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, 
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
-from rungwise.adapters.http.streams import AsyncStream, Running, Stream
+from rungwise.adapters.http.streams import AsyncStream, RunningCalls, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.fsm.call.call import Call, Observer, StreamEvent
 from rungwise.fsm.call.chain import Chain
@@ -103,8 +103,8 @@ class Client:
         self._own_http: OwnHttp | None = None
         # Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
         self._own_async_http: dict[object, OwnAsyncHttp] = {}
-        self._running = Running()
-        self._running_in: dict[object, Running] = {}
+        self._running = RunningCalls()
+        self._running_in: dict[object, RunningCalls] = {}
         self._lock = threading.Lock()
         _clients.add(self)
         self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": _checked_draws(jitter)}
@@ -222,17 +222,17 @@ class Client:
         clocks = (self.policy.timeouts, self._clock, self._async_sleep)
         return AsyncDriver(http, self.chain, *clocks, self._compactor, ending, self._largest_reply)
 
-    def _running_here(self) -> Running:
+    def _running_here(self) -> RunningCalls:
         """Return what ends the calls of this event loop."""
         loop = _event_loop(self)
         with self._lock:
             if loop not in self._running_in:
                 self._forget_closed_loops()
-                self._running_in[loop] = Running()
+                self._running_in[loop] = RunningCalls()
             return self._running_in[loop]
 
     def _forget_closed_loops(self) -> None:
-        """Let go of event loops that are no more, and close the connections that they left."""
+        """Let go of event loops that are closed, and close the connections that they left."""
         for loop in [loop for loop in self._running_in if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
             del self._running_in[loop]
             own = self._own_async_http.pop(loop, None)
@@ -252,7 +252,7 @@ class Client:
         """
         with self._lock:
             self._forget_closed_loops()
-            running, self._running = self._running, Running()
+            running, self._running = self._running, RunningCalls()
             own, self._own_http = self._own_http, None
         running.cancel()
         for stream in list(running.streams):
@@ -276,7 +276,7 @@ class Client:
     def _begin_anew(self) -> None:
         """Forget, in a forked child, what the threads of the parent were doing."""
         self._lock = threading.Lock()
-        self._running, self._running_in = Running(), {}
+        self._running, self._running_in = RunningCalls(), {}
 
     def __enter__(self) -> Client:
         return self

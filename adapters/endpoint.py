@@ -133,7 +133,7 @@ def is_header_text(value: str) -> bool:
 
 
 def as_secret(key: Any) -> Any:
-    """Take a key as it is given; what is no string is left to the validator, which can name the field."""
+    """Take a key as it is given; anything but a string is left to the validator, which can name the field."""
     return Secret(key) if isinstance(key, str) else key
 
 

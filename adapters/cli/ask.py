@@ -14,7 +14,7 @@ from attrs import frozen
 
 from rungwise.adapters.cli.output import NoAnswer, answer_to_stdout, bad_input, is_terminal, note, require_stdout
 from rungwise.adapters.cli.prices import TOKENS, check_prices, prices_option
-from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, Run
+from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, ShownCall
 from rungwise.adapters.endpoint import OPENAI_KEY, read_url, shown_url
 from rungwise.fsm.errors import ConfigurationError
 
@@ -185,16 +185,16 @@ def _ask(options: Options) -> int:
     policy = Policy.load(options.policy_file) if options.policy_file else DEFAULT_POLICY
     check_prices(policy, options.prices)
     answer = NoAnswer() if options.as_json else answer_to_stdout()
-    run = Run(answer)
-    with Client(chain, policy=policy, observer=run.step if options.no_stream else None) as client:
+    shown = ShownCall(answer)
+    with Client(chain, policy=policy, observer=shown.step if options.no_stream else None) as client:
         for index, backend in enumerate(chain):
             if index and backend.problem:
                 note(f"  the fallback {backend.name} cannot be used: {backend.problem}", fg="yellow")
         request = Request(_messages(options), max_tokens=options.max_tokens)
         with closing(JournalFile(options.journal_file)) as journal:
-            run.call(client, request, is_streaming=not options.no_stream)
-            is_written = run.result is None or journal.write(run.result)
-    code = run.finish(as_json=options.as_json)
+            shown.call(client, request, is_streaming=not options.no_stream)
+            is_written = shown.result is None or journal.write(shown.result)
+    code = shown.finish(as_json=options.as_json)
     return code if is_written or code else JOURNAL_LOST
 
 

@@ -99,7 +99,7 @@ class LateImports(OneLineErrors):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; for a name that is none, import all, whose names are then suggested."""
+        """Return a command; for an unknown name, import all, so that the nearest can be suggested."""
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
                 self.add_command(getattr(import_module(COMMANDS[name]), name), name)

@@ -210,7 +210,7 @@ def _by_fallbacks(worst: Mapping[int, tuple[WorstCase, ...]]) -> Iterator[str]:
 
 @contextmanager
 def _progress(*, shown: bool) -> Iterator[Callable[[int], None] | None]:
-    """Show on stderr how far the walk is, for a person who waits; nobody knows beforehand how far it goes."""
+    """Show on stderr how far the walk is, for a person who waits; how far it goes is not known beforehand."""
     if not shown or not is_terminal(sys.stderr):
         yield None
         return

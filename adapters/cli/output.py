@@ -96,7 +96,7 @@ def require_stdout() -> None:
     """Refuse a stdout that was closed before the program began.
 
     Raises:
-        StdoutGone: there is none.
+        StdoutGone: it was.
     """
     if sys.stdout is None:
         raise StdoutGone(OSError(errno.EBADF, "it was closed from the start"))

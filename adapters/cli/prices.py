@@ -35,7 +35,7 @@ def _prices(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 def check_prices(policy: Policy, prices: Prices | None) -> None:
-    """Refuse a policy that sets a budget of money where nobody said what tokens cost.
+    """Refuse a policy that sets a budget of money where the prices of tokens are missing.
 
     Raises:
         click.ClickException: there are no prices.

@@ -53,7 +53,7 @@ EXIT_CODES: Final[Mapping[str, int]] = {
 
 
 @define
-class Run:
+class ShownCall:
     """Follow one call and show it.
 
     Arguments:
@@ -159,7 +159,7 @@ def as_mapping(result: Result) -> dict[str, Any]:
 
 
 class JournalFile:
-    """Be the file that a journal goes to: opened before the call, so that a wrong path costs nothing."""
+    """Write a journal to a file that is opened before the call, so that a wrong path costs nothing."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path

@@ -28,7 +28,7 @@ AsyncCompactor = Callable[[tuple[Message, ...]], Awaitable[Sequence[Message]]]
 
 
 class AsyncResponse(Protocol):
-    """A response whose body is still to be read."""
+    """Hold the head of a response, and read its body."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -43,7 +43,7 @@ class AsyncResponse(Protocol):
 
 
 class AsyncHttp(Protocol):
-    """What sends requests: our own connections, or a client that was passed in."""
+    """Send requests, over our own connections or over a client that was passed in."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> AbstractAsyncContextManager[bool]:
         """Hold a place among the connections, and tell whether there was one in time."""

@@ -1,4 +1,4 @@
-"""Take the content-encoding off a body piece by piece, so that nothing is unpacked that nobody has asked for."""
+"""Take the content-encoding off a body piece by piece, so that no more is unpacked than is asked for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _names_in(header: str) -> list[str]:
 
 
 class Unreadable(Exception):
-    """The body is in an encoding that was not asked for, or is not what its encoding says."""
+    """Say that a body is in an encoding that was not asked for, or is not what its encoding says."""
 
 
 class Plain:
@@ -65,7 +65,7 @@ class Unpacker:
         self._is_over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Unpack what has come, a piece at a time; what follows its last member is no part of it.
+        """Unpack what has come, a piece at a time; what follows its last member does not belong to it.
 
         Raises:
             Unreadable: it is not what its encoding says.

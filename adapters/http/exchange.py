@@ -28,7 +28,7 @@ from rungwise.fsm.tracebacks import forget_locals
 LARGEST_REPLY: Final = 8 * 2**20
 """Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
 
-As objects they are held to some 16 times as much, while they are read (`jsontext.is_heavy`).
+As objects they are held to some 16 times as much, while they are read (`json_text.is_heavy`).
 """
 
 OVERHEAD: Final = 16
@@ -46,7 +46,7 @@ TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any th
 
 @define(eq=False)
 class WholeBody:
-    """Be the decoder of a response that is not streamed."""
+    """Gather the body of a response that is not streamed, and decode it at its end."""
 
     backend: Backend
     status: int

@@ -149,7 +149,7 @@ def write(
 
 
 def what_came(sock: socket.socket) -> bytes:
-    """Return what has come by now. Nothing may be an end as well, which does not mean that nobody reads."""
+    """Return what has come by now: nothing also where the other side has ended, which may still read."""
     with suppress(OSError):  # the next write is told what is wrong
         return sock.recv(PIECE)
     return b""

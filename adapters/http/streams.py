@@ -145,7 +145,7 @@ class AsyncStream(AsyncIterator[StreamEvent | Result]):
 
 
 @define(eq=False)
-class Running:
+class RunningCalls:
     """Hold what ends the calls that are running: those of threads, or those of one event loop.
 
     Arguments:

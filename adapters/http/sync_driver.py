@@ -25,7 +25,7 @@ Compactor = Callable[[tuple[Message, ...]], Sequence[Message]]
 
 
 class Response(Protocol):
-    """A response whose body is still to be read."""
+    """Hold the head of a response, and read its body."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -40,7 +40,7 @@ class Response(Protocol):
 
 
 class Http(Protocol):
-    """What sends requests: our own connections, or a client that was passed in."""
+    """Send requests, over our own connections or over a client that was passed in."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> AbstractContextManager[bool]:
         """Hold a place among the connections, and tell whether there was one in time."""

@@ -45,7 +45,7 @@ Operation = Generator[Wait, None, T]
 
 
 class CallEnded(BaseException):
-    """Say that the caller ended the call; like a KeyboardInterrupt, it is no failure that anything should handle."""
+    """Say that the caller ended the call; like a KeyboardInterrupt, it is not a failure that anything should handle."""
 
 
 def run(operation: Operation[T], cancellation: Cancellation) -> T:

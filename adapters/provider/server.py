@@ -32,7 +32,7 @@ class EmbeddedProvider:
         self._playback = Playback(script)
         try:
             self._server = LoopbackServer((host, port), partial(ReplyHandler, self._playback))
-        except (TypeError, ValueError, OverflowError):  # a host name that is none, a port above 65535
+        except (TypeError, ValueError, OverflowError):  # not an address, or a port above 65535
             raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
 
     def __enter__(self) -> Self:

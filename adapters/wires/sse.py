@@ -39,7 +39,7 @@ def is_event_stream(body: bytes) -> bool:
 
 
 def unframed(body: bytes) -> bytes:
-    """Return the error in a body that some proxies frame as an event; one of that size is no error."""
+    """Return the error in a body that some proxies frame as an event, and any larger body as it is."""
     if len(body) > PIECE or not is_event_stream(body):
         return body
     lines = body.lstrip(_BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -79,7 +79,7 @@ class EventHandler(Protocol):
         ...
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
-        """Take what is no event of an object, and the object that it is where it stands between events."""
+        """Take data that are not an object, or a line between events, with the object that the line may be."""
         ...
 
     def take_end(self) -> None:

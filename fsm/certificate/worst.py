@@ -19,9 +19,9 @@ from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.call.transcript import MESSAGE_TOKENS, STAND_IN_TOKENS, Cue, Transcript
 from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.enactment import Enacted, enact
+from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
-from rungwise.fsm.checker.maxplus import Number
 from rungwise.fsm.checker.moves import Move, moves_of
 from rungwise.fsm.machine.table import Table
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung, joined, ranks_of
+from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung
+from rungwise.fsm.machine.ranks import joined, ranks_of
 from rungwise.fsm.machine.table import Row, Table
 
 Step = Rung | Entry | Ending

@@ -19,7 +19,8 @@ from typing import Any
 from attrs import evolve, field, frozen, validators
 
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung, joined, ranks_of
+from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
+from rungwise.fsm.machine.ranks import joined, ranks_of
 from rungwise.fsm.values.suggest import close_to
 
 SLIP = 0.7
@@ -168,6 +169,11 @@ class Table:
     def follows_from(self) -> Mapping[str, tuple[str, ...]]:
         """Return the facts that each fact follows from, by name."""
         return {fact.name: (*fact.any_holds, *fact.any_lacks) for fact in self.facts}
+
+    @cached_property
+    def own_facts(self) -> tuple[Fact, ...]:
+        """List the facts that have a function to find them by."""
+        return tuple(fact for fact in self.facts if fact.of is not None)
 
     @cached_property
     def _facts(self) -> Mapping[str, Fact]:

@@ -35,7 +35,7 @@ Snapshot = tuple[Any, ...]
 
 
 @define(eq=False)
-class Running:
+class OngoingCall:
     """Follow one call.
 
     Arguments:
@@ -83,21 +83,21 @@ class CallMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Running] = []
+        self.calls: list[OngoingCall] = []
         self.now = 0.0
 
     @property
-    def in_flight(self) -> list[Running]:
+    def in_flight(self) -> list[OngoingCall]:
         """List the calls that wait for a reply."""
         return [each for each in self.calls if each.send is not None and each.is_sent]
 
     @property
-    def waiting(self) -> list[Running]:
+    def waiting(self) -> list[OngoingCall]:
         """List the calls that want something sent."""
         return [each for each in self.calls if each.send is not None and not each.is_sent]
 
     @property
-    def over(self) -> list[Running]:
+    def over(self) -> list[OngoingCall]:
         """List the calls that have ended."""
         return [each for each in self.calls if each.send is None]
 
@@ -114,7 +114,7 @@ class CallMachine(RuleBasedStateMachine):
             has_compactor=True,
             is_streaming=streams,
         )
-        running = Running(call, call.begin(self.now))
+        running = OngoingCall(call, call.begin(self.now))
         running.settle()
         self.calls.append(running)
 
@@ -132,7 +132,7 @@ class CallMachine(RuleBasedStateMachine):
         running.deltas = []
         running.settle()
 
-    def _compact(self, running: Running, send: Send, compactor: Compactor) -> bool:
+    def _compact(self, running: OngoingCall, send: Send, compactor: Compactor) -> bool:
         """Run a compactor; one that raises, or returns what are no messages, ends the call as a driver does."""
         try:
             running.call.compacted(compactor(thawed(send.messages)))
@@ -219,7 +219,7 @@ class CallMachine(RuleBasedStateMachine):
             if running.known != running.look():
                 raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
 
-    def check(self, running: Running) -> None:
+    def check(self, running: OngoingCall) -> None:
         """Check a call that has ended; derive to pass a certificate."""
         assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
 

@@ -38,7 +38,7 @@ from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 PATH: Final = "/chat/completions"
 
 
-# What is no mapping is left to the validators.
+# Anything but a mapping is left to the validators.
 
 
 def _parameters(value: Mapping[str, Any] | None) -> Any:
@@ -195,7 +195,7 @@ class OpenAIChat:
 
     @property
     def problem(self) -> str | None:
-        """Say that the base URL is no HTTP URL or the key is missing or a placeholder, or return None."""
+        """Say that the base URL is not an HTTP URL, or the key missing or a placeholder; None where neither is."""
         if self._endpoint.problem:
             return self._endpoint.problem
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required

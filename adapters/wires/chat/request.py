@@ -34,7 +34,7 @@ OTHER_CAP: Final[Mapping[str, CapField]] = {
     "max_completion_tokens": "max_tokens",
 }
 STAND_IN: Final = "(the reasoning of this turn was not kept)"
-"""What goes in the place of reasoning that a provider wants back and that nobody has."""
+"""What goes in the place of reasoning that a provider wants back and that was not kept."""
 
 
 def write_body(send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], dialect: Dialect) -> bytes:

@@ -129,7 +129,7 @@ class ChatDecoder:
 
         Some of it may say what deltas have shown as well.
         """
-        # Nobody knows yet what a body in JSON says; any other is no reply.
+        # What a body in JSON says is not known yet; any other is not a reply.
         plain = self._events.plain
         is_stray = plain and not plain[:100].lstrip().startswith((b"{", b"["))
         return self._beside.letters + (max(0, len(plain) - SPARE) if is_stray else 0)
@@ -204,7 +204,7 @@ class ChatDecoder:
         self._stop(TOO_MUCH)
 
     def take_stray(self, line: bytes, value: Mapping[str, Any] | None) -> None:
-        """Count what is no chunk, unless it is an error that a server let slip."""
+        """Count what is not a chunk, and end at an error that a server let slip."""
         self._beside.stray(line)
         if value is not None and error_in(value, {}, line):
             self.take_error(line)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rungwise.fsm.checker.firing import Firing, Predicate, always_bounded, always_counting, always_falling, always_first
+from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.testing.checks.ended import SKIPPED, Dishonest, EndedCall
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 
 ENDED = "every call ends in an outcome"
 LEGAL = "every step is the first row of the table whose guard holds"

@@ -21,7 +21,7 @@ from click.testing import Result
 from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.command import COMMANDS, main
-from rungwise.adapters.demo.scenes import SCENES
+from rungwise.adapters.demo.scenarios import SCENARIOS
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
@@ -321,7 +321,7 @@ BAD_INPUT = [
     (["serve", "script.toml", "--port", "70000"], "70000"),
     (["serve", "script.toml", "--port", "PORT"], "is taken"),
     (["serve", "script.toml", "--host", "203.0.113.1"], "203.0.113.1"),
-    (["demo", "--scene", "nothing"], "'clean'"),
+    (["demo", "--scenario", "nothing"], "'clean'"),
     (["diagram", "--format", "gif"], "'svg'"),
     (["diagram", "-o", "no/such/folder.svg"], "no/such/folder.svg"),
     (["diagram", "--check", "no-such-folder"], "no-such-folder"),
@@ -491,7 +491,7 @@ def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
     assert len(provider.requests) <= 2
 
 
-@pytest.mark.parametrize("arguments", [["diagram"], ["demo", "--scene", "clean"]])
+@pytest.mark.parametrize("arguments", [["diagram"], ["demo", "--scenario", "clean"]])
 def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
     with start(*arguments) as process:
         assert process.stdout is not None
@@ -682,11 +682,11 @@ def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
     assert all(line == line.rstrip() for line in demo.splitlines())
 
 
-def test_the_demo_plays_every_scene(demo: str) -> None:
+def test_the_demo_runs_every_scenario(demo: str) -> None:
     rows = re.findall(r"^([a-z-]+) +(ask.*?) {2,}(\w+) +(\d+)$", demo, re.MULTILINE)
     assert {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows} == SEEN
-    assert list(SEEN) == [scene.name for scene in SCENES]
-    assert all(scene.title in demo for scene in SCENES)
+    assert list(SEEN) == [scenario.name for scenario in SCENARIOS]
+    assert all(scenario.title in demo for scenario in SCENARIOS)
     told = " ".join(demo.split())
     assert "9 of 10 calls ended with an answer" in told
     assert "Of 27 requests, 23 arrived." in told
@@ -716,7 +716,7 @@ def test_the_demo_shows(demo: str, line: str) -> None:
 
 
 def test_the_demo_speaks_ascii_where_it_must() -> None:
-    given = command("demo", "--scene", "cut-stream", "--scene", "refusal")
+    given = command("demo", "--scenario", "cut-stream", "--scenario", "refusal")
     more: Mapping[str, str] = {"PYTHONIOENCODING": "ascii"}
     run = subprocess.run(given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=15)
     assert run.returncode == 0
@@ -739,7 +739,7 @@ def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
     assert b"Traceback" not in told
 
 
-def test_the_demo_lists_its_scenes() -> None:
+def test_the_demo_lists_its_scenarios() -> None:
     result = invoke("demo", "--list")
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.stdout.splitlines()] == list(SEEN)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
-from support.tables import failing, limits, redeclaring, replacing, row_of
 
 from rungwise import CALL, Effect, Guard, Row, Rung, Table
 from rungwise.fsm.checker.branches import branches, dead_rows, finds, overlaps
 from rungwise.fsm.checker.firing import BOUNDED, FALLS
 from rungwise.fsm.checker.proof import RowProof, prove, prove_row
 from rungwise.fsm.checker.walk import walk
+from support.tables import failing, limits, redeclaring, replacing, row_of
 
 
 def refused(table: Table) -> list[RowProof]:

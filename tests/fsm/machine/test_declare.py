@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rungwise import Effect, Event, Fact, Guard, Row, Rung, TableError
-from rungwise.fsm.machine.declare import Ending, Entry, ranks_of
+from rungwise.fsm.machine.declare import Ending, Entry
 
 NAMES: list[tuple[str, Callable[[Any], Any]]] = [
     ("Event.name", Event),
@@ -116,20 +116,3 @@ def test_an_entry_adds_to_the_conditions_of_its_rung() -> None:
     )
     assert Entry.of(entry) is entry
     assert Entry.of(rung) == Entry(rung, rung.guard, (odd,))
-
-
-def test_counters_rank_above_what_they_refill() -> None:
-    low, other, middle = Rung("low"), Rung("other"), Rung("middle", refills="lows")
-    high = Rung("high", refills=("middles", "others"))
-    for rungs in ((low, other, middle, high), (high, middle, low, other), (middle, low, high, other)):
-        assert ranks_of(rungs) == (("highs",), ("middles",), ("lows", "others"))
-    assert ranks_of([high, middle]) == (("highs",), ("middles",))
-    assert ranks_of([low]) == (("lows",),)
-    assert ranks_of([]) == ()
-
-
-@pytest.mark.parametrize("refills", [{"a": "as"}, {"a": "bs", "b": "as"}, {"a": "bs", "b": "cs", "c": "as"}])
-def test_counters_that_refill_each_other_or_themselves_have_no_rank(refills: dict[str, str]) -> None:
-    names = " and ".join(f"'{name}s'" for name in refills)
-    with pytest.raises(TableError, match=f"no counter can rank above what it refills where {names} refill each other"):
-        ranks_of([Rung("free"), *(Rung(name, refills=refilled) for name, refilled in refills.items())])

@@ -1,4 +1,4 @@
-"""The tour of the demo: its opening, its scenes one after the other, and what they came to."""
+"""The demo from end to end: its opening, its scenarios one after the other, and what they came to."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rich.text import Text
 from rungwise.adapters.cli.output import counted
 from rungwise.adapters.cli.words import plain
 from rungwise.adapters.client import Client
-from rungwise.adapters.demo.scene import Scenery
-from rungwise.adapters.demo.scenes import Scene
-from rungwise.adapters.demo.screen import STYLES, Stage
-from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, Clock, Pace, casting
+from rungwise.adapters.demo.scenarios import Scenario
+from rungwise.adapters.demo.screen import STYLES, Screen
+from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
+from rungwise.adapters.demo.view import ScenarioView
 from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.certificate.verify import verify
@@ -25,92 +25,92 @@ from rungwise.fsm.errors import CallError
 
 POLICY: Final = Policy(budget=Budget(seconds=120.0, output_tokens=4000, money=0.25))
 SEED: Final = 7
-"""Of the jitter: the tour is the same each time."""
+"""Of the jitter: the demo is the same each time."""
 
 
 @frozen
-class Played:
-    """Hold how a scene ended.
+class ScenarioEnd:
+    """Hold how a scenario ended.
 
     Arguments:
-        scene: the scene.
+        scenario: the scenario.
         result: the end of its call.
         arrived: how many requests the servers received.
         was_followed: whether the pieces that the stream handed out, less what it took back, are the result's text.
     """
 
-    scene: Scene
+    scenario: Scenario
     result: Result
     arrived: int
     was_followed: bool
 
 
-def tour(scenes: Sequence[Scene], *, is_watched: bool) -> None:
-    """Play scenes and show them on stdout."""
-    stage, pace = Stage(), WATCHED if is_watched else PIPED
-    _open(stage, pace, len(scenes))
-    played = []
+def run_demo(scenarios: Sequence[Scenario], *, is_watched: bool) -> None:
+    """Run scenarios and show them on stdout."""
+    screen, pace = Screen(), WATCHED if is_watched else PIPED
+    _open(screen, pace, len(scenarios))
+    ends = []
     # Nothing of the environment, such as a proxy, may stand between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
-        for number, scene in enumerate(scenes, start=1):
-            played.append(_play(stage, pace, http, number, scene))
-    _close(stage, played)
+        for number, scenario in enumerate(scenarios, start=1):
+            ends.append(_run(screen, pace, http, number, scenario))
+    _close(screen, ends)
 
 
-def _open(stage: Stage, pace: Pace, count: int) -> None:
+def _open(screen: Screen, pace: Pace, count: int) -> None:
     budget = POLICY.budget
-    stage.print(f"Rungwise: {counted(count, 'call')} to providers that misbehave on purpose", "bold")
-    stage.print()
-    stage.paragraph(
+    screen.print(f"Rungwise: {counted(count, 'call')} to providers that misbehave on purpose", "bold")
+    screen.print()
+    screen.paragraph(
         "Real HTTP servers on 127.0.0.1 play the providers, the real client calls them: no key, no network. "
         f"Waits are shortened to {pace.shorten:.0%} and at most {pace.longest:g} s; the clock of a call counts them "
         f"in full. Prices are made up: ${PRICES.input:g} for a million tokens in, ${PRICES.output:g} for as many out."
     )
-    stage.print()
-    stage.paragraph(
+    screen.print()
+    screen.paragraph(
         f"The policy is the default, with a budget for each call: {budget.attempts} attempts, {budget.seconds:g} s, "
         f"{budget.output_tokens} tokens out, ${budget.money:g}. On the left stand the rungs, in which something is "
         "sent. And a line such as"
     )
-    stage.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {stage.arrow} nudge"))
-    stage.paragraph("says: this came back, this guard was the first to hold, so this comes next.")
+    screen.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"))
+    screen.paragraph("says: this came back, this guard was the first to hold, so this comes next.")
 
 
-def _play(stage: Stage, pace: Pace, http: httpx.Client, number: int, scene: Scene) -> Played:
-    clock = Clock(pace)
-    stage.print()
-    stage.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scene.title, "bold")))
-    stage.paragraph(scene.says, "italic", indent=4)
-    stage.print()
-    with casting(scene, pace) as cast:
-        scenery = Scenery(stage, clock, cast)
+def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario) -> ScenarioEnd:
+    clock = DemoClock(pace)
+    screen.print()
+    screen.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scenario.title, "bold")))
+    screen.paragraph(scenario.says, "italic", indent=4)
+    screen.print()
+    with started_servers(scenario, pace) as servers:
+        view = ScenarioView(screen, clock, servers)
         client = Client(
-            cast.chain,
+            servers.chain,
             policy=POLICY,
             http=http,
             clock=clock.now,
             sleep=clock.sleep,
             jitter=random.Random(SEED).random,
         )
-        stream = client.stream(scene.messages, tools=scene.tools, max_tokens=scene.max_tokens)
+        stream = client.stream(scenario.messages, tools=scenario.tools, max_tokens=scenario.max_tokens)
         with stream:
             try:
                 for event in stream:
-                    scenery.follow(event)
+                    view.follow(event)
                 error = None
             except CallError as raised:
                 error = raised
-        was_followed = scenery.end(stream.result, error)
-        _show_cost(stage, stream.result)
-        clock.pause(pace.scene)
-        return Played(scene, stream.result, cast.arrived, was_followed)
+        was_followed = view.end(stream.result, error)
+        _show_cost(screen, stream.result)
+        clock.pause(pace.scenario)
+        return ScenarioEnd(scenario, stream.result, servers.arrived, was_followed)
 
 
-def _show_cost(stage: Stage, result: Result) -> None:
+def _show_cost(screen: Screen, result: Result) -> None:
     budget, usage = POLICY.budget, result.usage
     about = "~" if usage.estimated else ""
-    stage.label("spent", "dim")
-    stage.say(
+    screen.label("spent", "dim")
+    screen.say(
         f"{result.attempts}/{budget.attempts} attempts, {result.seconds:.1f}/{budget.seconds:g} s, "
         f"{about}{usage.output_tokens}/{budget.output_tokens} tokens out, "
         f"{about}${result.cost or 0:.4f}/${budget.money:g}",
@@ -125,43 +125,43 @@ def path_of(result: Result) -> str:
     return " > ".join(f"{rung} x{count}" if count > 1 else rung for rung, count in runs)
 
 
-def _close(stage: Stage, played: Sequence[Played]) -> None:
-    stage.print()
+def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
+    screen.print()
     rows: list[tuple[str | Text, ...]] = [
         (
-            one.scene.name,
+            one.scenario.name,
             path_of(one.result),
             Text(plain(one.result.outcome), STYLES[one.result.outcome]),
             str(one.result.attempts),
         )
-        for one in played
+        for one in ends
     ]
-    stage.table(("scene", "path", "outcome", "attempts"), rows)
-    stage.print()
-    answered = sum(one.result.is_success for one in played)
-    sent, arrived = sum(one.result.attempts for one in played), sum(one.arrived for one in played)
-    followed = sum(one.was_followed for one in played)
-    failed = ", and every other one with an error that says why" if answered < len(played) else ""
-    stage.paragraph(
-        f"{answered} of {counted(len(played), 'call')} ended with an answer{failed}. Of "
-        f"{counted(sent, 'request')}, {arrived} arrived. In {followed} of {len(played)}, whoever followed "
+    screen.table(("scenario", "path", "outcome", "attempts"), rows)
+    screen.print()
+    answered = sum(one.result.is_success for one in ends)
+    sent, arrived = sum(one.result.attempts for one in ends), sum(one.arrived for one in ends)
+    followed = sum(one.was_followed for one in ends)
+    failed = ", and every other one with an error that says why" if answered < len(ends) else ""
+    screen.paragraph(
+        f"{answered} of {counted(len(ends), 'call')} ended with an answer{failed}. Of "
+        f"{counted(sent, 'request')}, {arrived} arrived. In {followed} of {len(ends)}, whoever followed "
         f"the stream, and what it took back, held exactly the text of the result."
     )
-    _compare(stage, played)
-    stage.print()
-    stage.print("Next: rungwise ask --help, rungwise diagram, rungwise verify")
+    _compare(screen, ends)
+    screen.print()
+    screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify")
 
 
-def _compare(stage: Stage, played: Sequence[Played]) -> None:
+def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
     """Set the worst that the calls took beside the worst that is proved."""
     certificate = verify(POLICY, 2)
-    stage.print()
+    screen.print()
     if not certificate.ok:
-        stage.paragraph("rungwise verify finds a property of this policy that does not hold: run it to see which.")
+        screen.paragraph("rungwise verify finds a property of this policy that does not hold: run it to see which.")
         return
     worst = {case.name: case.value for case in certificate.worst}
-    attempts, seconds = max(one.result.attempts for one in played), max(one.result.seconds for one in played)
-    stage.paragraph(
+    attempts, seconds = max(one.result.attempts for one in ends), max(one.result.seconds for one in ends)
+    screen.paragraph(
         "rungwise verify, run just now on this policy with two backends: everything holds. At worst, it says, a call "
         f"takes {worst['attempts']} attempts and waits {worst['waiting seconds']:g} s; the most seen here: "
         f"{counted(attempts, 'attempt')} and {seconds:.1f} s, all in all."

@@ -1,4 +1,4 @@
-"""One scene of the demo while it runs: every line is read from the run."""
+"""One scenario of the demo while it runs: every line is read from the run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.text import Text
 
 from rungwise.adapters.cli.output import counted, safe, shortened
 from rungwise.adapters.cli.words import told
-from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Stage
-from rungwise.adapters.demo.servers import Cast, Clock
+from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
+from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.fsm.call.events import Discard, Reasoning
 from rungwise.fsm.call.events import Text as Visible
 from rungwise.fsm.call.result import Result
@@ -24,18 +24,18 @@ QUOTED_AGAIN: Final = 24
 
 
 @define
-class Scenery:
-    """Show one scene.
+class ScenarioView:
+    """Show one scenario.
 
     Arguments:
-        stage: where it is shown.
+        screen: where it is shown.
         clock: the clock of the call.
-        cast: who plays.
+        servers: the servers that are called.
     """
 
-    stage: Stage
-    clock: Clock
-    cast: Cast
+    screen: Screen
+    clock: DemoClock
+    servers: Servers
     _shown: str = ""
     _asked: str | None = None  # the backend to which a request is on its way
     _seen: int = 0
@@ -46,42 +46,42 @@ class Scenery:
         self._show_request()
         if isinstance(event, Visible):
             self._shown += event.text
-            self.stage.stream(event.text, "default")
+            self.screen.stream(event.text, "default")
         elif isinstance(event, Reasoning):
-            self.stage.stream(event.text, "dim italic", "(thinks) ")
+            self.screen.stream(event.text, "dim italic", "(thinks) ")
         elif isinstance(event, Discard):
             self._shown = self._shown.removesuffix(event.text)
-            self.stage.say(f"taken back: the {counted(len(event.text), 'character')} above", "red")
+            self.screen.say(f"taken back: the {counted(len(event.text), 'character')} above", "red")
         elif isinstance(event, Step):
             self._show_step(event)
 
     def end(self, result: Result, error: CallError | None) -> bool:
         """Show the end; tell whether the pieces of the stream, less what it took back, are the result's text."""
-        self.stage.label(result.outcome, STYLES[result.outcome])
+        self.screen.label(result.outcome, STYLES[result.outcome])
         if error is not None:
-            self.stage.say(f"raises {type(error).__name__}: {error}")
+            self.screen.say(f"raises {type(error).__name__}: {error}")
         for call in result.tool_calls:
-            self.stage.say(f"the model calls {call.name} with {call.arguments}")
+            self.screen.say(f"the model calls {call.name} with {call.arguments}")
         if result.text:
             self._show_answer(result)
         return self._shown == result.text
 
     def _show_step(self, step: Step) -> None:
         if step.event == "sent":
-            self.stage.label(step.source, RUNG_STYLE)
+            self.screen.label(step.source, RUNG_STYLE)
             self._asked = step.backend
             return
         line = Text.assemble((step.event, "magenta"))
         if step.guard:
             line.append(f" [{step.guard}]", "yellow")
-        line.append(f" {self.stage.arrow} ", "dim").append(step.target, STYLES.get(step.target, RUNG_STYLE))
+        line.append(f" {self.screen.arrow} ", "dim").append(step.target, STYLES.get(step.target, RUNG_STYLE))
         if details := told(step):
             line.append(f" ({safe(details)})", "dim")
-        self.stage.say(line)
+        self.screen.say(line)
         if step.wait:
             why = "as the provider asked" if step.asked_wait == step.wait else "as the policy says"
             short = self.clock.pace.shortened(step.wait)
-            self.stage.say(f"waits {step.wait:.1f} s, {why} (here {short:.2f} s)", "blue")
+            self.screen.say(f"waits {step.wait:.1f} s, {why} (here {short:.2f} s)", "blue")
         self.clock.pause(self.clock.pace.step)
 
     def _show_request(self) -> None:
@@ -89,28 +89,28 @@ class Scenery:
         backend, self._asked = self._asked, None
         if backend is None:
             return
-        line = Text.assemble((f"{self.stage.arrow} ", "dim"), (backend, "cyan"), ": ")
-        server = self.cast.servers.get(backend)
+        line = Text.assemble((f"{self.screen.arrow} ", "dim"), (backend, "cyan"), ": ")
+        server = self.servers.by_name.get(backend)
         if server is None:
             line.append("nobody listens there, and nothing arrived")
-        elif self.cast.arrived == self._seen:
+        elif self.servers.arrived == self._seen:
             line.append("nothing arrived")
         else:
             body = server.requests[-1].body
             line.append(safe(summary(body, self._before)))
-            self._seen, self._before = self.cast.arrived, body["messages"]
-        self.stage.say(line)
+            self._seen, self._before = self.servers.arrived, body["messages"]
+        self.screen.say(line)
 
     def _show_answer(self, result: Result) -> None:
         size = counted(len(result.text), "character")
         if result.parts == (result.text,):
-            self.stage.say(f"the answer is what stands above: {size}, from {result.backend}")
+            self.screen.say(f"the answer is what stands above: {size}, from {result.backend}")
             return
         twice = sum(map(len, result.parts)) - len(result.text)
         repeated = f", less {counted(twice, 'character')} said twice" if twice else ""
-        self.stage.say(f"{counted(len(result.parts), 'part')}{repeated}, stitched into one answer of {size}:")
-        self.stage.stream(result.text, "default")
-        self.stage.end_live()
+        self.screen.say(f"{counted(len(result.parts), 'part')}{repeated}, stitched into one answer of {size}:")
+        self.screen.stream(result.text, "default")
+        self.screen.end_live()
 
 
 def summary(body: Mapping[str, Any], before: Sequence[Any] | None) -> str:

@@ -1,6 +1,6 @@
-"""The scenes of `rungwise demo`, as data: what is asked, and how the providers misbehave.
+"""The scenarios of `rungwise demo`, as data: what is asked, and how the providers misbehave.
 
-A scene says nothing about what the client does: the demo shows what a real run brings.
+A scenario says nothing about what the client does: the demo shows what a real run brings.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from rungwise.fsm.call.reply import ToolCall
 Messages = tuple[Mapping[str, Any], ...]
 
 DOWN: Final = None
-"""The script of a backend on whose port nobody listens."""
+"""The script of a backend on whose port nothing listens."""
 
 
 @frozen
-class Scene:
-    """Hold one scene.
+class Scenario:
+    """Hold one scenario.
 
     Arguments:
-        name: what `--scene` calls it.
+        name: what `--scenario` calls it.
         title: its heading.
         says: one sentence on what the providers do.
         messages: what is asked.
@@ -83,22 +83,22 @@ TIDES: Final = (
 )
 TIDES_CUT: Final = "on the far side away from it, "
 
-SCENES: Final[tuple[Scene, ...]] = (
-    Scene(
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    Scenario(
         "clean",
         "A clean answer",
         "The provider answers at once, as it should.",
         _ask("Why do ladders have rungs?"),
         (ScriptedReply(text="So that a fall from one of them is a short one."),),
     ),
-    Scene(
+    Scenario(
         "rate-limit",
         "Rate limited",
         "The provider turns the first request away and asks for 30 seconds of peace.",
         _ask("Name three rivers."),
         (ScriptedReply(status=429, headers={"retry-after": "30"}), ScriptedReply(text="Rhine, Rhone and Reuss.")),
     ),
-    Scene(
+    Scenario(
         "tool-round",
         "Silence after a tool round",
         "The model falls silent on a tool result, as many do.",
@@ -106,7 +106,7 @@ SCENES: Final[tuple[Scene, ...]] = (
         (ScriptedReply(), ScriptedReply(text="Yes: 4 degrees and light rain call for a coat, and a hat.")),
         tools=(WEATHER_TOOL,),
     ),
-    Scene(
+    Scenario(
         "thinking-only",
         "Thoughts, but no answer",
         "The model thinks, and stops before it has said anything.",
@@ -117,7 +117,7 @@ SCENES: Final[tuple[Scene, ...]] = (
         ),
         prefill="trailing",
     ),
-    Scene(
+    Scenario(
         "truncated",
         "Truncated twice",
         "The output cap cuts the answer, and then its continuation, in the middle of a word.",
@@ -129,7 +129,7 @@ SCENES: Final[tuple[Scene, ...]] = (
         ),
         max_tokens=20,
     ),
-    Scene(
+    Scenario(
         "cut-stream",
         "A stream cut in the middle",
         "The connection drops amid the answer; asked to go on, the model repeats itself.",
@@ -139,7 +139,7 @@ SCENES: Final[tuple[Scene, ...]] = (
             ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),
         ),
     ),
-    Scene(
+    Scenario(
         "cut-tool-call",
         "A truncated tool call",
         "The output cap cuts a tool call amid its arguments.",
@@ -155,7 +155,7 @@ SCENES: Final[tuple[Scene, ...]] = (
         tools=(WEATHER_TOOL,),
         max_tokens=20,
     ),
-    Scene(
+    Scenario(
         "refusal",
         "A refusal, and a fallback",
         "A content filter stops the first provider amid its answer; the second one has none.",
@@ -163,7 +163,7 @@ SCENES: Final[tuple[Scene, ...]] = (
         (ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
         (ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
     ),
-    Scene(
+    Scenario(
         "dead-primary",
         "A dead primary",
         "Nobody listens on the port of the first provider.",
@@ -171,7 +171,7 @@ SCENES: Final[tuple[Scene, ...]] = (
         DOWN,
         (ScriptedReply(text="The second in the chain is here."),),
     ),
-    Scene(
+    Scenario(
         "all-broken",
         "Everything is broken",
         "Both providers fail in one way after another, and no answer ever comes.",
