@@ -33,7 +33,7 @@ def build_table(
 
     Arguments:
         name: what the machine is called.
-        start: the first state; something is sent from it.
+        start: the first state, one of the rungs or none of them; something is sent from it.
         hub: the state in which something is in flight.
         outcomes: the final states.
         rungs: the rungs, in the order in which they are shown.
@@ -46,7 +46,7 @@ def build_table(
     Raises:
         TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
     """
-    states = (start, *(rung.name for rung in rungs))
+    states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
     ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
     stops = [Row(event, state, None, end) for event, end in (unsent or {}).items() for state in states]
