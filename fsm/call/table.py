@@ -41,6 +41,9 @@ EVENTS = (
 )
 """What a call can end on, each with its sentence; `ran_out` names the part of the budget instead."""
 
+ANSWERS = frozenset({"answered", "called_tools"})
+"""The events that are a success, and the only ones."""
+
 KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
 """The events whose reply is a part of the answer. The text of any other is discarded."""
 

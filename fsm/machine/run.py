@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from attrs import define, field
 from transitions import MachineError
@@ -41,7 +42,7 @@ class Run:
         self.machine = machine_of(self.table)
 
     @classmethod
-    def at_start(cls, table: Table, limits: Mapping[str, int]) -> Run:
+    def at_start(cls, table: Table, limits: Mapping[str, int]) -> Self:
         """Return a run that has not begun.
 
         Arguments:
@@ -54,6 +55,10 @@ class Run:
         """Return what is spent of a counter; 0 of one that the table does not have."""
         place = self.table.places.get(counter)
         return 0 if place is None else self.spent[place]
+
+    def is_guarded(self, event: str) -> bool:
+        """Tell whether some guard decides on an event, so that facts must be found for it."""
+        return event not in self.machine.unguarded
 
     def fire(self, event: str, facts: Iterable[str] = ()) -> Row:
         """Fire an event and return the row that was taken.

@@ -10,8 +10,9 @@ from attrs import define, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
@@ -56,8 +57,15 @@ class OngoingCall:
 
     def look(self) -> Snapshot:
         """Return all of the call that another one might disturb."""
-        call, run = self.call, self.call.run
-        return (run.state, tuple(run.spent), run.attempts, call.backend, call.spending.usage, len(call.journal.steps))
+        call, position = self.call, self.call.position
+        return (
+            position.state,
+            tuple(position.spent),
+            position.attempts,
+            call.backend,
+            call.spending.usage,
+            len(call.journal.steps),
+        )
 
     def settle(self) -> None:
         """Take what the consumer is due, and remember how the call looks."""
@@ -128,7 +136,7 @@ class CallMachine(RuleBasedStateMachine):
         self.now += send.wait
         if send.needs_compaction and not self._compact(running, send, compactor):
             return
-        running.is_sent = running.call.sending(self.now)
+        running.is_sent = running.call.sending(self.now) is not None
         running.deltas = []
         running.settle()
 

@@ -38,8 +38,8 @@ def check_end(ended: EndedCall) -> None:
     for step in ended.steps[:-1]:
         if step.target in outcomes:
             raise Dishonest(ENDED, f"something follows the outcome {step.target!r}", step)
-    if ended.call is not None and (not ended.call.is_over or ended.call.run.state != result.outcome):
-        raise Dishonest(ENDED, f"the call is in state {ended.call.run.state!r}", last)
+    if ended.call is not None and (not ended.call.is_over or ended.call.position.state != result.outcome):
+        raise Dishonest(ENDED, f"the call is in state {ended.call.position.state!r}", last)
 
 
 def check_numbers(ended: EndedCall) -> None:
