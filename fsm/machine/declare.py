@@ -192,7 +192,7 @@ class Rung:
     @property
     def facts(self) -> tuple[Fact, ...]:
         """List the facts of your own that it was given."""
-        return tuple(each for each in (*self.holds, *self.lacks) if isinstance(each, Fact))
+        return _facts_among((*self.holds, *self.lacks))
 
     @property
     def guard(self) -> Guard:
@@ -213,30 +213,38 @@ class Rung:
             holds, lacks: the facts that must hold, or must not, besides those of the rung.
             says: what the guard means.
         """
-        plain = self.guard
-        more, fewer = _names_of(_names(holds)), _names_of(_names(lacks))
-        return Entry(
-            self,
-            Guard(
-                guard,
-                counter=plain.counter,
-                holds=(*more, *plain.holds),
-                lacks=(*fewer, *plain.lacks),
-                says=says,
-            ),
-        )
+        plain, more, fewer = self.guard, _names(holds), _names(lacks)
+        wanted, unwanted = (*_names_of(more), *plain.holds), (*_names_of(fewer), *plain.lacks)
+        facts = (*self.facts, *_facts_among((*more, *fewer)))
+        return Entry(self, Guard(guard, counter=plain.counter, holds=wanted, lacks=unwanted, says=says), facts)
 
 
 def _names_of(facts: Iterable[Any]) -> tuple[str, ...]:
     return tuple(each.name if isinstance(each, Fact) else each for each in facts)
 
 
+def _facts_among(facts: Iterable[Any]) -> tuple[Fact, ...]:
+    return tuple(each for each in facts if isinstance(each, Fact))
+
+
 @frozen
 class Entry:
-    """Hold a rung in a ladder that needs more facts there than elsewhere; `Rung.when` makes one."""
+    """Hold a rung as it stands in a ladder, where it may need more facts than elsewhere; `Rung.when` makes one.
+
+    Arguments:
+        rung: the rung.
+        guard: what must hold for it to be taken there.
+        facts: the facts of your own that the guard looks at.
+    """
 
     rung: Rung
     guard: Guard
+    facts: tuple[Fact, ...] = ()
+
+    @classmethod
+    def of(cls, step: Rung | Entry) -> Entry:
+        """Return a rung under its own conditions, or what its `when` has returned."""
+        return step if isinstance(step, Entry) else cls(step, step.guard, step.facts)
 
 
 @frozen(kw_only=True)
