@@ -23,10 +23,12 @@ from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.streams import AsyncStream, RunningCalls, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.fsm.call.call import Call, Observer, StreamEvent
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.recording import Observer
 from rungwise.fsm.call.request import Message, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RungwiseError(Exception):
-    """Be the base of every error that Rungwise raises."""
+    """Stand for every error that Rungwise raises."""
 
 
 class ConfigurationError(RungwiseError, ValueError):
@@ -64,7 +64,7 @@ class BrokenMachine(RungwiseError):
 
 
 class CallError(RungwiseError):
-    """Be the base of the outcomes that raise; `result` holds everything that was gathered."""
+    """Say that a call did not succeed; `result` holds everything that was gathered."""
 
     def __init__(self, message: str, result: Result) -> None:
         super().__init__(message)

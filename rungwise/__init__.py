@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.adapters.wires.chat.backend import OpenAIChat
-    from rungwise.fsm.call.call import Call, Observer, StreamEvent
+    from rungwise.fsm.call.call import Call
+    from rungwise.fsm.call.delivery import StreamEvent
     from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.journal import Journal
     from rungwise.fsm.call.limits import Limits
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Timeouts, Waits
+    from rungwise.fsm.call.recording import Observer
     from rungwise.fsm.call.reply import Reply, ToolCall
     from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
@@ -60,12 +62,14 @@ _NAMES = {
     "adapters.provider.script": ("Script", "ScriptedReply"),
     "adapters.provider.server": ("EmbeddedProvider",),
     "adapters.wires.chat.backend": ("OpenAIChat",),
-    "fsm.call.call": ("Call", "Observer", "StreamEvent"),
+    "fsm.call.call": ("Call",),
+    "fsm.call.delivery": ("StreamEvent",),
     "fsm.call.events": ("Discard", "Reasoning", "Text"),
     "fsm.call.journal": ("Journal",),
     "fsm.call.limits": ("Limits",),
     "fsm.call.policy": ("Budget", "Hints", "Policy", "Timeouts", "Waits"),
     "fsm.call.reply": ("Reply", "ToolCall"),
+    "fsm.call.recording": ("Observer",),
     "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
     "fsm.certificate.certificate": ("Certificate",),

@@ -17,7 +17,8 @@ from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.http.waiting import CallEnded, seconds_until, when_late, within
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.request import Message, Send
@@ -90,7 +91,8 @@ class AsyncDriver:
                 seconds = seconds_until(send.deadline, self.clock())
                 async with self.http.place(seconds, self.cancellation) as has_place:
                     now = self.clock()
-                    if not call.sending(now if has_place else when_late(send.deadline, now)):
+                    send = call.sending(now if has_place else when_late(send.deadline, now))
+                    if send is None:
                         break
                     for event in call.drain():
                         yield event

@@ -11,7 +11,8 @@ from weakref import WeakSet
 from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.tracebacks import without_locals
 

@@ -14,7 +14,8 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
 from rungwise.adapters.http.waiting import CallEnded, seconds_until, when_late
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.request import Message, Send
@@ -92,7 +93,8 @@ class SyncDriver:
                 seconds = seconds_until(send.deadline, self.clock())
                 with self.http.place(seconds, self.cancellation) as has_place:
                     now = self.clock()
-                    if not call.sending(now if has_place else when_late(send.deadline, now)):
+                    send = call.sending(now if has_place else when_late(send.deadline, now))
+                    if send is None:
                         break
                     yield from call.drain()
                     limits = self._limits(send, call.is_streaming, is_fresh)

@@ -6,17 +6,17 @@ from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Row, Table
 
 
-def cause_of(table: Table, row: Row, evidence: Evidence) -> str | None:
+def cause_of(table: Table, row: Row, evidence: Evidence, facts: tuple[str, ...] = ()) -> str | None:
     """Return the sentence; None for a call that is done."""
     if row.target == "done":
         return None
     cause = table.says(evidence.event)
-    if evidence.asked_wait is not None and "wait_fits" not in evidence.facts:
+    if evidence.asked_wait is not None and "wait_fits" not in facts:
         cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
-    if "repeats_itself" in evidence.facts:
+    if "repeats_itself" in facts:
         cause += "; the text ran in circles"
-    if "asks_for_little" in evidence.facts and evidence.event == "truncated":
+    if "asks_for_little" in facts and evidence.event == "truncated":
         cause += "; no more tokens were asked for"
-    if "overran" in evidence.facts:
+    if "overran" in facts:
         cause += "; the provider took no notice of the output cap"
     return cause

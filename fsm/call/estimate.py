@@ -1,4 +1,4 @@
-"""How many tokens a prompt has, where nobody has counted them."""
+"""How many input tokens a prompt is taken to hold, where nobody has counted them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from rungwise.fsm.call.metering import is_beyond, least_tokens
 BYTES_A_TOKEN = 3
 """UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
 
+MESSAGE_TOKENS = 8
+"""Tokens that a message has besides its text: its role and the marks around it (3 to 7 in the usual chat templates)."""
+
+STAND_IN_TOKENS = 24
+"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
 
 ENVELOPE = frozenset({"role", "content", "type", "text"})
 """The keys that carry a message and of which nothing reaches the model; those of tools and schemas are a part of it."""

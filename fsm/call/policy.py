@@ -213,12 +213,12 @@ class Policy:
             from rungwise.fsm.call.rules import check_call_table  # only an own table needs the checker
 
             check_call_table(self.table)
-            hints = {rung.name: rung.hint for rung in self.table.declared_rungs if rung.hint is not None}
-            if hints.keys() - self.hints.rungs.keys():
-                object.__setattr__(self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs}))
             own = {name: limit for name, limit in self.table.limits.items() if name not in self.limits}
             if own:
                 object.__setattr__(self, "limits", Limits(**{**own, **self.limits}))
+        hints = self.table.hints
+        if hints.keys() - self.hints.rungs.keys():
+            object.__setattr__(self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs}))
         for name in self.limits:
             if name not in self.table.counters:
                 known = self.table.counters

@@ -90,6 +90,8 @@ def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
         fact = next(fact for fact, effect in KEEPERS.items() if effect == row.effect)
         if not finds(table, row, fact):
             yield f"{row}: its guard must find {fact!r}, or nothing stands as the answer"
+    elif row.effect in KEEPERS.values():
+        yield f"{row}: {row.effect} says what stands as the answer, and only a salvaged call has such"
     always = {**OWN, "sent": table.hub}.get(row.event)
     if always is not None and (row.guard is not None or row.target != always):
         yield f"{row}: {row.event} always leads to {always}"

@@ -132,7 +132,8 @@ FALL_BACK = Rung(
     verb="fall_back",
     says="the next backend of the chain may be asked",
 )
-RUNGS = (RETRY, REASK, NUDGE, PREFILL, CONTINUE, ENLARGE, REPAIR, COMPACT, FALL_BACK)
+RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung))
+"""Every rung that is declared above, in that order."""
 
 RESEND = RETRY.when(
     "may_resend",

@@ -4,37 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from rungwise.fsm.call.estimate import estimate_tokens, tokens_of
+from rungwise.fsm.call.estimate import MESSAGE_TOKENS, estimate_tokens, tokens_of
+from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import Message
 from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.values.records import record
 
 
-@define(eq=False)
+@record(kw_only=True)
+class Reading:
+    """Hold how the answer to a request is to be read.
+
+    Arguments:
+        seed: the reasoning that the request ends with, which is no visible text when a backend echoes it.
+        stripped: the whitespace at the end of the continued text, which the wire leaves out.
+        before: the text that the answer goes on from, where it may stand in code or in quotes.
+        after_block: whether inline reasoning came with that text.
+        is_new_turn: whether the answer is a turn of its own all the same.
+        echoes: whether the continued turn is repeated at the start of the answer.
+    """
+
+    seed: str = field(default="", repr=False)
+    stripped: str = ""
+    before: str = field(default="", repr=False)
+    after_block: bool = False
+    is_new_turn: bool = False
+    echoes: bool = False
+
+
+PLAIN = Reading()
+
+
+@record(kw_only=True)
 class Composed:
-    """Hold the messages of one attempt, and how its last assistant turn is to be read.
+    """Hold the messages of one attempt.
 
     Arguments:
         messages: what is sent.
         prefill: whether the last message is an assistant turn to be continued.
-        seed: the reasoning that was put there, which is no visible text when a backend echoes it.
-        stripped: the whitespace at the end of the continued text, which the wire leaves out.
         added_tokens: the tokens of what stands there besides the caller's messages.
-        before: the text that the answer goes on from, where it may stand in code or in quotes.
-        after_block: whether inline reasoning came with that text.
-        is_new_turn: whether the answer is a turn of its own all the same.
+        reading: how the answer is to be read.
     """
 
     messages: tuple[Message, ...] = field(repr=False)
     prefill: bool = False
-    seed: str = field(default="", repr=False)
-    stripped: str = ""
     added_tokens: int = 0
-    before: str = field(default="", repr=False)
-    after_block: bool = False
-    is_new_turn: bool = False
+    reading: Reading = PLAIN
 
 
 @define(eq=False)
@@ -46,18 +64,16 @@ class Transcript:
         hints: the wording of what is added.
         gathered: the text so far, stitched.
         parts: the raw parts of it.
-        needs_cap: whether a budget forbids to send a request without an output cap.
-        gathered_tokens: the tokens of the text so far; no part has more than the cap that it came under.
     """
 
     messages: tuple[Message, ...] = field(repr=False)
     hints: Hints
     gathered: str = field(default="", repr=False)
     parts: tuple[str, ...] = field(default=(), repr=False)
-    needs_cap: bool = False
-    gathered_tokens: int = 0
+    _gathered_tokens: int = field(default=0, init=False)
+    _uncounted: tuple[tuple[str, int | None], ...] = field(default=(), init=False, repr=False)  # texts and their caps
     thinks_inline: bool = False  # a part came with inline reasoning
-    spare: str = ""  # the longest cut text that was too little to go on from, while there is no other
+    spare: str = field(default="", repr=False)  # the longest cut that is too little to go on from
     is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
     seed: str = field(default="", repr=False)
@@ -73,24 +89,26 @@ class Transcript:
     repaired: frozenset[str] = frozenset()
     without_prefill: frozenset[int] = field(default=frozenset())
 
-    def gather(self, part: str, new: str, cap: int | None = None, *, thinks_inline: bool = False) -> None:
-        """Add a part of the answer.
+    def gather(self, observation: Observation) -> None:
+        """Add what came back to the answer, or drop what it has shown to be reasoning."""
+        if observation.unsays:
+            self.gathered, self.parts, self.thinks_inline = "", (), True
+            self._gathered_tokens, self._uncounted = 0, ()
+        if observation.part:
+            self.parts = (*self.parts, observation.part)
+            self.gathered += observation.new
+            self._uncounted = (*self._uncounted, (observation.new, observation.cap))
+            self.thinks_inline = self.thinks_inline or observation.thinks_inline
+            self.spare = ""
+        elif not self.gathered:
+            self.spare = max(self.spare, observation.spare, key=len)
 
-        Arguments:
-            part: the part as it came.
-            new: what of it had not been said.
-            cap: the output cap that it came under, in tokens.
-            thinks_inline: whether inline reasoning came with it.
-        """
-        self.parts = (*self.parts, part)
-        self.gathered += new
-        self.gathered_tokens += tokens_of(new, cap)
-        self.thinks_inline = self.thinks_inline or thinks_inline
-        self.spare = ""
-
-    def unsay(self) -> None:
-        """Drop what was gathered: a part has shown that all of it was reasoning."""
-        self.gathered, self.gathered_tokens, self.parts, self.thinks_inline = "", 0, (), True
+    @property
+    def gathered_tokens(self) -> int:
+        """Count the tokens of the text so far; no part has more than the cap that it came under."""
+        self._gathered_tokens += sum(tokens_of(text, cap) for text, cap in self._uncounted)
+        self._uncounted = ()  # so that no text is counted twice, and none of a call that is simply answered
+        return self._gathered_tokens
 
     @property
     def may_be_reasoning(self) -> bool:
@@ -107,12 +125,15 @@ class Transcript:
         """Tell whether a tool result is among the last `window` messages."""
         return window > 0 and any(map(_is_tool_result, self.messages[-window:]))
 
-    def compose(self, prefills: bool) -> Composed:
+    def compose(self, *, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together.
 
         Arguments:
             prefills: whether the backend goes on from a trailing assistant turn.
+            echoes: whether it repeats that turn.
         """
+        if self.is_plain:
+            return Composed(messages=self.messages)
         messages = list(self.messages)
         added: list[_Added] = []
         early = self.nudged_at == 0
@@ -135,17 +156,17 @@ class Transcript:
         messages += [message for message, _ in added]
         prefill = prefills and _role(messages[-1]) == "assistant"
         continued = self.gathered if prefill and not self.seed else ""
-        return Composed(
-            tuple(messages),
-            prefill,
-            self.seed if prefill else "",
-            continued[len(continued.rstrip()) :],
-            sum(tokens for _, tokens in added),
+        reading = Reading(
+            seed=self.seed if prefill else "",
+            stripped=continued[len(continued.rstrip()) :],
             # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
-            "" if self.thinks_inline and not continued else self.gathered,
-            self.thinks_inline,
-            not continued,
+            before="" if self.thinks_inline and not continued else self.gathered,
+            after_block=self.thinks_inline,
+            is_new_turn=not continued,
+            echoes=echoes and prefill,
         )
+        added_tokens = sum(tokens for _, tokens in added)
+        return Composed(messages=tuple(messages), prefill=prefill, added_tokens=added_tokens, reading=reading)
 
     def _nudge(self) -> list[_Added]:
         return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
@@ -158,36 +179,15 @@ class Transcript:
 
     # what each rung changes
 
-    def prepare(self, rung: Rung, cue: Cue) -> None:
+    def prepare(self, rung: Rung, observation: Observation) -> None:
         """Change what the next request will hold, as the rung says; a rung of the user's own adds its hint."""
         if rung.change is not None:
-            rung.change(self, cue)
+            rung.change(self, observation)
         self.hint = self.hints.rungs.get(rung.name, self.hint)
 
 
-@frozen
-class Cue:
-    """Hold what a rung needs to know of the reply that led to it."""
-
-    backend: int = 0
-    reasoning: str = field(default="", repr=False)
-    thinks_inline: bool = False
-    is_paused: bool = False
-    reasoned_to_the_cap: bool = False
-    repair: str | None = None
-    cap: int | None = None
-
-
-NO_CUE = Cue()
-
 _Added = tuple[Message, int]
 """A message that a rung adds, with its tokens."""
-
-STAND_IN_TOKENS = 24
-"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
-
-MESSAGE_TOKENS = 8
-"""Tokens that a message has besides its text: its role and the marks around it (3 to 7 in the usual chat templates)."""
 
 
 def _assistant(text: str, tokens: int | None = None) -> _Added:

@@ -101,22 +101,22 @@ class _Play:
         links = [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(self.prices, 1)]
         call = Call(self.request, self.policy, links, jitter=lambda: 1.0, has_compactor=True)
         send, todo = call.begin(), deque(moves)
-        while send is not None and todo and self.goes_out(call, send):
+        while send is not None and todo and (sent := self.goes_out(call, send)) is not None:
             move = todo.popleft()
             self.number += 1
-            send = call.receive(self.reply_for(move, call, send))
-            taken = call.run.state
+            send = call.receive(self.reply_for(move, call, sent))
+            taken = call.position.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
                 del todo[later]  # the call did first what was planned for later
                 todo.appendleft(move)
-        if send is not None and not todo and self.goes_out(call, send):
+        if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
             # The last attempt, which ends the call and costs all that it may.
-            call.receive(Reply("An answer.", usage=self.usage(send), stop_reason="stop"))
+            call.receive(Reply("An answer.", usage=self.usage(sent), stop_reason="stop"))
         return _enacted(call)
 
-    def goes_out(self, call: Call, send: Send) -> bool:
-        """Wait, compact nothing, and tell whether the request may still go out."""
+    def goes_out(self, call: Call, send: Send) -> Send | None:
+        """Wait, compact nothing, and return what goes out; None if it may no longer."""
         if send.needs_compaction:
             call.compacted(send.messages)
         return call.sending(call.spending.elapsed + send.wait)
@@ -174,7 +174,8 @@ class _Play:
             return None
         rung = self.policy.table.rung(row.target)
         assert rung is not None
-        own = longest_wait(evolve(waits, longest_asked=0.0), rung, call.run.spent_of(rung.counter) + 1, row.event)
+        spent = call.position.spent_of(rung.counter) + 1
+        own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
         return waits.longest_asked if waits.longest_asked > own else None
 
 
@@ -193,7 +194,7 @@ def _enacted(call: Call) -> Enacted:
     rungs = [step.source for step in path if step.event == "sent"]
     waits = [step.wait for step, after in pairwise(path) if after.event == "sent"]
     spent = {
-        "attempts": call.run.attempts,
+        "attempts": call.position.attempts,
         "waiting seconds": sum(waits),
         "output tokens": call.spending.usage.output_tokens,
         "money": call.spending.cost or 0.0,

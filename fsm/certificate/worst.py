@@ -11,18 +11,20 @@ from typing import Any
 from attrs import frozen
 
 from rungwise.fsm.call.budget import TOKENS_PRICED, dearest_input
-from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens
 from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
+from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.table import MAY_ASK
-from rungwise.fsm.call.transcript import MESSAGE_TOKENS, STAND_IN_TOKENS, Cue, Transcript
+from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.enactment import Enacted, enact
+from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
-from rungwise.fsm.checker.maxplus import Number
 from rungwise.fsm.checker.moves import Move, moves_of
+from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Table
 
 LEAST_TURN_TOKENS = 3
@@ -288,7 +290,7 @@ class _Cost:
         """Tell whether the reasoning seeded by an earlier attempt is still sent in a rung."""
         transcript, declared = Transcript((), self.policy.hints, seed="seed"), self.policy.table.rung(rung)
         if declared is not None:
-            transcript.prepare(declared, Cue())
+            transcript.prepare(declared, Observation(evidence=Evidence(event="")))
         return bool(transcript.seed)
 
     def cap(self, spent: Any) -> int:

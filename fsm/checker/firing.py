@@ -57,10 +57,8 @@ class Firing:
 
     def ask(self, name: str) -> bool:
         """Tell whether a fact holds, or a unit of a counter is left."""
-        if name in self.table.counters:
-            place = self.table.counters.index(name)
-            return self.before[1][place] < self.limits[place]
-        return name in self.facts
+        place = self.table.places.get(name)
+        return name in self.facts if place is None else self.before[1][place] < self.limits[place]
 
 
 Predicate = Callable[[Firing], str | None]
@@ -134,8 +132,9 @@ def variant(table: Table, limits: tuple[int, ...], configuration: Configuration)
     state, spent = configuration
     if state in table.outcomes:
         return (0,)
-    left = {name: limit - count for name, limit, count in zip(table.counters, limits, spent, strict=True)}
-    return (1, *[sum([left[name] for name in group]) for group in table.ranks], int(state != table.hub))
+    left = [limit - count for limit, count in zip(limits, spent, strict=True)]
+    ranked = [sum([left[place] for place in group]) for group in table.ranked_places]
+    return (1, *ranked, int(state != table.hub))
 
 
 ALWAYS: dict[str, Predicate] = {

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from attrs import frozen
 
 from rungwise.fsm.checker.ways import holds, ways
+from rungwise.fsm.machine.build import COUNT_ATTEMPT
 from rungwise.fsm.machine.table import Row, Table
 
 
@@ -63,6 +64,9 @@ def prove_row(table: Table, row: Row) -> RowProof:
 
     if not any(held for _, held in ways(lambda ask: holds(table, guard, ask))):
         return refused(f"{row.guard!r} never holds")
+    if (row.effect == COUNT_ATTEMPT.name) != (row.target == table.hub):
+        is_sent = row.target == table.hub
+        return refused("counts no attempt" if is_sent else "changes the count of attempts, which only a send does")
     if row.target in table.outcomes:
         if touched:
             return refused(f"changes {_list(touched)}, and a row that ends the call has nothing to pay for")

@@ -25,6 +25,9 @@ def _variant_problems(table: Table) -> Iterator[str]:
     for name in dict.fromkeys(counted):
         if name not in ranked:
             yield f"the counter {name!r} has no rank: no rung of the table declares it{close_to(name, ranked)}"
+    for rung in table.declared_rungs:
+        if rung.limit != table.limits.get(rung.counter, rung.limit):
+            yield f"the rung {rung.name!r} shares the counter {rung.counter!r} with another, of another limit"
 
 
 def _counters_of(table: Table, row: Row) -> Iterator[str]:

@@ -14,6 +14,7 @@ from rungwise.fsm.journal.forms import FLAG, NAMES, OBJECT, OBJECTS, TEXT, Forms
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
+from rungwise.fsm.values.records import record
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -89,12 +90,11 @@ class Step:
         return plain
 
 
-@define(eq=False)
+@record(kw_only=True)
 class Evidence:
-    """Hold what one step was decided on; everything but the last line may stand in a journal."""
+    """Hold what a journal may tell of what came back; `repair` names the one thing that the rung is to fix."""
 
     event: str
-    facts: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     stop_raw: str | None = None
     status: int | None = None
@@ -102,7 +102,25 @@ class Evidence:
     code: str | None = None
     asked_wait: float | None = None
     repair: str | None = None
-    content: dict[str, Any] | None = field(default=None, repr=False)
+
+
+@record(kw_only=True)
+class RecordedStep:
+    """Hold one step as a call records it; `spent` is in the order of the journal's counters, the rest as in `Step`."""
+
+    row: Row
+    evidence: Evidence | None = None
+    at: float
+    backend: str
+    wait: float = 0.0
+    draw: float | None = None
+    cap: int | None = None
+    input_tokens: int | None = None
+    facts: tuple[str, ...] = ()
+    spent: tuple[int, ...]
+    attempts: int
+    note: str | None = None
+    content: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 _TOLD = ("usage", "stop_raw", "status", "reason", "code", "asked_wait", "facts")
@@ -137,32 +155,11 @@ class Record:
     contents: bool = False
     outcome: str | None = None
     setting: Any = None
-    _rows: list[Any] = field(factory=list, repr=False, init=False)
+    _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
 
-    def record(
-        self,
-        row: Row,
-        evidence: Evidence | None = None,
-        *,
-        at: float,
-        spent: tuple[int, ...],
-        attempts: int = 0,
-        backend: str = "",
-        wait: float = 0.0,
-        cap: int | None = None,
-        draw: float | None = None,
-        input_tokens: int | None = None,
-        note: str | None = None,
-    ) -> None:
-        """Append a step; it is put into words only when somebody reads it.
-
-        Arguments:
-            row: the row that was taken.
-            evidence: what was found out before; None where nothing had to be.
-            spent: what is spent of each counter, in the order of `counters`.
-            at, attempts, backend, wait, cap, draw, input_tokens, note: as in `Step`.
-        """
-        self._rows.append((row, evidence, at, spent, attempts, backend, wait, cap, draw, input_tokens, note))
+    def record(self, recorded: RecordedStep) -> None:
+        """Append a step; it is put into words only when somebody reads it."""
+        self._rows.append(recorded)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -187,27 +184,32 @@ class Record:
         recorded = self._rows[number - 1]
         if isinstance(recorded, Step):
             return recorded
-        row, evidence, at, spent, attempts, backend, wait, cap, draw, input_tokens, note = recorded
-        known = evidence or Evidence(row.event)
-        told = {name: getattr(known, name) for name in _TOLD}
-        step = self._rows[number - 1] = Step(
+        row = recorded.row
+        evidence = recorded.evidence or Evidence(event=row.event)
+        step = Step(
             number=number,
-            at=at,
+            at=recorded.at,
             event=row.event,
             source=row.source,
             guard=row.guard,
             effect=row.effect,
             target=row.target,
-            backend=backend,
-            wait=wait,
-            cap=cap,
-            input_tokens=input_tokens,
-            draw=draw,
-            spent=FrozenMap(zip(self.counters, spent, strict=True)),
-            attempts=attempts,
-            note=note or known.repair,
-            content=frozen_copy(known.content, "content") if self.contents else None,
-            **told,
+            backend=recorded.backend,
+            wait=recorded.wait,
+            cap=recorded.cap,
+            input_tokens=recorded.input_tokens,
+            usage=evidence.usage,
+            stop_raw=evidence.stop_raw,
+            status=evidence.status,
+            reason=evidence.reason,
+            code=evidence.code,
+            asked_wait=evidence.asked_wait,
+            draw=recorded.draw,
+            facts=recorded.facts,
+            spent=FrozenMap(zip(self.counters, recorded.spent, strict=True)),
+            attempts=recorded.attempts,
+            note=recorded.note or evidence.repair,
+            content=frozen_copy(recorded.content, "content"),
         )
         return step
 

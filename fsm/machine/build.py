@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
-from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Guard, Rung
-from rungwise.fsm.machine.table import Row, Table, ranks_of
+from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung
+from rungwise.fsm.machine.ranks import joined, ranks_of
+from rungwise.fsm.machine.table import Row, Table
 
 Step = Rung | Entry | Ending
 """What a ladder is made of."""
 
 SENT = "sent"
-_T = TypeVar("_T", Guard, Effect)
-COUNT = Effect("count_attempt")
+COUNT_ATTEMPT = Effect("count_attempt")
+"""What each row that sends something does, and no other row."""
 
 
 def build_table(
@@ -44,7 +44,7 @@ def build_table(
         unsent: events that end it in a rung, before what waits there is sent, each with its outcome.
 
     Raises:
-        TableError: a value is not of its form, or counters refill each other.
+        TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
     """
     states = (start, *(rung.name for rung in rungs))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
@@ -54,15 +54,15 @@ def build_table(
     kept = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
     return Table(
         name=name,
-        rows=(*(Row(SENT, state, None, hub, COUNT.name) for state in states), *replies, *ends, *stops),
+        rows=(*(Row(SENT, state, None, hub, COUNT_ATTEMPT.name) for state in states), *replies, *ends, *stops),
         start=start,
         hub=hub,
         outcomes=tuple(outcomes),
         ranks=ranks_of(rungs),
         declared_rungs=tuple(rungs),
         facts=tuple(facts),
-        guards=_unique(_guard(step) for step in steps if not isinstance(step, Ending)),
-        effects=_unique([COUNT, *kept, *(rung.effect for rung in rungs)]),
+        guards=joined((), [step.guard for step in steps if not isinstance(step, Ending)]),
+        effects=joined((), [COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
         declared_events=tuple(events),
     )
 
@@ -73,12 +73,4 @@ def _rows(event: str, hub: str, ladder: Iterable[Step]) -> Iterable[Row]:
             yield Row(event, hub, step.holds, step.outcome, step.effect)
         else:
             rung = step.rung if isinstance(step, Entry) else step
-            yield Row(event, hub, _guard(step).name, rung.name, rung.effect.name)
-
-
-def _guard(step: Rung | Entry) -> Guard:
-    return step.guard
-
-
-def _unique(items: Iterable[_T]) -> tuple[_T, ...]:
-    return tuple({item.name: item for item in items}.values())
+            yield Row(event, hub, step.guard.name, rung.name, rung.effect.name)

@@ -29,17 +29,22 @@ def _sentence(instance: object, attribute: attrs.Attribute[Any], value: object) 
 
 def _names(value: object) -> tuple[Any, ...]:
     """Return one name, one fact or several of them as a tuple."""
-    if isinstance(value, (str, Fact)):
-        return (value,)
-    if not isinstance(value, Iterable):
-        raise TableError(f"facts are given by their names, not as {type(value).__name__}")
-    return tuple(value)
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
 
 
 def _only_names(instance: object, attribute: attrs.Attribute[Any], value: tuple[Any, ...]) -> None:
     for each in value:
-        if not isinstance(each, Fact):
-            _name(instance, attribute, each)
+        _name(instance, attribute, each)
+
+
+def _names_or_facts(instance: object, attribute: attrs.Attribute[Any], value: tuple[Any, ...]) -> None:
+    _only_names(instance, attribute, _names_of(value))
+
+
+def _function(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if value is not None and not callable(value):
+        where = f"{type(instance).__name__}.{attribute.name}"
+        raise TableError(f"{where} must be a function, not {type(value).__name__}")
 
 
 @frozen
@@ -74,14 +79,10 @@ class Fact:
 
     name: str = field(validator=_name, kw_only=False)
     says: str = field(default="", validator=_sentence)
-    of: Callable[[Any], bool] | None = None
+    of: Callable[[Any], bool] | None = field(default=None, validator=_function, hash=False)
     any_holds: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
     any_lacks: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
-    lasts: str | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.of is not None and not callable(self.of):
-            raise TableError(f"Fact.of must be a function of the reply, not {type(self.of).__name__}")
+    lasts: str | None = field(default=None, validator=attrs.validators.optional(_name))
 
     @property
     def is_derived(self) -> bool:
@@ -131,7 +132,9 @@ def _limit(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
 
 
 def _plural(unit: str) -> str:
-    return f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
+    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
+        return f"{unit[:-1]}ies"
+    return f"{unit}es" if unit.endswith(("s", "x", "z", "ch", "sh")) else f"{unit}s"
 
 
 @frozen(kw_only=True)
@@ -159,14 +162,14 @@ class Rung:
 
     name: str = field(validator=_name, kw_only=False)
     limit: int | None = field(default=1, validator=_limit)
-    holds: tuple[Any, ...] = field(default=(), converter=_names, validator=_only_names)
-    lacks: tuple[Any, ...] = field(default=(), converter=_names, validator=_only_names)
+    holds: tuple[Any, ...] = field(default=(), converter=_names, validator=_names_or_facts)
+    lacks: tuple[Any, ...] = field(default=(), converter=_names, validator=_names_or_facts)
     refills: tuple[str, ...] = field(default=(), converter=_names, validator=_only_names)
     refills_on: str | None = field(default=None, validator=attrs.validators.optional(_name))
     wait: str | None = field(default=None, validator=attrs.validators.optional(_name))
     at_once_on: str | None = field(default=None, validator=attrs.validators.optional(_name))
     hint: str | None = field(default=None, validator=attrs.validators.optional(_sentence))
-    change: Callable[[Any, Any], None] | None = None
+    change: Callable[[Any, Any], None] | None = field(default=None, validator=_function, hash=False)
     says: str = field(default="", validator=_sentence)
     verb: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)
     unit: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)

@@ -62,8 +62,6 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
 
     Arguments:
         facts: the bit of each fact.
-        places: the place of each counter.
-        groups: the places of the counters that rank alike, the most significant first.
         unguarded: the events that no guard decides, so that no fact need be found for them.
     """
 
@@ -86,10 +84,8 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
             if fact.is_derived
         )
         self.unguarded = frozenset(table.events) - {row.event for row in table.rows if row.guard is not None}
-        counters = self.places = {name: place for place, name in enumerate(table.counters)}
-        self.groups = tuple(tuple(counters[name] for name in group) for group in table.ranks)
         for row in table.rows:
-            test, count = self._test(table, row, counters), self._count(table, row, counters)
+            test, count = self._test(table, row), self._count(table, row)
             self.add_transition(row.event, row.source, row.target, row=row, test=test, count=count)
 
     def mask(self, facts: Iterable[str]) -> int:
@@ -103,7 +99,7 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
     def _mask(self, facts: Iterable[str]) -> int:
         return sum([self.facts[name] for name in facts])
 
-    def _test(self, table: Table, row: Row, counters: dict[str, int]) -> Test | None:
+    def _test(self, table: Table, row: Row) -> Test | None:
         if row.guard is None:
             return None
         guard = table.guard(row.guard)
@@ -111,16 +107,16 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
         asked = wanted | self._mask(guard.lacks)
         if guard.counter is None:
             return lambda run: run.facts & asked == wanted
-        place = counters[guard.counter]
+        place = table.places[guard.counter]
         return lambda run: run.facts & asked == wanted and run.spent[place] < run.limits[place]
 
-    def _count(self, table: Table, row: Row, counters: dict[str, int]) -> Count | None:
+    def _count(self, table: Table, row: Row) -> Count | None:
         if row.target == table.hub:
             return _count_attempt
         effect = table.effect(row.effect)
         if effect.spends is None:
             return None
-        spends, refills = counters[effect.spends], [counters[name] for name in effect.refills]
+        spends, refills = table.places[effect.spends], [table.places[name] for name in effect.refills]
         condition = self.facts[effect.refills_on] if effect.refills_on else 0
 
         def count(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 from attrs import define, field
 from transitions import MachineError
@@ -41,7 +42,7 @@ class Run:
         self.machine = machine_of(self.table)
 
     @classmethod
-    def at_start(cls, table: Table, limits: Mapping[str, int]) -> Run:
+    def at_start(cls, table: Table, limits: Mapping[str, int]) -> Self:
         """Return a run that has not begun.
 
         Arguments:
@@ -52,8 +53,12 @@ class Run:
 
     def spent_of(self, counter: str) -> int:
         """Return what is spent of a counter; 0 of one that the table does not have."""
-        place = self.machine.places.get(counter)
+        place = self.table.places.get(counter)
         return 0 if place is None else self.spent[place]
+
+    def is_guarded(self, event: str) -> bool:
+        """Tell whether some guard decides on an event, so that facts must be found for it."""
+        return event not in self.machine.unguarded
 
     def fire(self, event: str, facts: Iterable[str] = ()) -> Row:
         """Fire an event and return the row that was taken.
@@ -95,4 +100,4 @@ class Run:
 
     def _left(self, spent: Iterable[int]) -> list[int]:
         left = [limit - count for limit, count in zip(self.limits, spent, strict=True)]
-        return [sum([left[place] for place in group]) for group in self.machine.groups]
+        return [sum([left[place] for place in group]) for group in self.table.ranked_places]

@@ -20,6 +20,7 @@ from attrs import evolve, field, frozen, validators
 
 from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
+from rungwise.fsm.machine.ranks import joined, ranks_of
 from rungwise.fsm.values.suggest import close_to
 
 SLIP = 0.7
@@ -138,10 +139,25 @@ class Table:
         return tuple(name for group in reversed(self.ranks) for name in group)
 
     @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Return the place of each counter among them."""
+        return {name: place for place, name in enumerate(self.counters)}
+
+    @cached_property
+    def ranked_places(self) -> tuple[tuple[int, ...], ...]:
+        """Return the places of the counters that rank alike, the most significant first."""
+        return tuple(tuple(self.places[name] for name in group) for group in self.ranks)
+
+    @cached_property
     def limits(self) -> Mapping[str, int | None]:
         """Return the limit of each counter, as its rung declares it."""
         declared = {rung.counter: rung.limit for rung in self.declared_rungs}
         return {name: declared.get(name, 1) for name in self.counters}
+
+    @cached_property
+    def hints(self) -> Mapping[str, str]:
+        """Return what its rungs add to a request, by rung, as far as they declare it."""
+        return {rung.name: rung.hint for rung in self.declared_rungs if rung.hint is not None}
 
     @cached_property
     def found_facts(self) -> tuple[str, ...]:
@@ -152,6 +168,11 @@ class Table:
     def follows_from(self) -> Mapping[str, tuple[str, ...]]:
         """Return the facts that each fact follows from, by name."""
         return {fact.name: (*fact.any_holds, *fact.any_lacks) for fact in self.facts}
+
+    @cached_property
+    def own_facts(self) -> tuple[Fact, ...]:
+        """List the facts that have a function to find them by."""
+        return tuple(fact for fact in self.facts if fact.of is not None)
 
     @cached_property
     def _facts(self) -> Mapping[str, Fact]:
@@ -210,7 +231,7 @@ class Table:
                 raise TableError(f"{rung!r} is no rung that can be taken out of {self.name!r}; there are: {names}")
         return evolve(self, rows=[row for row in self.rows if row.source not in rungs and row.target not in rungs])
 
-    def with_rung(self, rung: Rung | Entry, **before: str | None) -> Table:
+    def with_rung(self, rung: Rung | Entry, /, **before: str | None) -> Table:
         """Return this table with one more way to a rung, in the ladders of some events.
 
         It sends the same request again with its hint as a user turn behind it, unless it says how it changes it.
@@ -281,9 +302,11 @@ class Table:
         """Return this table with the rows of one event in another order, named by their guards.
 
         Raises:
-            TableError: the guards are not exactly those of the event.
+            TableError: there is no such event, or the guards are not exactly its own.
         """
         mine = [row for row in self.rows if row.event == event]
+        if not mine:
+            raise TableError(f"no row takes the event {event!r}{close_to(event, self.events)}")
         by_guard = {row.guard: row for row in mine}
         if isinstance(order, str) or not isinstance(order, Iterable):
             raise TableError(f"the order of {event!r} must be a list of its guards, not {type(order).__name__}")
@@ -310,13 +333,13 @@ class Table:
                 kinds[Fact] += each.facts
                 kinds[Guard].append(each.guard)
                 kinds[Effect].append(each.effect)
-        rungs = _joined(self.declared_rungs, kinds[Rung])
+        rungs = joined(self.declared_rungs, kinds[Rung])
         return evolve(
             self,
             declared_rungs=rungs,
-            facts=_joined(self.facts, kinds[Fact]),
-            guards=_joined(self.guards, kinds[Guard]),
-            effects=_joined(self.effects, kinds[Effect]),
+            facts=joined(self.facts, kinds[Fact]),
+            guards=joined(self.guards, kinds[Guard]),
+            effects=joined(self.effects, kinds[Effect]),
             ranks=self.ranks if rungs == self.declared_rungs else ranks_of(rungs),
         )
 
@@ -345,37 +368,6 @@ def shipped(name: str) -> Table:
 def is_shipped(table: Table) -> bool:
     """Tell whether a table is one of the shipped ones, or a copy of it."""
     return _shipped.get(table.name) == table
-
-
-def ranks_of(rungs: Iterable[Rung]) -> tuple[tuple[str, ...], ...]:
-    """Rank the counters of some rungs: each that refills others by itself, above all that it refills; then the rest.
-
-    Raises:
-        TableError: counters refill each other in a circle.
-    """
-    refills: dict[str, set[str]] = {}
-    for rung in rungs:
-        refills.setdefault(rung.counter, set()).update(rung.refills)
-    plain = [name for name, refilled in refills.items() if not refilled]
-    above: list[str] = []
-    todo = [name for name, refilled in refills.items() if refilled]
-    while todo:
-        lowest = next((name for name in todo if not refills[name] & set(todo)), None)
-        if lowest is None:
-            raise TableError(
-                f"{' and '.join(map(repr, todo))} refill each other, so none of them can rank above the other"
-            )
-        above.append(lowest)
-        todo.remove(lowest)
-    return (*((name,) for name in reversed(above)), *((tuple(plain),) if plain else ()))
-
-
-def _joined(known: tuple[Any, ...], new: Iterable[Any]) -> tuple[Any, ...]:
-    joined = {each.name: each for each in known}
-    for each in new:
-        if joined.setdefault(each.name, each) != each:
-            raise TableError(f"the {type(each).__name__.lower()} {each.name!r} is declared already, and otherwise")
-    return tuple(joined.values())
 
 
 def _place(rows: list[Row], new: Row) -> int:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
-import attrs
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -111,9 +111,9 @@ class ScriptedBackend:
     def drive(self, call: Call) -> Call:
         """Run a call that has not begun to its end, and return it."""
         send = call.begin(self.clock.now)
-        while send is not None and not self._cancels(call, None) and self._goes_out(call, send):
-            played = self._next(len(self.sends), send)
-            self.sends.append(attrs.evolve(send))
+        while send is not None and not self._cancels(call, None) and (sent := self._goes_out(call, send)) is not None:
+            played = self._next(len(self.sends), sent)
+            self.sends.append(sent)
             deltas = list(played.deltas()) if call.is_streaming else []
             for delta in deltas:
                 self.events += call.hear(delta)
@@ -125,14 +125,14 @@ class ScriptedBackend:
         self.events += call.drain()
         return call
 
-    def _goes_out(self, call: Call, send: Send) -> bool:
+    def _goes_out(self, call: Call, send: Send) -> Send | None:
         if send.wait > 0:
             self.clock.sleep(send.wait)
         if send.needs_compaction and not self._compact(call, send):
-            return False
-        goes = call.sending(self.clock.now)
+            return None
+        sent = call.sending(self.clock.now)
         self.events += call.drain()
-        return goes
+        return sent
 
     def _compact(self, call: Call, send: Send) -> bool:
         """Run the compactor; what it raises ends the call, and is remembered."""

@@ -10,8 +10,9 @@ from attrs import define, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
@@ -35,7 +36,7 @@ Snapshot = tuple[Any, ...]
 
 
 @define(eq=False)
-class Running:
+class OngoingCall:
     """Follow one call.
 
     Arguments:
@@ -56,8 +57,15 @@ class Running:
 
     def look(self) -> Snapshot:
         """Return all of the call that another one might disturb."""
-        call, run = self.call, self.call.run
-        return (run.state, tuple(run.spent), run.attempts, call.backend, call.spending.usage, len(call.journal.steps))
+        call, position = self.call, self.call.position
+        return (
+            position.state,
+            tuple(position.spent),
+            position.attempts,
+            call.backend,
+            call.spending.usage,
+            len(call.journal.steps),
+        )
 
     def settle(self) -> None:
         """Take what the consumer is due, and remember how the call looks."""
@@ -83,21 +91,21 @@ class CallMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Running] = []
+        self.calls: list[OngoingCall] = []
         self.now = 0.0
 
     @property
-    def in_flight(self) -> list[Running]:
+    def in_flight(self) -> list[OngoingCall]:
         """List the calls that wait for a reply."""
         return [each for each in self.calls if each.send is not None and each.is_sent]
 
     @property
-    def waiting(self) -> list[Running]:
+    def waiting(self) -> list[OngoingCall]:
         """List the calls that want something sent."""
         return [each for each in self.calls if each.send is not None and not each.is_sent]
 
     @property
-    def over(self) -> list[Running]:
+    def over(self) -> list[OngoingCall]:
         """List the calls that have ended."""
         return [each for each in self.calls if each.send is None]
 
@@ -114,7 +122,7 @@ class CallMachine(RuleBasedStateMachine):
             has_compactor=True,
             is_streaming=streams,
         )
-        running = Running(call, call.begin(self.now))
+        running = OngoingCall(call, call.begin(self.now))
         running.settle()
         self.calls.append(running)
 
@@ -128,11 +136,11 @@ class CallMachine(RuleBasedStateMachine):
         self.now += send.wait
         if send.needs_compaction and not self._compact(running, send, compactor):
             return
-        running.is_sent = running.call.sending(self.now)
+        running.is_sent = running.call.sending(self.now) is not None
         running.deltas = []
         running.settle()
 
-    def _compact(self, running: Running, send: Send, compactor: Compactor) -> bool:
+    def _compact(self, running: OngoingCall, send: Send, compactor: Compactor) -> bool:
         """Run a compactor; one that raises, or returns what are no messages, ends the call as a driver does."""
         try:
             running.call.compacted(compactor(thawed(send.messages)))
@@ -219,7 +227,7 @@ class CallMachine(RuleBasedStateMachine):
             if running.known != running.look():
                 raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
 
-    def check(self, running: Running) -> None:
+    def check(self, running: OngoingCall) -> None:
         """Check a call that has ended; derive to pass a certificate."""
         assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
 

@@ -1,4 +1,4 @@
-"""What an honest call is judged by, and the error that says what broke."""
+"""A call that has ended, as the checks look at it, and the error that says which property it broke."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Link, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import CallError
+from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row, Table
 
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.certificate import Certificate
-
-SKIPPED = "skipped"
-"""The event of a step that is no row: a backend of the chain was passed over."""
 
 
 class Dishonest(AssertionError):

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from rungwise.fsm.checker.firing import Firing, Predicate, always_bounded, always_counting, always_falling, always_first
+from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.testing.checks.ended import SKIPPED, Dishonest, EndedCall
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 
 ENDED = "every call ends in an outcome"
 LEGAL = "every step is the first row of the table whose guard holds"
@@ -37,8 +38,8 @@ def check_end(ended: EndedCall) -> None:
     for step in ended.steps[:-1]:
         if step.target in outcomes:
             raise Dishonest(ENDED, f"something follows the outcome {step.target!r}", step)
-    if ended.call is not None and (not ended.call.is_over or ended.call.run.state != result.outcome):
-        raise Dishonest(ENDED, f"the call is in state {ended.call.run.state!r}", last)
+    if ended.call is not None and (not ended.call.is_over or ended.call.position.state != result.outcome):
+        raise Dishonest(ENDED, f"the call is in state {ended.call.position.state!r}", last)
 
 
 def check_numbers(ended: EndedCall) -> None:

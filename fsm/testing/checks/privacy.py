@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import attrs
 
 from rungwise.fsm.call.result import SUCCESSES, error_of
+from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.testing.checks.ended import SKIPPED, Dishonest, EndedCall
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 
 PRIVATE = "no secret and no message is told"
 

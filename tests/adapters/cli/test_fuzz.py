@@ -22,8 +22,7 @@ from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply,
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
-from rungwise.fsm.call import call as call_module
-from rungwise.fsm.call import classify, observe
+from rungwise.fsm.call import classify, delivery, observe
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.testing import Compactor, Dishonest
@@ -166,7 +165,7 @@ def nobody_pays(patch: pytest.MonkeyPatch) -> None:
 
 
 def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(call_module, "correction", lambda shown, target: ())
+    patch.setattr(delivery, "correction", lambda shown, target: ())
 
 
 def cuts_go_unnoticed(patch: pytest.MonkeyPatch) -> None:
@@ -310,7 +309,7 @@ def test_nothing_is_run_without_a_limit() -> None:
 
 def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     code = "import sys; sys.argv = ['fuzz', '--examples', '3']; import rungwise.adapters.cli.fuzz as c; c.fuzz()"
-    path = str(Path(call_module.__file__).parent.parent.parent)
+    path = str(Path(delivery.__file__).parent.parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -233,7 +233,7 @@ def give(call: rungwise.Call, name: str, number: int) -> None:
     if name == "cancel":
         call.cancel()
         return
-    if call.ladder.rung == "compact":
+    if call.position.state == "compact":
         call.compacted(call.request.messages)
     if name == "cancel_in_flight":
         call.sending()
@@ -262,11 +262,11 @@ def difference(expectation: Expectation, table: Table) -> str | None:
     for (state, guard), (_, decides) in zip(path, wanted, strict=True):
         if decides is not None and guard != decides:
             return f"{guard} decided for {state}, not {decides}"
-    spent = {name: count for name in names_of(table.model, COUNTER) if (count := getattr(call.ladder, name))}
+    spent = {name: count for name, count in zip(call.position.counters, call.position.spent, strict=True) if count}
     if spent != expectation.spent:
         return f"spent {spent}"
-    if call.ladder.kept != expectation.kept:
-        return f"kept {call.ladder.kept}"
+    if call.position.kept != expectation.kept:
+        return f"kept {call.position.kept}"
     sends = len(wanted) - 1 if expectation.sends is None else expectation.sends
     return None if call.result.attempts == sends else f"sent {call.result.attempts}"
 

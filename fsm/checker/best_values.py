@@ -18,7 +18,7 @@ NEVER = float("-inf")
 
 
 @frozen
-class Chain:
+class Units:
     """Hold what spending units brings: single weights in this order, then `count` units of one weight.
 
     Arguments:
@@ -44,10 +44,10 @@ class Chain:
         return sum(self.prefix[:units]) + max(0, units - len(self.prefix)) * self.weight
 
 
-def merged(chains: Iterable[Chain]) -> list[Chain]:
+def merged(chains: Iterable[Units]) -> list[Units]:
     """Make one chain of those whose units all have the same weight, and leave out those that bring nothing."""
-    apart: list[Chain] = []
-    even: dict[Number, list[Chain]] = {}
+    apart: list[Units] = []
+    even: dict[Number, list[Units]] = {}
     for chain in chains:
         if chain.prefix:
             apart.append(chain)
@@ -55,7 +55,7 @@ def merged(chains: Iterable[Chain]) -> list[Chain]:
             even.setdefault(chain.weight, []).append(chain)
     for weight, alike in even.items():
         leaves = tuple(leaf for chain in alike for leaf in chain.leaves)
-        apart.append(Chain(leaves, (), sum(chain.count for chain in alike), weight))
+        apart.append(Units(leaves, (), sum(chain.count for chain in alike), weight))
     return apart
 
 
@@ -65,7 +65,7 @@ def after_send(values: Values, gain: Number) -> Values:
     return shifted if len(values) == 1 else [NEVER, *shifted[:-1]]
 
 
-def after_spending(values: Values, chains: Iterable[Chain]) -> Values:
+def after_spending(values: Values, chains: Iterable[Units]) -> Values:
     """Return the values before spending none, some or all units of each chain."""
     for chain in chains:
         values = _spend(values, chain)
@@ -77,7 +77,7 @@ def better(one: Values, other: Values) -> Values:
     return [first if first > second else second for first, second in zip(one, other, strict=True)]
 
 
-def _spend(values: Values, chain: Chain) -> Values:
+def _spend(values: Values, chain: Units) -> Values:
     if len(values) == 1:
         return [values[0] + chain.gain(chain.size)]
     best, shifted = values, values
