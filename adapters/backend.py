@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, Send
+from rungwise.fsm.failures.failure import Failure
+
+PIECE: Final = 2**16
+"""The most bytes of a body that are unpacked or looked at in one go."""
 
 
 @frozen
@@ -40,7 +44,7 @@ class Decoder(Protocol):
 
 
 class Backend(Link, Protocol):
-    """One link of the fallback chain: an adapter with a model, a base URL and a key."""
+    """Speak to one model at one place: a link of the fallback chain."""
 
     @property
     def model(self) -> str:

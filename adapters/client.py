@@ -21,16 +21,19 @@ from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, 
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
-from rungwise.adapters.http.streams import AsyncStream, Running, Stream
+from rungwise.adapters.http.streams import AsyncStream, RunningCalls, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.fsm.call.call import Call, Observer, StreamEvent
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
-from rungwise.fsm.call.pace import paced
+from rungwise.fsm.call.delivery import StreamEvent
+from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.recording import Observer
 from rungwise.fsm.call.request import Message, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.values.checks import is_number, is_whole
 from rungwise.fsm.values.label import short
 
 Messages = str | Iterable[Message] | Request
@@ -82,7 +85,7 @@ class Client:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         if not isinstance(policy, Policy):
             raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
-        if type(largest_reply) is not int or largest_reply < 1:
+        if not is_whole(largest_reply, 1):
             raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
         _check(observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter)
@@ -93,7 +96,7 @@ class Client:
             if given is not None and inspect.iscoroutinefunction(given.send) is not is_async:
                 other = "async_http" if is_async is False else "http"
                 raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
-        if isinstance(max_connections, bool) or not isinstance(max_connections, int) or max_connections < 1:
+        if not is_whole(max_connections, 1):
             raise ConfigurationError(
                 f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"
             )
@@ -103,8 +106,8 @@ class Client:
         self._own_http: OwnHttp | None = None
         # Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
         self._own_async_http: dict[object, OwnAsyncHttp] = {}
-        self._running = Running()
-        self._running_in: dict[object, Running] = {}
+        self._running = RunningCalls()
+        self._running_in: dict[object, RunningCalls] = {}
         self._lock = threading.Lock()
         _clients.add(self)
         self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": _checked_draws(jitter)}
@@ -189,7 +192,7 @@ class Client:
             request = Request(messages, **rest)
         return Call(
             request,
-            paced(self.policy),
+            with_overrides(self.policy),
             self.chain,
             turn,
             has_compactor=self._compactor is not None,
@@ -208,8 +211,16 @@ class Client:
             http = self._http or self._own_http
         assert http is not None
         compactor: Any = self._compactor
-        clocks = (self.policy.timeouts, self._clock, self._sleep)
-        return SyncDriver(http, self.chain, *clocks, compactor, ending, self._largest_reply)
+        return SyncDriver(
+            http=http,
+            chain=self.chain,
+            timeouts=self.policy.timeouts,
+            clock=self._clock,
+            sleep=self._sleep,
+            compactor=compactor,
+            cancellation=ending,
+            largest_reply=self._largest_reply,
+        )
 
     def _async_driver(self, ending: Cancellation) -> AsyncDriver:
         http: AsyncHttp | None = self._async_http
@@ -219,20 +230,28 @@ class Client:
                 if loop not in self._own_async_http:
                     self._own_async_http[loop] = OwnAsyncHttp(self._max_connections)
                 http = self._own_async_http[loop]
-        clocks = (self.policy.timeouts, self._clock, self._async_sleep)
-        return AsyncDriver(http, self.chain, *clocks, self._compactor, ending, self._largest_reply)
+        return AsyncDriver(
+            http=http,
+            chain=self.chain,
+            timeouts=self.policy.timeouts,
+            clock=self._clock,
+            sleep=self._async_sleep,
+            compactor=self._compactor,
+            cancellation=ending,
+            largest_reply=self._largest_reply,
+        )
 
-    def _running_here(self) -> Running:
+    def _running_here(self) -> RunningCalls:
         """Return what ends the calls of this event loop."""
         loop = _event_loop(self)
         with self._lock:
             if loop not in self._running_in:
                 self._forget_closed_loops()
-                self._running_in[loop] = Running()
+                self._running_in[loop] = RunningCalls()
             return self._running_in[loop]
 
     def _forget_closed_loops(self) -> None:
-        """Let go of event loops that are no more, and close the connections that they left."""
+        """Let go of event loops that are closed, and close the connections that they left."""
         for loop in [loop for loop in self._running_in if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
             del self._running_in[loop]
             own = self._own_async_http.pop(loop, None)
@@ -252,7 +271,7 @@ class Client:
         """
         with self._lock:
             self._forget_closed_loops()
-            running, self._running = self._running, Running()
+            running, self._running = self._running, RunningCalls()
             own, self._own_http = self._own_http, None
         running.cancel()
         for stream in list(running.streams):
@@ -276,7 +295,7 @@ class Client:
     def _begin_anew(self) -> None:
         """Forget, in a forked child, what the threads of the parent were doing."""
         self._lock = threading.Lock()
-        self._running, self._running_in = Running(), {}
+        self._running, self._running_in = RunningCalls(), {}
 
     def __enter__(self) -> Client:
         return self
@@ -305,7 +324,7 @@ def _check(**functions: object) -> None:
 def _checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
     def draw() -> float:
         drawn = jitter()
-        if not isinstance(drawn, (int, float)) or isinstance(drawn, bool) or not 0 <= drawn <= 1:
+        if not is_number(drawn, 0, 1):
             raise ConfigurationError(f"jitter must return a number from 0 to 1, not {short(drawn)}")
         return drawn
 

@@ -83,7 +83,8 @@ def read_url(url: str, path: str) -> Endpoint:
         place = f"{place}:{port}"
     origin = f"{parts.scheme}://{place}"
     root = f"{origin}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
-    return Endpoint(None, host, place, origin, root, f"?{parts.query}" if parts.query else "", _is_local(host))
+    query = f"?{parts.query}" if parts.query else ""
+    return Endpoint(host=host, place=place, origin=origin, root=root, query=query, is_local=_is_local(host))
 
 
 def _is_sendable(url: str) -> bool:
@@ -133,7 +134,7 @@ def is_header_text(value: str) -> bool:
 
 
 def as_secret(key: Any) -> Any:
-    """Take a key as it is given; what is no string is left to the validator, which can name the field."""
+    """Take a key as it is given; anything but a string is left to the validator, which can name the field."""
     return Secret(key) if isinstance(key, str) else key
 
 

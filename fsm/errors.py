@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.checker.counterexample import PathStep
-    from rungwise.fsm.diagram import Format, View
     from rungwise.fsm.machine.table import Table
 
 
 class RungwiseError(Exception):
-    """Be the base of every error that Rungwise raises."""
+    """Stand for every error that Rungwise raises."""
 
 
 class ConfigurationError(RungwiseError, ValueError):
@@ -40,25 +39,13 @@ class TableError(ConfigurationError):
     """Say that a table cannot be proved: the row at fault, or the path that shows the fault.
 
     `path` holds the steps of that path, each with `to_json`; it is empty where a row alone is at fault. `table` is what
-    was refused.
+    was refused. `rungwise.fsm.diagram.render_error` paints the path on the diagram of the table.
     """
 
     def __init__(self, message: str, path: tuple[PathStep, ...] = (), table: Table | None = None) -> None:
         super().__init__(message)
         self.path = path
         self.table = table
-
-    def painted(self, format: Format = "svg", view: View = "hub") -> str:
-        """Paint the path on the diagram of the table that was refused.
-
-        Raises:
-            ConfigurationError: there is no path, because a row alone is at fault.
-        """
-        from rungwise.fsm.diagram import Marks, render  # what draws tables raises these errors as well
-
-        if self.table is None or not self.path:
-            raise ConfigurationError("there is no path to paint: the message names the row at fault")
-        return render(self.table, format, view=view, marks=Marks.of_path(self.table, self.path))
 
     def __reduce__(self) -> tuple[type[TableError], tuple[str, tuple[PathStep, ...]]]:
         return type(self), (str(self), self.path)
@@ -77,7 +64,7 @@ class BrokenMachine(RungwiseError):
 
 
 class CallError(RungwiseError):
-    """Be the base of the outcomes that raise; `result` holds everything that was gathered."""
+    """Say that a call did not succeed; `result` holds everything that was gathered."""
 
     def __init__(self, message: str, result: Result) -> None:
         super().__init__(message)

@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.cancellation import Cancellation
     from rungwise.adapters.http.streams import AsyncStream, Stream
+    from rungwise.adapters.provider.playback import ReceivedRequest
     from rungwise.adapters.provider.script import Script, ScriptedReply
-    from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+    from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.adapters.wires.chat.backend import OpenAIChat
-    from rungwise.fsm.call.call import Call, Observer, StreamEvent
-    from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
-    from rungwise.fsm.call.ladder import Ladder, counter
-    from rungwise.fsm.call.policy import Budget, Hints, Limits, Policy, Timeouts, Waits
-    from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+    from rungwise.fsm.call.call import Call
+    from rungwise.fsm.call.delivery import StreamEvent
+    from rungwise.fsm.call.events import Discard, Reasoning, Text
+    from rungwise.fsm.call.journal import Journal
+    from rungwise.fsm.call.limits import Limits
+    from rungwise.fsm.call.policy import Budget, Hints, Policy, Timeouts, Waits
+    from rungwise.fsm.call.recording import Observer
+    from rungwise.fsm.call.reply import Reply, ToolCall
     from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.table import CALL
     from rungwise.fsm.certificate.certificate import Certificate
     from rungwise.fsm.certificate.verify import verify
     from rungwise.fsm.errors import (
@@ -41,23 +46,30 @@ if TYPE_CHECKING:
         RungwiseError,
         TableError,
     )
-    from rungwise.fsm.journal.record import Journal, Step
-    from rungwise.fsm.machine.table import CALL, Row, Table
+    from rungwise.fsm.failures.failure import Failure
+    from rungwise.fsm.journal.record import Step
+    from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
+    from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
+    from rungwise.fsm.values.usage import Usage
 
 _NAMES = {
     "adapters.backend": ("Backend", "Decoder", "HttpRequest"),
     "adapters.client": ("Client",),
     "adapters.http.cancellation": ("Cancellation",),
     "adapters.http.streams": ("AsyncStream", "Stream"),
+    "adapters.provider.playback": ("ReceivedRequest",),
     "adapters.provider.script": ("Script", "ScriptedReply"),
-    "adapters.provider.server": ("EmbeddedProvider", "ReceivedRequest"),
+    "adapters.provider.server": ("EmbeddedProvider",),
     "adapters.wires.chat.backend": ("OpenAIChat",),
-    "fsm.call.call": ("Call", "Observer", "StreamEvent"),
-    "fsm.call.events": ("Discard", "Reasoning", "Rung", "Text"),
-    "fsm.call.ladder": ("Ladder", "counter"),
-    "fsm.call.policy": ("Budget", "Hints", "Limits", "Policy", "Timeouts", "Waits"),
-    "fsm.call.reply": ("Failure", "Reply", "ToolCall", "Usage"),
+    "fsm.call.call": ("Call",),
+    "fsm.call.delivery": ("StreamEvent",),
+    "fsm.call.events": ("Discard", "Reasoning", "Text"),
+    "fsm.call.journal": ("Journal",),
+    "fsm.call.limits": ("Limits",),
+    "fsm.call.policy": ("Budget", "Hints", "Policy", "Timeouts", "Waits"),
+    "fsm.call.reply": ("Reply", "ToolCall"),
+    "fsm.call.recording": ("Observer",),
     "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
     "fsm.certificate.certificate": ("Certificate",),
@@ -77,9 +89,13 @@ _NAMES = {
         "RungwiseError",
         "TableError",
     ),
-    "fsm.journal.record": ("Journal", "Step"),
-    "fsm.machine.table": ("CALL", "Row", "Table"),
+    "fsm.failures.failure": ("Failure",),
+    "fsm.journal.record": ("Step",),
+    "fsm.call.table": ("CALL",),
+    "fsm.machine.declare": ("Effect", "Entry", "Event", "Fact", "Guard", "Rung"),
+    "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
+    "fsm.values.usage": ("Usage",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 _PARTS = ("adapters", "fsm")
@@ -99,17 +115,21 @@ __all__ = [
     "ConfigurationError",
     "Decoder",
     "Discard",
+    "Effect",
     "EmbeddedProvider",
     "EmptyResponse",
+    "Entry",
+    "Event",
     "Exhausted",
+    "Fact",
     "Failed",
     "Failure",
+    "Guard",
     "Hints",
     "HttpRequest",
     "IllegalEvent",
     "Journal",
     "JournalMismatch",
-    "Ladder",
     "Limits",
     "Link",
     "Message",
@@ -143,7 +163,6 @@ __all__ = [
     "Usage",
     "Waits",
     "adapters",
-    "counter",
     "fsm",
     "replay",
     "verify",

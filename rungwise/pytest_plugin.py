@@ -17,8 +17,9 @@ import rungwise
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
+    from rungwise.adapters.provider.playback import Responder
     from rungwise.adapters.provider.script import Script, ScriptedReply
-    from rungwise.adapters.provider.server import EmbeddedProvider, Responder
+    from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.fsm.testing.clock import VirtualClock
 
 PROFILE_OPTION = "--hypothesis-profile"

@@ -29,12 +29,12 @@ except KeyboardInterrupt:  # nothing has begun, and nobody else can catch it her
 COMMANDS: Final[Mapping[str, str]] = {
     "ask": "rungwise.adapters.cli.ask",
     "demo": "rungwise.adapters.demo.command",
-    "diagram": "rungwise.adapters.cli.machine",
-    "diff": "rungwise.adapters.cli.review",
-    "explain": "rungwise.adapters.cli.review",
+    "diagram": "rungwise.adapters.cli.diagram",
+    "diff": "rungwise.adapters.cli.diff",
+    "explain": "rungwise.adapters.cli.explain",
     "fuzz": "rungwise.adapters.cli.fuzz",
     "serve": "rungwise.adapters.cli.serve",
-    "verify": "rungwise.adapters.cli.machine",
+    "verify": "rungwise.adapters.cli.verify",
 }
 """Where each command is, under its own name; its module is imported when it is needed."""
 
@@ -99,7 +99,7 @@ class LateImports(OneLineErrors):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; for a name that is none, import all, whose names are then suggested."""
+        """Return a command; for an unknown name, import all, so that the nearest can be suggested."""
         for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
                 self.add_command(getattr(import_module(COMMANDS[name]), name), name)

@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.output import bad_input, complain, counted, is_terminal, note, one_line, put
+from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_file
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ REFRESH_SECONDS: Final = 0.1
 
 
 @click.command(short_help="Look for a provider's behaviour that makes a call dishonest.")
-@click.argument("policy", required=False, type=click.Path(exists=True, dir_okay=False), metavar="[POLICY.toml]")
+@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
 @click.option(
     "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 unless --seconds."
 )
@@ -46,7 +46,7 @@ REFRESH_SECONDS: Final = 0.1
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
 )
 def fuzz(
-    policy: str | None,
+    policy: Policy | None,
     examples: int | None,
     seconds: float | None,
     seed: int | None,
@@ -59,7 +59,7 @@ def fuzz(
 
     Each call goes through the real adapters and drivers, in all four ways, over a script of replies that nobody thought
     of. What it spends is held against the certificate of the policy. Waits are virtual. The smallest script that fails
-    goes to stdout as TOML, which `rungwise serve` takes; without POLICY.toml it is about the default policy.
+    goes to stdout as TOML, which `rungwise serve` takes; without a policy it is about the default one.
 
     Hostile bytes are encodings, drips, floods and framing that no honest server writes. They take real time, so the
     policy's seconds and timeouts are cut to fractions of a second; `rungwise.fsm.testing.read_responses` takes what
@@ -80,9 +80,7 @@ def fuzz(
       rungwise fuzz policy.toml --hostile --seconds 60
       rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
     """
-    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-
-    chosen = Policy.load(policy) if policy else DEFAULT_POLICY
+    chosen = policy or default_policy()
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
     seed = secrets.randbelow(1_000_000) if seed is None else seed
@@ -129,14 +127,10 @@ def _check_certificate(fuzzer: Fuzzer) -> None:
 @contextmanager
 def _progress(examples: int | None, seconds: float | None) -> Iterator[Callable[[Fuzzer], None]]:
     """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
-    if not is_terminal(sys.stderr):
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar("{task.description}") as bar:
+        if bar is None:
+            yield _Lines()
+            return
         task = bar.add_task("0 calls", total=examples if examples is not None else seconds)
         started = last = time.monotonic()
 
@@ -179,10 +173,7 @@ def _report(found: Finding, output: str | None) -> int:
     if output is None:
         put(text)
         return DISHONEST
-    try:
-        Path(output).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
+    write_file(output, text)
     serve = "" if hasattr(found.case, "responses") else f": rungwise serve {output}"
     note(f"  what failed is in {output}{serve}")
     return DISHONEST

@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import attrs
 from attrs import define
 
+from rungwise.adapters.cli.answer import Answer
 from rungwise.adapters.cli.output import (
     CANCELLED,
     PROGRAM,
     STDOUT_GONE,
-    Answer,
     StdoutGone,
     bad_input,
     complain,
@@ -29,15 +29,15 @@ from rungwise.adapters.cli.output import (
     silence_stdout,
 )
 from rungwise.adapters.cli.words import ending, sentence
-from rungwise.fsm.call.events import Discard, Rung, Text
+from rungwise.fsm.call.events import Discard, Text
 from rungwise.fsm.errors import CallError
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.fsm.call.request import Request
     from rungwise.fsm.call.result import Result
-    from rungwise.fsm.journal.record import Step
 
 JOURNAL_LOST: Final = 7
 EXIT_CODES: Final[Mapping[str, int]] = {
@@ -53,7 +53,7 @@ EXIT_CODES: Final[Mapping[str, int]] = {
 
 
 @define
-class Run:
+class ShownCall:
     """Follow one call and show it.
 
     Arguments:
@@ -106,8 +106,8 @@ class Run:
             self.answer.add(event.text)
         elif isinstance(event, Discard):
             self.answer.take_back(event.text)
-        elif isinstance(event, Rung):
-            self.step(event.step)
+        elif isinstance(event, Step):
+            self.step(event)
 
     def finish(self, *, as_json: bool) -> int:
         """Write what is still to be written, and return the exit code."""
@@ -159,7 +159,7 @@ def as_mapping(result: Result) -> dict[str, Any]:
 
 
 class JournalFile:
-    """Be the file that a journal goes to: opened before the call, so that a wrong path costs nothing."""
+    """Write a journal to a file that is opened before the call, so that a wrong path costs nothing."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path

@@ -13,8 +13,9 @@ import click
 from rungwise.adapters.cli.output import bad_input, counted, note, one_line, put, shortened
 
 if TYPE_CHECKING:
+    from rungwise.adapters.provider.playback import ReceivedRequest
     from rungwise.adapters.provider.script import Script, ScriptedReply
-    from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+    from rungwise.adapters.provider.server import EmbeddedProvider
 
 LOOK_SECONDS: Final = 0.05
 SHOWN_CHARACTERS: Final = 40

@@ -1,4 +1,4 @@
-"""The stage of the demo: lines with a label on the left, and text that is wrapped while it streams."""
+"""The screen of the demo: lines with a label on the left, and text that is wrapped while it streams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STYLES: Final[Mapping[str, str]] = {
 RUNG_STYLE: Final = "bold cyan"
 
 
-class StageConsole(Console):
+class ScreenConsole(Console):
     """Leave it to the command line what becomes of a closed stdout."""
 
     def on_broken_pipe(self) -> None:
@@ -36,11 +36,11 @@ class StageConsole(Console):
         raise BrokenPipeError
 
 
-class Stage:
-    """Write the tour to stdout."""
+class Screen:
+    """Write the demo to stdout."""
 
     def __init__(self) -> None:
-        self.console = StageConsole(highlight=False, markup=False, emoji=False)
+        self.console = ScreenConsole(highlight=False, markup=False, emoji=False)
         self.width = max(40, min(WIDTH, self.console.width - 1)) if self.console.is_terminal else WIDTH
         speaks_unicode = self.console.encoding.lower().startswith("utf")
         self.arrow, self.bar = ("→", "│") if speaks_unicode else ("->", "|")

@@ -1,4 +1,4 @@
-"""Who plays in the demo: servers that misbehave by script, and a clock that does not make anybody wait."""
+"""The servers of the demo, which misbehave by script, and a clock on which its waits take next to no time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 from attrs import define, frozen
 
-from rungwise.adapters.demo.scenes import Scene
+from rungwise.adapters.demo.scenarios import Scenario
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.wires.chat.backend import OpenAIChat
@@ -22,34 +22,34 @@ PRICES: Final = Prices(input=15.0, output=75.0)
 
 @frozen
 class Pace:
-    """Say how fast the tour goes.
+    """Say how fast the demo goes.
 
     Arguments:
         shorten: what a wait is multiplied by.
         longest: seconds that no wait exceeds.
         chunk: seconds between two pieces of a reply.
         step: seconds to look at a step.
-        scene: seconds to look at a scene.
+        scenario: seconds to look at the end of a scenario.
     """
 
     shorten: float
     longest: float
     chunk: float
     step: float
-    scene: float
+    scenario: float
 
     def shortened(self, seconds: float) -> float:
-        """Return how long a wait is in the tour."""
+        """Return how long a wait is in the demo."""
         return min(seconds * self.shorten, self.longest)
 
 
-WATCHED: Final = Pace(shorten=0.05, longest=0.3, chunk=0.02, step=0.05, scene=0.25)
-PIPED: Final = Pace(shorten=0.01, longest=0.05, chunk=0.0, step=0.0, scene=0.0)
+WATCHED: Final = Pace(shorten=0.05, longest=0.3, chunk=0.02, step=0.05, scenario=0.25)
+PIPED: Final = Pace(shorten=0.01, longest=0.05, chunk=0.0, step=0.0, scenario=0.0)
 
 
 @define
-class Clock:
-    """Be a call's clock: it counts a shortened wait in full, and a pause for the reader not at all."""
+class DemoClock:
+    """Count a shortened wait in full, and a pause for the reader not at all."""
 
     pace: Pace
     _ahead: float = 0.0
@@ -72,24 +72,24 @@ class Clock:
 
 
 @define
-class Cast:
-    """Hold the backends of a scene, and the servers behind them by the backend's name."""
+class Servers:
+    """Hold the backends of a scenario, and the servers behind them by the backend's name."""
 
     chain: tuple[OpenAIChat, ...]
-    servers: dict[str, EmbeddedProvider]
+    by_name: dict[str, EmbeddedProvider]
 
     @property
     def arrived(self) -> int:
         """Count the requests that arrived anywhere."""
-        return sum(len(server.requests) for server in self.servers.values())
+        return sum(len(server.requests) for server in self.by_name.values())
 
 
 @contextmanager
-def casting(scene: Scene, pace: Pace) -> Iterator[Cast]:
-    """Start the servers of a scene, and stop them at its end."""
-    scripts = {"primary": scene.primary}
-    if scene.fallback is not None:
-        scripts["fallback"] = scene.fallback
+def started_servers(scenario: Scenario, pace: Pace) -> Iterator[Servers]:
+    """Start the servers of a scenario, and stop them at its end."""
+    scripts = {"primary": scenario.primary}
+    if scenario.fallback is not None:
+        scripts["fallback"] = scenario.fallback
     chain, servers = [], {}
     with ExitStack() as stack:
         for name, replies in scripts.items():
@@ -97,7 +97,7 @@ def casting(scene: Scene, pace: Pace) -> Iterator[Cast]:
             script = Script([attrs.evolve(reply, chunk_delay=pace.chunk) for reply in shown] or [ScriptedReply()])
             server = stack.enter_context(EmbeddedProvider(script))
             if replies is None:
-                server.close()  # its port stays known, and nobody listens there
+                server.close()  # its port stays known, and nothing listens there
             else:
                 servers[name] = server
             chain.append(
@@ -105,8 +105,8 @@ def casting(scene: Scene, pace: Pace) -> Iterator[Cast]:
                     "demo",
                     name=name,
                     base_url=server.base_url,
-                    prefill=scene.prefill if name == "primary" else "no",
+                    prefill=scenario.prefill if name == "primary" else "no",
                     prices=PRICES,
                 )
             )
-        yield Cast(tuple(chain), servers)
+        yield Servers(tuple(chain), servers)

@@ -17,8 +17,9 @@ from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.http.waiting import CallEnded, seconds_until, when_late, within
-from rungwise.fsm.call.call import Call, StreamEvent
-from rungwise.fsm.call.pace import waits_are_off
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.delivery import StreamEvent
+from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.request import Message, Send
 from rungwise.fsm.call.result import Result
@@ -28,7 +29,7 @@ AsyncCompactor = Callable[[tuple[Message, ...]], Awaitable[Sequence[Message]]]
 
 
 class AsyncResponse(Protocol):
-    """A response whose body is still to be read."""
+    """Hold the head of a response, and read its body."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -43,7 +44,7 @@ class AsyncResponse(Protocol):
 
 
 class AsyncHttp(Protocol):
-    """What sends requests: our own connections, or a client that was passed in."""
+    """Send requests, over our own connections or over a client that was passed in."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> AbstractAsyncContextManager[bool]:
         """Hold a place among the connections, and tell whether there was one in time."""
@@ -90,7 +91,8 @@ class AsyncDriver:
                 seconds = seconds_until(send.deadline, self.clock())
                 async with self.http.place(seconds, self.cancellation) as has_place:
                     now = self.clock()
-                    if not call.sending(now if has_place else when_late(send.deadline, now)):
+                    send = call.sending(now if has_place else when_late(send.deadline, now))
+                    if send is None:
                         break
                     for event in call.drain():
                         yield event

@@ -1,4 +1,4 @@
-"""An HTTP client that the caller passed in: nobody but itself can stop it, so its work is left where it cannot be.
+"""An HTTP client that the caller passed in: it cannot be stopped from outside, so its work is left to itself.
 
 In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled, the caller goes on at
 once; the worker's socket is shut down where it can be reached, and the worker closes what it still gets. httpcore tells
@@ -10,23 +10,20 @@ from __future__ import annotations
 import contextvars
 import inspect
 import queue
-import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Protocol
 
 import anyio
-import h11
 import httpx
 
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.encodings import comes_decoded
-from rungwise.adapters.http.names import addresses_of
-from rungwise.adapters.http.waiting import CallEnded, arun, within
+from rungwise.adapters.http.progress import Progress
+from rungwise.adapters.http.waiting import CallEnded, within
 
 CLOSING = 1.0
 """Seconds to wait for a client to close a response."""
@@ -36,7 +33,7 @@ AHEAD = 8192
 
 
 class HttpClient(Protocol):
-    """What is used of an `httpx.Client`."""
+    """Send requests, with what is used of an `httpx.Client`."""
 
     def build_request(
         self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
@@ -50,7 +47,7 @@ class HttpClient(Protocol):
 
 
 class AsyncHttpClient(Protocol):
-    """What is used of an `httpx.AsyncClient`."""
+    """Send requests, with what is used of an `httpx.AsyncClient`."""
 
     def build_request(
         self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
@@ -61,97 +58,6 @@ class AsyncHttpClient(Protocol):
     async def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
         """Send it."""
         ...
-
-
-_UNANSWERED = "Server disconnected without sending a response."
-"""What httpcore says of a connection that ended before a whole head of a response; it says all else of a broken one."""
-
-
-class Abandoned(Exception):
-    """Stop a client before it sends what nobody waits for any more."""
-
-
-class _Progress:
-    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send."""
-
-    def __init__(self, limits: AttemptLimits) -> None:
-        self.is_connecting = False
-        self.is_abandoned = False
-        self._has_connected = self._has_sent = self._has_heard = False
-        self._limits = limits
-        self._socket: Any = None
-
-    def note(self, name: str, info: Mapping[str, Any]) -> None:
-        """Take an event of httpcore."""
-        if name.endswith("connect_tcp.started"):
-            self.is_connecting = self._has_connected = True
-        elif name.endswith("send_request_headers.started"):
-            self.is_connecting, self._has_sent = False, True
-            if self.is_abandoned:
-                raise Abandoned
-        elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
-            self.found(info.get("return_value"))
-        elif name.endswith("receive_response_headers.failed"):
-            self._has_heard = _has_heard(info.get("exception"))
-
-    async def anote(self, name: str, info: Mapping[str, Any]) -> None:
-        """Take an event of httpcore, and look the host up before it does.
-
-        asyncio looks names up in threads that `asyncio.run` waits for at its end, however long they take.
-        """
-        self.note(name, info)
-        if name.endswith("connect_tcp.started"):
-            limits = self._limits
-            lookup = addresses_of(info["host"], info["port"], limits.moment(limits.connect))
-            with suppress(httpx.ConnectError):  # the client may know more than we do, and will say what is wrong
-                await arun(lookup, limits.cancellation)
-
-    def found(self, stream: Any) -> None:
-        """Take the network stream that the attempt uses."""
-        self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
-        if self.is_abandoned:
-            self.shut()
-
-    def shut(self) -> None:
-        """Shut the socket down, which ends whatever waits for it."""
-        if isinstance(self._socket, socket.socket):
-            with suppress(OSError):
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
-
-    def as_stale(self, error: BaseException) -> BaseException:
-        """Return the error as that of a stale connection, if the server had closed one that the client reused.
-
-        Nobody can tell a client to use no such connection again, so of several in a row only the first counts as stale:
-        the next attempts have their ordinary waits.
-        """
-        kind = type(error).__name__
-        broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
-        was_idle = self._has_sent and not (self._has_connected or self._has_heard)
-        if not broke or not was_idle or self.is_abandoned or self._limits.is_fresh:
-            return error
-        return StaleConnection(str(error))
-
-    def timeout(self) -> httpx.TimeoutException:
-        """Return what says that the time was up, and whether the request may have been sent by then."""
-        return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
-
-
-def _has_heard(error: object) -> bool:
-    """Tell whether anything of an answer had come when httpcore gave up reading its head.
-
-    It says so nowhere, but its frames do: they hold h11's connection with the bytes that are no head yet, and the event
-    before, which was some information. Where another client has other frames, nothing is known to have come.
-    """
-    trace = error.__traceback__ if isinstance(error, BaseException) else None
-    while trace is not None:
-        names = trace.tb_frame.f_locals
-        h11_state = getattr(names.get("self"), "_h11_state", None)
-        if trace.tb_frame.f_code.co_name == "_receive_response_headers" and "event" in names:
-            return True
-        if isinstance(h11_state, h11.Connection) and h11_state.trailing_data[0]:
-            return True
-        trace = trace.tb_next
-    return False
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:
@@ -189,7 +95,7 @@ class _Worker:
     """
 
     def __init__(self, limits: AttemptLimits) -> None:
-        self.progress = _Progress(limits)
+        self.progress = Progress(limits)
         self.response: Any = None
         self.is_busy = False
         self._limits = limits
@@ -305,7 +211,7 @@ class BorrowedHttp:
 
 
 class BorrowedResponse:
-    """Be the response of a client that was passed in."""
+    """Read the response of a client that was passed in."""
 
     def __init__(self, worker: _Worker, response: Any) -> None:
         self.status_code, self.headers = response.status_code, response.headers
@@ -353,7 +259,7 @@ class BorrowedAsyncHttp:
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
-        progress = _Progress(limits)
+        progress = Progress(limits)
         built, timeout = _request(self.http, request, limits, progress.anote)
 
         async def send() -> Any:
@@ -370,7 +276,7 @@ class BorrowedAsyncHttp:
 
 
 class BorrowedAsyncResponse:
-    """Be the response of an asynchronous client that was passed in."""
+    """Read the response of an asynchronous client that was passed in."""
 
     def __init__(self, response: Any, limits: AttemptLimits) -> None:
         self.status_code, self.headers = response.status_code, response.headers

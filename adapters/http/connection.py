@@ -56,7 +56,7 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Tell whether an idle connection can take a request: it is young, open, and nobody has said anything."""
+        """Tell whether an idle connection can take a request: it is young, open, and nothing has arrived on it."""
         return not self.is_old and is_quiet(self.sock)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Connection:
         return self._is_cut_short
 
     def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
-        # What only informs is no beginning of the response, so the limit is one for all of the head.
+        # Informational responses come before the real one, so one limit holds for all of the head.
         until = limits.moment(limits.first_byte)
         while True:
             early, self._early = self._early, None
@@ -157,8 +157,8 @@ class Connection:
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.
 
-        It cannot where bytes have come that nobody asked for: they would answer the next request. Nor can it where the
-        request was not sent whole.
+        It cannot where bytes have come that were not asked for: they would answer the next request. Nor can it where
+        the request was not sent whole.
         """
         protocol = self._protocol
         is_done = protocol.our_state is h11.DONE and protocol.their_state is h11.DONE

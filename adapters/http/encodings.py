@@ -1,4 +1,4 @@
-"""Take the content-encoding off a body piece by piece, so that nothing is unpacked that nobody has asked for."""
+"""Take the content-encoding off a body piece by piece, so that no more is unpacked than is asked for."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from rungwise.adapters.backend import PIECE
+
 ACCEPTED: Final = "gzip, deflate"
 """The encodings that servers are asked for: zlib can stop in the middle of them."""
-
-PIECE: Final = 2**16
-"""The most bytes of a body that are unpacked or looked at in one go."""
 
 MOST_OUT: Final = 2**23
 RATIO: Final = 100
@@ -39,7 +38,7 @@ def _names_in(header: str) -> list[str]:
 
 
 class Unreadable(Exception):
-    """The body is in an encoding that was not asked for, or is not what its encoding says."""
+    """Say that a body is in an encoding that was not asked for, or is not what its encoding says."""
 
 
 class Plain:
@@ -66,7 +65,7 @@ class Unpacker:
         self._is_over = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Unpack what has come, a piece at a time; what follows its last member is no part of it.
+        """Unpack what has come, a piece at a time; what follows its last member does not belong to it.
 
         Raises:
             Unreadable: it is not what its encoding says.

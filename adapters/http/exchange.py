@@ -11,23 +11,24 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from rungwise.adapters.backend import Backend, Decoder, HttpRequest
+from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.deadlines import AttemptLimits
-from rungwise.adapters.http.encodings import PIECE, Plain, Unpacker, Unreadable, asking, encoding_of
+from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
-from rungwise.fsm.failures.classify import classify_exception
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
 
 LARGEST_REPLY: Final = 8 * 2**20
 """Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
 
-As objects they are held to some 16 times as much, while they are read (`jsontext.is_heavy`).
+As objects they are held to some 16 times as much, while they are read (`json_text.is_heavy`).
 """
 
 OVERHEAD: Final = 16
@@ -45,7 +46,7 @@ TOO_LARGE: Final = Failure("malformed", message="the reply is larger than any th
 
 @define(eq=False)
 class WholeBody:
-    """Be the decoder of a response that is not streamed."""
+    """Gather the body of a response that is not streamed, and decode it at its end."""
 
     backend: Backend
     status: int

@@ -49,8 +49,8 @@ def _for_proxies() -> dict[str, Any]:
     return {"timeout": None, "limits": _UNKEPT, "headers": _OF_HTTPX, "cookies": cookies}
 
 
-class _Http:
-    """Be what threads and tasks have in common: the pool, and how a request is sent.
+class _PooledHttp:
+    """Hold what threads and tasks have in common: the pool, and how a request is sent.
 
     Arguments:
         max_connections: how many connections there may be.
@@ -100,7 +100,7 @@ class _Http:
         return connection, head
 
 
-class OwnHttp(_Http):
+class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
     @contextmanager
@@ -149,7 +149,7 @@ class OwnHttp(_Http):
             self._proxied.http.close()  # type: ignore[attr-defined] # it is our own
 
 
-class OwnAsyncHttp(_Http):
+class OwnAsyncHttp(_PooledHttp):
     """Send requests from the tasks of one event loop; see `OwnHttp`."""
 
     @asynccontextmanager
@@ -185,7 +185,7 @@ class OwnAsyncHttp(_Http):
 
 
 class OwnResponse:
-    """Be the response on one of our own connections, for threads and tasks alike."""
+    """Read the response on one of our own connections, in threads and in tasks."""
 
     def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
         self.status_code = head.status_code

@@ -14,8 +14,9 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
 from rungwise.adapters.http.waiting import CallEnded, seconds_until, when_late
-from rungwise.fsm.call.call import Call, StreamEvent
-from rungwise.fsm.call.pace import waits_are_off
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.delivery import StreamEvent
+from rungwise.fsm.call.overrides import waits_are_off
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.request import Message, Send
 from rungwise.fsm.call.result import Result
@@ -25,7 +26,7 @@ Compactor = Callable[[tuple[Message, ...]], Sequence[Message]]
 
 
 class Response(Protocol):
-    """A response whose body is still to be read."""
+    """Hold the head of a response, and read its body."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -40,7 +41,7 @@ class Response(Protocol):
 
 
 class Http(Protocol):
-    """What sends requests: our own connections, or a client that was passed in."""
+    """Send requests, over our own connections or over a client that was passed in."""
 
     def place(self, seconds: float | None, cancellation: Cancellation) -> AbstractContextManager[bool]:
         """Hold a place among the connections, and tell whether there was one in time."""
@@ -92,7 +93,8 @@ class SyncDriver:
                 seconds = seconds_until(send.deadline, self.clock())
                 with self.http.place(seconds, self.cancellation) as has_place:
                     now = self.clock()
-                    if not call.sending(now if has_place else when_late(send.deadline, now)):
+                    send = call.sending(now if has_place else when_late(send.deadline, now))
+                    if send is None:
                         break
                     yield from call.drain()
                     limits = self._limits(send, call.is_streaming, is_fresh)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.scripts import scripts
 from rungwise.fsm.call.request import Prices, Request, TurnContext
 from rungwise.fsm.testing.backend import PROMPT
@@ -18,7 +19,6 @@ from rungwise.fsm.testing.callers import requests, turns
 from rungwise.fsm.testing.compactors import Compactor, compactors
 from rungwise.fsm.testing.strategies import seldom
 
-MODES = ("call", "stream", "acall", "astream")
 PREFILLS = ("no", "trailing", "prefix", "partial", "continue_final_message")
 LATEST = 12
 PRICES = Prices(input=1.0, output=10.0)
@@ -27,7 +27,7 @@ DEAR_WRITES = Prices(input=1.0, output=10.0, cache_read=0.1, cache_creation=20.0
 
 @frozen
 class Case:
-    """Hold one call to be made.
+    """Hold one call to be made of a provider that answers by script.
 
     Arguments:
         script: what the provider answers, to whichever backend of the chain.
@@ -56,12 +56,12 @@ class Case:
     @property
     def is_streaming(self) -> bool:
         """Tell whether the reply is asked for as a stream."""
-        return self.mode in ("stream", "astream")
+        return is_streaming(self.mode)
 
     @property
     def is_async(self) -> bool:
         """Tell whether an event loop runs the call."""
-        return self.mode in ("acall", "astream")
+        return is_async(self.mode)
 
     def to_toml(self) -> str:
         """Write the script as `rungwise serve` takes it."""
@@ -89,6 +89,35 @@ class Case:
         }
         yield from (f"{name}: {value}" for name, value in told.items() if value)
 
+    def shrunk(self, fails: Callable[[Case], bool]) -> Case:
+        """Return the smallest case to be found that fails.
+
+        Hypothesis shrinks before; it stops where it makes no progress for a while, which long scripts make it do early.
+
+        Arguments:
+            fails: tells whether another case fails in the same way as this one.
+        """
+        case = self
+        while smaller := next(filter(fails, case._smaller()), None):
+            case = smaller
+        return case
+
+    def _smaller(self) -> Iterator[Case]:
+        """Generate cases with a reply less, a field of a reply less, or a field of their own at its default."""
+        replies = self.script.replies
+        for index, reply in enumerate(replies):
+            before, after = replies[:index], replies[index + 1 :]
+            if before or after:
+                yield attrs.evolve(self, script=Script([*before, *after]))
+            for name in reply.given:
+                less = ScriptedReply(**{field: value for field, value in reply.given.items() if field != name})
+                yield attrs.evolve(self, script=Script([*before, less, *after]))
+        plain = Case(self.script)
+        for attribute in fields(Case):
+            change: dict[str, Any] = {attribute.name: getattr(plain, attribute.name)}
+            if getattr(self, attribute.name) != change[attribute.name]:
+                yield attrs.evolve(self, **change)
+
 
 def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
     """Generate calls.
@@ -109,35 +138,3 @@ def cases(replies: SearchStrategy[ScriptedReply]) -> SearchStrategy[Case]:
         is_fair=st.booleans(),
         leaves_after=seldom(st.integers(0, LATEST)),
     )
-
-
-def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Make a failing case smaller for as long as it fails.
-
-    Hypothesis shrinks before; it stops where it makes no progress for a while, which long scripts make it do early.
-
-    Arguments:
-        case: a case that fails.
-        fails: tells whether another one fails in the same way.
-    """
-    while True:
-        smaller = next(filter(fails, _smaller(case)), None)
-        if smaller is None:
-            return case
-        case = smaller
-
-
-def _smaller(case: Case) -> Iterator[Case]:
-    replies = case.script.replies
-    for index, reply in enumerate(replies):
-        others = [*replies[:index], *replies[index + 1 :]]
-        if others:
-            yield attrs.evolve(case, script=Script(others))
-        for name in reply.given:
-            less = ScriptedReply(**{field: value for field, value in reply.given.items() if field != name})
-            yield attrs.evolve(case, script=Script([*replies[:index], less, *replies[index + 1 :]]))
-    plain = Case(case.script)
-    for attribute in fields(Case):
-        change: dict[str, Any] = {attribute.name: getattr(plain, attribute.name)}
-        if getattr(case, attribute.name) != change[attribute.name]:
-            yield attrs.evolve(case, **change)

@@ -14,18 +14,18 @@ from attrs import define, field, frozen
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.adapters.testing.case import PRICES, Case, cases, smallest
-from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases, smallest_hostile
+from rungwise.adapters.testing.case import PRICES, Case, cases
+from rungwise.adapters.testing.hostile_case import HostileCase, hostile_cases
+from rungwise.adapters.testing.runner import KEY, CaseRunner
 from rungwise.adapters.testing.scripts import scripted_replies
-from rungwise.adapters.testing.stage import KEY, Stage
 from rungwise.adapters.testing.wire_checks import check_answer, check_requests
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
-from rungwise.fsm.testing.checks.seen import Seen
 from rungwise.fsm.testing.coverage import Coverage
 
 UNHEALTHY = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
@@ -91,20 +91,20 @@ class Fuzzer:
     progress: Callable[[Fuzzer], None] = lambda fuzzer: None
     coverage: Coverage = field(factory=Coverage, init=False)
     examples: int = field(default=0, init=False)
-    _stage: Stage = field(init=False)
+    _runner: CaseRunner = field(init=False)
     _ends_at: float | None = field(default=None, init=False)
     _failed: tuple[Case | HostileCase, Exception] | None = field(default=None, init=False)
     _certificates: dict[tuple[int | None, int | None, Prices], Certificate] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._stage = Stage(self.policy, self.backends, self.over_http)
+        self._runner = CaseRunner(self.policy, self.backends, self.over_http)
 
     def __enter__(self) -> Fuzzer:
-        self._stage.__enter__()
+        self._runner.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stage.__exit__()
+        self._runner.__exit__()
 
     def run(self, *, examples: int | None = None, seconds: float | None = None) -> Finding | None:
         """Make calls, and return the smallest one that failed; None if all were honest.
@@ -194,8 +194,7 @@ class Fuzzer:
                 return True
             return False
 
-        least = smallest_hostile(case, fails) if isinstance(case, HostileCase) else smallest(case, fails)
-        return Finding(least, told, self.seed, self.backends)
+        return Finding(case.shrunk(fails), told, self.seed, self.backends)
 
     def check(self, case: Case | HostileCase) -> None:
         """Make one call and check that it is honest.
@@ -204,13 +203,13 @@ class Fuzzer:
             Dishonest: it is not.
         """
         if isinstance(case, HostileCase):
-            ended = case.make(self.policy, self.backends, KEY, self.certificate)
-            self.coverage.record(Seen(ended, certificate=self.certificate))
+            survived = case.run(self.policy, self.backends, KEY, self.certificate)
+            self.coverage.record(EndedCall(survived, certificate=self.certificate))
             return
         events: list[object] = []
-        result = self._stage.make(case, events)
-        stays = case.is_streaming and case.leaves_after is None and not self._stage.compactor_raised
-        seen = Seen(
+        result = self._runner.run(case, events)
+        stays = case.is_streaming and case.leaves_after is None and not self._runner.compactor_raised
+        ended = EndedCall(
             result,
             request=case.request,
             turn=case.turn,
@@ -219,13 +218,13 @@ class Fuzzer:
             secrets=(KEY,),
             is_fair=case.is_fair,
         )
-        check_all(seen)
-        received = self._stage.received
+        check_all(ended)
+        received = self._runner.received
         check_requests(result, received)
         if received:
-            last = self._stage.reply(len(received) - 1)
+            last = self._runner.reply(len(received) - 1)
             check_answer(result, last, received[-1], seeds=case.prefill != "no")
-        self.coverage.record(seen)
+        self.coverage.record(ended)
 
     @property
     def certificate(self) -> Certificate:
@@ -236,7 +235,7 @@ class Fuzzer:
         """Return the certificate for a request; only the worst cases depend on it, so the rest is proved once."""
         key = max_tokens, input_tokens, prices
         if not self._certificates:
-            self._certificates[None, None, PRICES] = verify(self.policy, self._stage.chain())
+            self._certificates[None, None, PRICES] = verify(self.policy, self._runner.chain())
         if key not in self._certificates:
             proved = self._certificates[None, None, PRICES]
             worst = worst_cases(self.policy, proved.limits, [prices] * self.backends, max_tokens, input_tokens)

@@ -11,7 +11,8 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.client import Client
-from rungwise.adapters.testing.case import MODES, PRICES
+from rungwise.adapters.testing.case import PRICES
+from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.fsm.call.policy import Policy, Timeouts
@@ -32,7 +33,7 @@ def _tuple(value: Iterable[RawResponse]) -> tuple[RawResponse, ...]:
 
 @frozen
 class HostileCase:
-    """Hold one call to be made.
+    """Hold one call to be made of a server that writes hostile bytes.
 
     Arguments:
         responses: what the server writes, request by request; the last is repeated.
@@ -52,7 +53,7 @@ class HostileCase:
         """Write the responses as TOML, which `rungwise.fsm.testing.read_responses` takes."""
         return write_responses(self.responses)
 
-    def make(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:
+    def run(self, policy: Policy, backends: int, key: str, certificate: Certificate | None) -> Result:
         """Make the call, and a healthy one after it; return how it ended.
 
         Raises:
@@ -65,12 +66,23 @@ class HostileCase:
                 OpenAIChat(f"model-{number}", name=f"backend-{number}", base_url=base_url, api_key=key, prices=PRICES)
                 for number in range(1, backends + 1)
             ]
-            return Client(chain, policy=in_haste(policy))
+            return Client(chain, policy=hurried(policy))
 
         return assert_survives(client_of, self.responses, mode=self.mode, certificate=certificate, secrets=[key])
 
+    def shrunk(self, fails: Callable[[HostileCase], bool]) -> HostileCase:
+        """Return a smaller case that fails: one response alone, and the plainest method, as every try takes real time.
 
-def in_haste(policy: Policy) -> Policy:
+        Arguments:
+            fails: tells whether another case fails in the same way as this one.
+        """
+        alone = [HostileCase([response], self.mode) for response in self.responses]
+        case = next(filter(fails, alone), self) if len(alone) > 1 else self
+        plain = HostileCase(case.responses, "stream" if is_streaming(case.mode) else "call")
+        return plain if is_async(case.mode) and fails(plain) else case
+
+
+def hurried(policy: Policy) -> Policy:
     """Return a policy with the same rungs and next to no time, so that a server that drips is soon left."""
     waits = attrs.asdict(policy.waits)
     shorter = {name: min(value, LONGEST_WAIT) for name, value in waits.items() if name != "jitter"}
@@ -90,20 +102,6 @@ def hostile_cases(*, kinds: Sequence[str] = HOSTILITIES) -> SearchStrategy[Hosti
     """
 
     def of(mode: str) -> SearchStrategy[HostileCase]:
-        return st.builds(HostileCase, raw_responses(streams=mode in ("stream", "astream"), kinds=kinds), st.just(mode))
+        return st.builds(HostileCase, raw_responses(streams=is_streaming(mode), kinds=kinds), st.just(mode))
 
     return st.sampled_from(MODES).flatmap(of)
-
-
-def smallest_hostile(case: HostileCase, fails: Callable[[HostileCase], bool]) -> HostileCase:
-    """Make a failing case smaller: each response alone, and the plainest method; every try takes real time.
-
-    Arguments:
-        case: a case that fails.
-        fails: tells whether another one fails in the same way.
-    """
-    if len(case.responses) > 1:
-        alone = (HostileCase([response], case.mode) for response in case.responses)
-        case = next(filter(fails, alone), case)
-    plain = HostileCase(case.responses, "stream" if case.mode == "astream" else "call")
-    return plain if plain != case and case.mode.startswith("a") and fails(plain) else case

@@ -8,8 +8,9 @@ import httpx
 import orjson
 from attrs import define, field
 
+from rungwise.adapters.provider.playback import ReceivedRequest, Responder
+from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.provider.server import ReceivedRequest, Responder, render
 from rungwise.fsm.testing.clock import VirtualClock
 
 BASE_URL = "http://provider.test/v1"
@@ -68,7 +69,7 @@ class MemoryProvider:
 
 @define(eq=False)
 class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """Bring a body in the pieces, at the pace and with the accident that the script asks for."""
+    """Yield a body in the pieces, at the pace and with the accident that the script asks for."""
 
     pieces: tuple[bytes, ...]
     reply: ScriptedReply
@@ -100,7 +101,7 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 @define(eq=False)
 class MemoryTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Be the transport of an `httpx.Client` or `httpx.AsyncClient` that reaches a provider in memory.
+    """Carry the requests of an `httpx.Client` or `httpx.AsyncClient` to a provider in memory.
 
     Arguments:
         provider: who answers every request, whatever its URL.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import socketserver
 import struct
 import threading
 import time
@@ -15,7 +14,8 @@ from typing import Any, Final, Self
 
 import orjson
 
-from rungwise.adapters.provider.server import ReceivedRequest
+from rungwise.adapters.provider.connections import LoopbackServer
+from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
 
@@ -44,12 +44,9 @@ class RawServer:
         self, responses: Sequence[RawResponse], *, seconds: float = SECONDS, most_bytes: int = MOST_BYTES
     ) -> None:
         self.seconds, self.most_bytes = seconds, most_bytes
-        self.closing = threading.Event()
         self._lock = threading.Lock()
         self.play(responses)
-        self._server = _Server(("127.0.0.1", 0), partial(_Handler, self))
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True)
-        self._thread.start()
+        self._server = LoopbackServer(("127.0.0.1", 0), partial(_Handler, self))
 
     def __enter__(self) -> Self:
         return self
@@ -60,8 +57,7 @@ class RawServer:
     @property
     def base_url(self) -> str:
         """Return the base URL, `http://127.0.0.1:PORT/v1`."""
-        host, port = self._server.server_address[:2]
-        return f"http://{host!s}:{port}/v1"
+        return self._server.base_url
 
     @property
     def requests(self) -> list[ReceivedRequest]:
@@ -89,10 +85,7 @@ class RawServer:
 
     def close(self) -> None:
         """Stop listening and drop every connection at once."""
-        self.closing.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
     def receive(self, request: ReceivedRequest) -> RawResponse:
         """Record a request and return what is written to it."""
@@ -104,15 +97,6 @@ class RawServer:
         return self._responses[min(index, len(self._responses) - 1)]
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-    block_on_close = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # a client that goes away is what this server is for
-
-
 class _Over(Exception):
     """Say that no more is to be written."""
 
@@ -121,8 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def __init__(self, owner: RawServer, request: Any, client_address: Any, server: Any) -> None:
+    def __init__(self, owner: RawServer, request: Any, client_address: Any, server: LoopbackServer) -> None:
         self.owner = owner
+        self.closing = server.closing
         super().__init__(request, client_address, server)
 
     def setup(self) -> None:
@@ -162,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
                 if step.delay:
                     self.pause(step.delay, ends_at)
                 seconds = ends_at - time.monotonic()
-                if seconds <= 0 or left <= 0 or self.owner.closing.is_set():
+                if seconds <= 0 or left <= 0 or self.closing.is_set():
                     self.reset()
                     raise _Over
                 self.connection.settimeout(min(seconds, self.owner.seconds))
@@ -171,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def pause(self, seconds: float, ends_at: float) -> None:
         """Wait between two steps; a client that has gone away is noticed, as nothing is to be read from it."""
-        if self.owner.closing.wait(max(0.0, min(seconds, ends_at - time.monotonic()))) or self.is_gone():
+        if self.closing.wait(max(0.0, min(seconds, ends_at - time.monotonic()))) or self.is_gone():
             raise _Over
 
     def end(self, response: RawResponse, ends_at: float) -> None:
@@ -189,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def wait_readable(self, ends_at: float) -> bool:
         """Wait until something has come, or the client has gone away; False if that took too long."""
-        while not self.owner.closing.is_set() and time.monotonic() < ends_at:
+        while not self.closing.is_set() and time.monotonic() < ends_at:
             self.connection.settimeout(POLL_SECONDS)
             try:
                 return bool(self.connection.recv(1, socket.MSG_PEEK))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.adapters.wires.chat.reply import STOP_REASONS
+from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.testing.strategies import ANSWER, STORY, first_or_often, headers, seldom, texts, tool_calls
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ import anyio
 from attrs import define, field
 
 from rungwise.adapters.client import Client
+from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.peak import peak_memory, waited_for_a_core
 from rungwise.adapters.testing.raw_server import RawServer
 from rungwise.adapters.testing.wire_checks import check_requests
@@ -19,10 +20,11 @@ from rungwise.fsm.call.result import Result
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.errors import CallError, ConfigurationError
 from rungwise.fsm.testing.backend import PROMPT
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
-from rungwise.fsm.testing.checks.seen import Dishonest, Seen
 from rungwise.fsm.testing.coverage import RECORDER
-from rungwise.fsm.testing.hostile.raw import RawResponse, healthy_response
+from rungwise.fsm.testing.hostile.raw import RawResponse
+from rungwise.fsm.testing.hostile.valid import healthy_response
 from rungwise.fsm.text.thinking import split_thinking
 
 IN_TIME: Final = "a call ends within its seconds"
@@ -40,15 +42,14 @@ LONGEST: Final = 10.0
 HEALTHY_TRIES: Final = 3
 """Healthy calls of which one must succeed: on a busy machine, the little time that the policy gives may not do."""
 HEALTHY_TEXT: Final = "All is well on the river again."
-MODES: Final = ("call", "stream", "acall", "astream")
 
 ClientFactory = Callable[[str], Client]
 """Make the client under test, from the base URL of the server."""
 
 
 @define(eq=False)
-class _Made:
-    """Hold what was seen of one call.
+class _Measured:
+    """Hold what was measured of one call.
 
     Arguments:
         seconds: how long it took, without the time in which other work had the machine.
@@ -106,20 +107,20 @@ def assert_survives(
         server.seconds = allowed + grace + 1.0
         asked = request if isinstance(request, Request) else Request(request)
         calls = _Calls(server, client, mode, asked)
-        hostile, healthy = anyio.run(calls.make_both_async) if mode in ("acall", "astream") else calls.make_both()
+        hostile, healthy = anyio.run(calls.make_both_async) if is_async(mode) else calls.make_both()
     result = _check_end(hostile, allowed + grace, memory)
-    seen = Seen(
+    ended = EndedCall(
         result,
         request=asked,
-        events=hostile.events if mode in ("stream", "astream") else None,
+        events=hostile.events if is_streaming(mode) else None,
         certificate=certificate,
         secrets=tuple(secrets),
     )
-    check_all(seen)
+    check_all(ended)
     check_requests(result, calls.requests)
     _check_untouched(result, calls.played)
     _check_healthy(healthy)
-    RECORDER.record(seen)
+    RECORDER.record(ended)
     return result
 
 
@@ -134,7 +135,7 @@ class _Calls:
     requests: list[Any] = field(factory=list, init=False)
     played: list[RawResponse] = field(factory=list, init=False)
 
-    def make_both(self) -> tuple[_Made, _Made]:
+    def make_both(self) -> tuple[_Measured, _Measured]:
         """Make both calls with the synchronous methods."""
         with self.client:
             hostile = self._make()
@@ -144,7 +145,7 @@ class _Calls:
                 healthy = self._make() if _ran_out_of_time(healthy) else healthy
             return hostile, healthy
 
-    async def make_both_async(self) -> tuple[_Made, _Made]:
+    async def make_both_async(self) -> tuple[_Measured, _Measured]:
         """Make both calls on one event loop."""
         async with self.client:
             hostile = await self._make_async()
@@ -156,12 +157,11 @@ class _Calls:
 
     def _begin_healthy(self) -> None:
         self.requests, self.played = self.server.requests, self.server.played
-        streams = self.mode in ("stream", "astream")
-        self.server.play([healthy_response(streams=streams, text=HEALTHY_TEXT)])
+        self.server.play([healthy_response(streams=is_streaming(self.mode), text=HEALTHY_TEXT)])
 
-    def _make(self) -> _Made:
-        made = _Made()
-        with _measured(made):
+    def _make(self) -> _Measured:
+        made = _Measured()
+        with _measure(made):
             if self.mode == "call":
                 made.result = self.client.call(self.request)
             else:
@@ -171,9 +171,9 @@ class _Calls:
                 made.result = stream.result
         return made
 
-    async def _make_async(self) -> _Made:
-        made = _Made()
-        with _measured(made):
+    async def _make_async(self) -> _Measured:
+        made = _Measured()
+        with _measure(made):
             if self.mode == "acall":
                 made.result = await self.client.acall(self.request)
             else:
@@ -184,13 +184,13 @@ class _Calls:
         return made
 
 
-def _ran_out_of_time(made: _Made) -> bool:
+def _ran_out_of_time(made: _Measured) -> bool:
     """Tell whether a call ended without an answer, and not with somebody else's."""
     return made.result is not None and made.result.outcome in ("over_budget", "failed") and not made.result.text
 
 
 @contextmanager
-def _measured(made: _Made) -> Iterator[None]:
+def _measure(made: _Measured) -> Iterator[None]:
     """Take the time and the memory of a call, and what it raises."""
     with peak_memory() as held:
         started = time.monotonic() - waited_for_a_core()
@@ -205,8 +205,8 @@ def _measured(made: _Made) -> Iterator[None]:
     made.memory = held()
 
 
-def _check_end(made: _Made, seconds: float, memory: int) -> Result:
-    """Check what can be seen of the end of a call from outside."""
+def _check_end(made: _Measured, seconds: float, memory: int) -> Result:
+    """Check what shows of the end of a call from outside."""
     if made.error is not None or made.result is None:
         raise Dishonest(DOCUMENTED, f"{type(made.error).__name__}: {made.error}") from made.error
     if made.seconds > seconds:
@@ -228,7 +228,7 @@ def _check_untouched(result: Result, played: Sequence[RawResponse]) -> None:
         raise Dishonest(UNTOUCHED, f"the server wrote {last.says[:40]!r}, and the last part is {part[:40]!r}")
 
 
-def _check_healthy(made: _Made) -> None:
+def _check_healthy(made: _Measured) -> None:
     if made.error is not None or made.result is None:
         raise Dishonest(GOES_ON, f"it raised {type(made.error).__name__}: {made.error}") from made.error
     if (made.result.outcome, made.result.text) != ("done", HEALTHY_TEXT):

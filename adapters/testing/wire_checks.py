@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.provider.server import ReceivedRequest, render
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.testing.checks.seen import Dishonest
+from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.stitching import stitch
 from rungwise.fsm.text.thinking import part_thinking, split_thinking

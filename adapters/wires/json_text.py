@@ -45,7 +45,7 @@ def _weight(data: bytes) -> int:
 
 
 def _weight_outside_strings(data: bytes, most: int) -> int:
-    """Add up what is no text, a window at a time: a copy in small pieces would take up more than the objects."""
+    """Weigh what stands outside strings, a window at a time: a copy in small pieces would outweigh the objects."""
     weight = place = 0
     while place < len(data) and weight <= most:
         found = _WHOLE_STRINGS.match(data, place, place + _WINDOW)

@@ -1,18 +1,14 @@
-"""The ledger of one call: what it has spent of its budget, and what the next attempt may spend."""
+"""What one call has spent of its budget, and what its next attempt may spend."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from attrs import define
 
-from attrs import define, evolve
-
-from rungwise.fsm.call.ladder import Ladder
 from rungwise.fsm.call.metering import reserve_of
-from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.call.reply import NO_USAGE, Failure, Usage
-from rungwise.fsm.call.request import Link, Prices, Request
-from rungwise.fsm.call.waiting import cap_of
-from rungwise.fsm.failures.transport import may_be_billed
+from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.call.request import Prices
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 TOKENS_PRICED = 1_000_000
 """Prices are given for a million tokens."""
@@ -22,22 +18,45 @@ LARGEST_PRICED_CAP = 10**12
 
 
 @define(eq=False)
-class Ledger:
+class Spending:
     """Count what a call spends; nothing here is ever given back.
 
     Arguments:
         budget: the ceilings.
         usage: the tokens of every attempt so far.
         cost: in the currency of the prices; None once a backend without prices was paid.
-        elapsed: seconds since the call began.
+        began: when the call began, in seconds on the driver's clock; None before that.
+        elapsed: seconds since then.
         overran: the cap that a provider took no notice of, in tokens; nothing is reserved for an attempt after that.
     """
 
     budget: Budget
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
+    began: float | None = None
     elapsed: float = 0.0
     overran: int | None = None
+
+    def pass_time(self, now: float | None) -> None:
+        """Note the time; None leaves it as it is, and an earlier one never turns it back."""
+        if self.began is None:
+            raise IllegalEvent("the call has not begun")
+        if now is None:
+            return
+        try:
+            self.elapsed = max(self.elapsed, now - self.began)
+        except TypeError:
+            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}") from None
+
+    @property
+    def needs_cap(self) -> bool:
+        """Tell whether the budget forbids to send a request without an output cap."""
+        return self.budget.output_tokens is not None or self.budget.money is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
+        return None if self.budget.seconds is None else (self.began or 0.0) + self.budget.seconds
 
     def pay(self, usage: Usage, prices: Prices | None) -> None:
         """Add what one attempt has used."""
@@ -49,38 +68,19 @@ class Ledger:
         elif self.cost is not None:
             self.cost += price_of(usage, prices)
 
-    def charge(self, usage: Usage, failure: Failure | None, cap: int | None, prompt: Callable[[], int]) -> Usage:
-        """Return what an attempt is counted as where the provider did not say.
-
-        A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
-        have been worked on, is counted as if it had used its cap, so that no budget rests on silence.
-
-        Arguments:
-            usage: what the provider reported, or what was estimated from the text that arrived.
-            failure: why nothing came, if nothing came.
-            cap: the output tokens that the attempt might have brought.
-            prompt: counts the tokens of its prompt, as far as anybody knows.
-        """
-        if failure is not None and usage is NO_USAGE:
-            if not may_be_billed(failure):
-                return usage
-            usage = Usage(output_tokens=cap or 0)
-        if usage.input_tokens:
-            return usage
-        return evolve(usage, input_tokens=prompt(), estimated=True)
-
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""
         return self.budget.seconds is None or self.elapsed + seconds < self.budget.seconds
 
-    def cap(self, policy: Policy, ladder: Ladder, request: Request, link: Link, input_tokens: int) -> int | None:
-        """Return the output cap of the next attempt in tokens: below 1 if nothing is left, None for no cap at all.
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None) -> int | None:
+        """Return an output cap as far as the budget can pay for it: below 1 if nothing is left.
 
         Arguments:
+            cap: the output cap that is wanted, in tokens; None wants none.
             input_tokens: the tokens of the prompt, which a budget of money has to pay first.
+            prices: of the backend that is asked.
         """
-        cap = cap_of(policy, ladder, request.max_tokens or link.max_tokens)
-        budget, prices = self.budget, link.prices
+        budget = self.budget
         if budget.output_tokens is not None:
             left = self._tokens_left(budget.output_tokens)
             cap = left if cap is None else min(cap, left)
@@ -102,7 +102,13 @@ class Ledger:
         return bought - reserve_of(whole)
 
     def lacking(self, attempts: int, wait: float, cap: int | None) -> str | None:
-        """Name the part of the budget that does not allow the next attempt, if any."""
+        """Name the part of the budget that does not allow the next attempt, if any.
+
+        Arguments:
+            attempts: how many were made.
+            wait: seconds until the next one goes out.
+            cap: its output cap in tokens, lowered to what is left.
+        """
         budget = self.budget
         if attempts >= budget.attempts:
             return f"all {budget.attempts} attempts of the budget are used"

@@ -7,48 +7,53 @@
     call.result
 
 The call never sleeps, sends, reads a clock or draws a random number: the driver passes the time and the jitter in.
-What comes back is turned into an event and facts (`fsm/call/observe.py`); the table decides
-(`fsm/machine/table.py`); the transcript knows what the rung sends (`fsm/call/transcript.py`).
+Each round is the same: what came back is observed (`observe.py`), the event is fired with its facts (`facts.py`,
+`position.py`), the step is recorded (`recording.py`), and the next send is proposed (`proposer.py`), or the call is
+settled (`outcome.py`).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
-import attrs
-from attrs import define, field
+from attrs import define
 
-from rungwise.fsm.call.budget import Ledger
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.causes import cause_of
-from rungwise.fsm.call.chain import Chain
-from rungwise.fsm.call.classify import expects_json
-from rungwise.fsm.call.delivery import Delivery, correction
-from rungwise.fsm.call.events import Discard, Reasoning, Rung, Text
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of, reader_of
-from rungwise.fsm.call.metering import measured
-from rungwise.fsm.call.observe import Attempt, Heard, contents_of, facts_of, observe_cut, observe_failure, observe_reply
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
-from rungwise.fsm.call.reply import NO_USAGE, Failure, Reply, Usage
-from rungwise.fsm.call.request import CAP_PARAMETERS, Link, PlainLink, Request, Send, TurnContext, headers_for
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.counting import TokenCounter
+from rungwise.fsm.call.delivery import Delivery, StreamEvent
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.facts import FactFinder
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.observe import observe, part_reply
+from rungwise.fsm.call.outcome import Outcome
+from rungwise.fsm.call.own_facts import own_facts_of
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.position import Position
+from rungwise.fsm.call.proposal import Proposal
+from rungwise.fsm.call.proposer import Proposer
+from rungwise.fsm.call.recording import Observer, Recorder
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.reply_filter import ReplyFilter
+from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.call.transcript import STAND_IN_TOKENS, Composed, Transcript, estimate_tokens
-from rungwise.fsm.call.waiting import is_drawn, wait_of
+from rungwise.fsm.call.table import ANSWERS
+from rungwise.fsm.call.transcript import PLAIN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.failures.transport import may_be_billed
-from rungwise.fsm.journal.record import Evidence, Journal, Links, Setting, Step
-from rungwise.fsm.machine.machine import RowMachine, Watch, fire, machine_of
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Row
-from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.text.thinking import part_thinking, split_thinking
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.values.usage import NO_USAGE
 
-logger = logging.getLogger("rungwise")
-
-StreamEvent = Text | Reasoning | Discard | Rung
-Observer = Callable[[Step], None]
+NO_CHAIN = (PlainLink(),)
+NO_TURN = TurnContext()
+LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
+"""The outcomes that a usable backend further down the chain might have prevented."""
 
 
 def _no_jitter() -> float:
@@ -56,7 +61,7 @@ def _no_jitter() -> float:
 
 
 @built_without_locals
-@define(eq=False, repr=False)
+@define(init=False, eq=False, repr=False)
 class Call:
     """Run one model call through the machine.
 
@@ -78,73 +83,68 @@ class Call:
     """
 
     request: Request
-    policy: Policy = DEFAULT_POLICY
-    chain: Sequence[Link] = field(factory=lambda: (PlainLink(),))
-    turn: TurnContext = field(factory=TurnContext)
-    jitter: Callable[[], float] = _no_jitter
-    observer: Observer | None = None
-    contents: bool = False
-    has_compactor: bool = False
-    is_streaming: bool = False
-    estimate: Callable[[Any], int] = estimate_tokens
-    prompts: Iterator[int] | None = None
+    turn: TurnContext
+    is_streaming: bool
+    journal: Journal
+    position: Position
+    spending: Spending
+    _context: CallContext
+    _jitter: Callable[[], float]
+    _delivery: Delivery
+    _recorder: Recorder
+    _counter: TokenCounter
+    _proposer: Proposer
+    _facts: FactFinder
+    _outcome: Outcome
+    _proposed: Proposal | None
+    _in_flight: Proposal | None
+    _result: Result | None
 
-    ladder: Ladder = field(init=False)
-    journal: Journal = field(init=False)
-    ledger: Ledger = field(init=False)
-    _result: Result | None = field(default=None, init=False)
-    _machine: RowMachine = field(init=False)
-    _chain: Chain = field(init=False)
-    _transcript: Transcript = field(init=False)
-    _attempt: Attempt | None = field(default=None, init=False)
-    _delivery: Delivery | None = field(default=None, init=False)
-    _shown: str = field(default="", init=False)
-    _outbox: list[StreamEvent] = field(factory=list, init=False)
-    _origin: float | None = field(default=None, init=False)
-    _send: Send | None = field(default=None, init=False)
-    _alike: dict[str, int] | None = field(default=None, init=False)
-    _failures: dict[int, Failure] | None = field(default=None, init=False)
-    _last: Heard | None = field(default=None, init=False)
-    _draw: float | None = field(default=None, init=False)
-    _prompt: int | None = field(default=None, init=False)
-    _base: int | None = field(default=None, init=False)
-    _watch: Watch = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        for name, value, kind in (
-            ("request", self.request, Request),
-            ("policy", self.policy, Policy),
-            ("turn", self.turn, TurnContext),
-        ):
-            if not isinstance(value, kind):
-                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
-        policy, table = self.policy, self.policy.table
-        self._chain = Chain.of(self.chain, needs_prices=policy.budget.money is not None)
-        self._machine = machine_of(table)
-        request, chain = self.request, self._chain.links
-        self.ladder = table.model(_limits(policy.limits, len(chain)), table.start)
-        self.ledger = Ledger(policy.budget)
-        needs_cap = policy.budget.output_tokens is not None or policy.budget.money is not None
-        self._transcript = Transcript(request.messages, policy.hints, needs_cap=needs_cap)
-        setting = Setting(policy, Links(chain), request.max_tokens, request.input_tokens, self.has_compactor)
-        self.journal = Journal(setting, names_of(table.model, COUNTER), self.contents)
-        self._watch = Watch(table, self.ladder.limits)
+    def __init__(
+        self,
+        request: Request,
+        policy: Policy = DEFAULT_POLICY,
+        chain: Sequence[Link] = NO_CHAIN,
+        turn: TurnContext = NO_TURN,
+        *,
+        jitter: Callable[[], float] = _no_jitter,
+        observer: Observer | None = None,
+        contents: bool = False,
+        has_compactor: bool = False,
+        is_streaming: bool = False,
+        estimate: Callable[[Any], int] = estimate_tokens,
+        prompts: Iterator[int] | None = None,
+    ) -> None:
+        context = CallContext.of(request, policy, chain, turn, contents=contents, has_compactor=has_compactor)
+        self._context, self._jitter = context, jitter
+        self.request, self.turn, self.is_streaming = request, turn, is_streaming
+        self.journal, self.position, self.spending = context.journal, context.position, context.spending
+        self._delivery = Delivery(is_streaming)
+        self._recorder = Recorder(context, self._delivery, observer)
+        self._counter = TokenCounter(context, estimate, prompts)
+        self._proposer = Proposer(context, self._counter)
+        self._facts = FactFinder(context)
+        self._outcome = Outcome(context)
+        self._proposed = self._in_flight = self._result = None
 
     def __repr__(self) -> str:
-        ladder = getattr(self, "ladder", None)  # tracebacks show what is only half made, too
-        return f"Call(rung={ladder.rung!r}, attempts={ladder.attempts})" if ladder is not None else "Call()"
-
-    # what a driver calls
+        position = getattr(self, "position", None)  # tracebacks show what is only half made, too
+        return f"Call(state={position.state!r}, attempts={position.attempts})" if position is not None else "Call()"
 
     @property
     def link(self) -> Link:
         """Return the current backend."""
-        return self._chain.link
+        return self._context.chain.link
 
     @property
     def backend(self) -> int:
         """Return the index of the current backend in the chain."""
-        return self._chain.index
+        return self._context.chain.index
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the call has ended."""
+        return self._result is not None
 
     @property
     def result(self) -> Result:
@@ -154,13 +154,8 @@ class Call:
             IllegalEvent: the call has not ended.
         """
         if self._result is None:
-            raise IllegalEvent(f"the call has not ended; it is in state {self.ladder.rung!r}")
+            raise IllegalEvent(f"the call has not ended; it is in state {self.position.state!r}")
         return self._result
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether the call has ended."""
-        return self._result is not None
 
     @without_locals
     def begin(self, now: float = 0.0) -> Send | None:
@@ -172,36 +167,22 @@ class Call:
         Raises:
             IllegalEvent: the call has begun already.
         """
-        if self._origin is not None:
+        if self.spending.began is not None:
             raise IllegalEvent("the call has begun already")
         if not isinstance(now, (int, float)):
             raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
-        self._origin = now
-        while (problem := self.link.problem) is not None:
-            self._record(Row("skipped", self.ladder.rung, None, self.ladder.rung), None, note=problem)
-            self._chain.move_to(self.backend + 1)
+        self.spending.began = now
+        self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
         return self._propose(0.0)
 
     @without_locals
-    def sending(self, now: float | None = None) -> bool:
-        """Say that the wait is over and the request goes out now; False if it can no longer be afforded.
+    def sending(self, now: float | None = None) -> Send | None:
+        """Say that the wait is over, and return what goes out now; None if it can no longer be afforded.
 
         A driver that does not call this is taken to have sent at once.
         """
-        self._pass_time(now)
-        send = self._send
-        if self._result is not None or send is None:
-            return False
-        if send.needs_compaction:  # nobody has shortened anything
-            self._compose(send)
-        lacking = self.ledger.lacking(self.ladder.attempts, 0.0, send.max_tokens)
-        if lacking is not None:
-            self._run_out(lacking)
-            return False
-        self._send = None
-        row = fire(self._machine, self.ladder, "sent")
-        self._record(row, None, cap=send.max_tokens)
-        return True
+        self.spending.pass_time(now)
+        return self._send_out()
 
     @without_locals
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
@@ -213,12 +194,11 @@ class Call:
         """
         if not isinstance(delta, (Text, Reasoning)):
             raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
-        if self._delivery is None:
-            self._ensure_sent()
-            attempt = self._attempt
-            assert attempt is not None
-            self._delivery = Delivery(attempt.composed, self._transcript.gathered, attempt.echoes)
-        return self._delivery.feed(delta)
+        opened = self._delivery.filter
+        if opened is None:
+            opened = ReplyFilter(self._ensure_sent().reading, self._context.transcript.gathered)
+            self._delivery.filter = opened
+        return opened.feed(delta)
 
     @without_locals
     def receive(self, reply: Reply | Failure, now: float | None = None) -> Send | None:
@@ -230,21 +210,34 @@ class Call:
 
         Raises:
             IllegalEvent: nothing is in flight.
-            ConfigurationError: this is neither a reply nor a failure.
+            ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no bool or raises; the
+                call is as it was.
         """
         if not isinstance(reply, (Reply, Failure)):
             raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
-        self._ensure_sent()
-        self._pass_time(now)
-        return self._advance(self._observe(reply))
+        proposal = self._ensure_sent()
+        own = own_facts_of(self.position.table, reply)
+        self.spending.pass_time(now)
+        observation = observe(
+            reply,
+            proposal=proposal,
+            transcript=self._context.transcript,
+            counter=self._counter,
+            delivered=self._delivery.close(),
+        )
+        self._gather(observation)
+        facts: tuple[str, ...] = ("overran",) if observation.overran else ()
+        if self.position.is_guarded(observation.event):
+            facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.asks_for_little)
+        return self._advance(observation, facts + own)
 
     @without_locals
-    def take(self, heard: Heard, now: float) -> Send | None:
-        """Take what was observed before, as a replay does, and return the next thing to send."""
+    def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
+        """Take what was observed before, with the facts that held, as a replay does; return the next thing to send."""
         self._ensure_sent()
-        self._pass_time(now)
-        self._gather(heard)
-        return self._advance(heard)
+        self.spending.pass_time(now)
+        self._gather(observation)
+        return self._advance(observation, facts)
 
     @without_locals
     def compacted(self, messages: Sequence[Any]) -> Send:
@@ -254,394 +247,148 @@ class Call:
             IllegalEvent: no send waits for a compaction.
             ConfigurationError: these are no messages.
         """
-        send = self._send
-        if send is None or not send.needs_compaction:
+        waiting = self._proposed
+        if waiting is None or not waiting.send.needs_compaction:
             raise IllegalEvent("no send waits for a compaction")
-        self._transcript.messages, self._base = Request(messages).messages, None
-        self._compose(send)
-        return send
+        self._context.transcript.messages = Request(messages).messages
+        self._counter.forget_prompt()
+        self._proposed = self._proposer.propose(waiting.send.wait, is_compacted=True)
+        return self._proposed.send
 
     def cancel(self, now: float | None = None, partial: Reply | None = None, *, delivered: str | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
 
         Arguments:
+            now: the time; left out, none has passed.
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
             delivered: the text that is kept, for a replay, which has been read already.
         """
-        row = self.ladder.row
-        if self._result is None and row is not None and row.target in self.policy.table.outcomes:
-            # An observer was interrupted on the very last step: the call had ended by then.
-            self._settle(row, cause_of(row, self._last.evidence if self._last else Evidence(row.event)))
         if self._result is None:
-            if self._origin is None:
-                self._origin = now or 0.0
-            self._pass_time(now)
+            spending = self.spending
+            spending.began = (now or 0.0) if spending.began is None else spending.began
+            spending.pass_time(now)
             usage = partial.usage if partial is not None else NO_USAGE
             if delivered is None:
-                if self._attempt is not None and self._send is None:  # it is in flight
-                    usage, _ = self._counted(usage, partial, None, self._attempt, was_cancelled=True)
+                if self._in_flight is not None:
+                    usage, _ = self._counter.usage_of(self._in_flight, partial, was_cancelled=True)
                 delivered = self._arrived(partial)
-            self._send = None
+            self._proposed = self._in_flight = None
+            evidence = Evidence(event="cancelled", usage=usage)
+            observation = Observation(evidence=evidence, part=delivered, new=delivered)
             if delivered:
-                self._transcript.gather(delivered, delivered)
-                self._shown, self._delivery = self._shown + self._delivered, None
-            evidence = Evidence("cancelled", usage=usage)
-            evidence.content = {"delivered": delivered} if self.contents else None
-            self.ledger.pay(evidence.usage, self.link.prices)
-            row = fire(self._machine, self.ladder, "cancelled")
-            self._record(row, evidence)
-            self._settle(row, cause_of(row, evidence))
+                self._context.transcript.gather(observation)
+                self._delivery.keep()
+            spending.pay(usage, self.link.prices)
+            self._end(self.position.fire("cancelled"), observation=observation)
         return self.result
 
     def drain(self) -> list[StreamEvent]:
         """Return what a consumer of the stream must be given now, and forget it."""
-        events, self._outbox = self._outbox, []
-        return events
+        return self._delivery.drain()
 
-    # what happens inside
+    def _send_out(self) -> Send | None:
+        proposal = self._proposed
+        if proposal is None:
+            return None
+        if proposal.send.needs_compaction:  # nobody has shortened anything
+            proposal = self._proposer.propose(proposal.send.wait, is_compacted=True)
+        send, position = proposal.send, self.position
+        lacking = self.spending.lacking(position.attempts, 0.0, send.max_tokens)
+        if lacking is not None:
+            self._run_out(proposal, lacking)
+            return None
+        self._proposed, self._in_flight = None, proposal
+        self._recorder.record(position.fire("sent"), proposal=proposal)
+        return send
 
-    @property
-    def _delivered(self) -> str:
-        return self._delivery.delivered if self._delivery is not None else ""
+    def _ensure_sent(self) -> Proposal:
+        """Return what is in flight; what waits to be sent is taken to have gone out when its wait was over."""
+        if self._proposed is not None:
+            self.spending.elapsed += self._proposed.send.wait
+            self._send_out()
+        if self._in_flight is None:
+            raise IllegalEvent(f"nothing is in flight in state {self.position.state!r}")
+        return self._in_flight
 
     def _arrived(self, partial: Reply | None) -> str:
         """Return the visible text of a reply in flight."""
         if partial is None or self.is_streaming:
-            return self._delivered
-        composed = self._attempt.composed if self._attempt is not None else Composed(())
-        parted = part_thinking(
-            partial.text, composed.before, after_block=composed.after_block, is_new_turn=composed.is_new_turn
-        )
-        return parted.visible
+            return self._delivery.delivered
+        proposal = self._in_flight or self._proposed
+        return part_reply(partial, PLAIN if proposal is None else proposal.reading).visible
 
-    def _pass_time(self, now: float | None) -> None:
-        if self._origin is None:
-            raise IllegalEvent("the call has not begun")
-        if now is None:
-            return
-        try:
-            self.ledger.elapsed = max(self.ledger.elapsed, now - self._origin)
-        except TypeError:
-            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}") from None
+    def _gather(self, observation: Observation) -> None:
+        transcript = self._context.transcript
+        if observation.unsays:
+            self._delivery.show(Reasoning(transcript.gathered))
+        transcript.gather(observation)
 
-    def _ensure_sent(self) -> None:
-        send = self._send
-        if send is not None:
-            self.ledger.elapsed += send.wait
-            self.sending()
-        if self._result is not None or self._attempt is None:
-            raise IllegalEvent(f"nothing is in flight in state {self.ladder.rung!r}")
-
-    def _observe(self, reply: Reply | Failure) -> Heard:
-        if self._delivery is not None:
-            self._outbox.extend(self._delivery.close())
-        delivered = self._delivered
-        attempt = self._attempt
-        assert attempt is not None
-        if isinstance(reply, Failure) and not is_blank(delivered):
-            heard = observe_cut(delivered, reply, attempt, self._transcript)
-        elif isinstance(reply, Failure):
-            heard = observe_failure(reply, attempt, self._transcript, self.backend)
-        else:
-            heard = observe_reply(reply, attempt, self._transcript, self.request, self.backend)
-        heard.delivered = delivered
-        came = reply if isinstance(reply, Reply) else heard.reply
-        heard.evidence.usage, overran = self._counted(heard.evidence.usage, came, heard.failure, attempt)
-        self._gather(heard)
-        if heard.evidence.event not in self._machine.unguarded:
-            self._find_facts(heard, overran=overran)
-        elif overran:
-            heard.evidence.facts = ("overran",)
-        if self.contents:
-            heard.evidence.content = contents_of(heard, self.turn)
-        return heard
-
-    def _gather(self, heard: Heard) -> None:
-        transcript = self._transcript
-        if heard.unsays:
-            if self.is_streaming:
-                self._outbox.append(Reasoning(transcript.gathered))
-            transcript.unsay()
-        if heard.part:
-            cap = self._attempt.cap if self._attempt is not None else None
-            transcript.gather(heard.part, heard.new, cap, thinks_inline=heard.cue.thinks_inline)
-        elif not transcript.gathered:
-            transcript.spare = max(transcript.spare, heard.spare, key=len)
-
-    def _counted(
-        self,
-        usage: Usage,
-        reply: Reply | None,
-        failure: Failure | None,
-        attempt: Attempt,
-        *,
-        was_cancelled: bool = False,
-    ) -> tuple[Usage, bool]:
-        """Count what the provider did not, and tell whether the reply is longer than what was reserved for it."""
-        reserves = self._transcript.needs_cap
-        if not reserves and self.link.prices is None:
-            return usage, False
-        silence, overran = attempt.cap, False
-        if silence is not None and self.request.max_tokens is None and self.link.max_tokens is None:
-            silence = min(silence, self.policy.base_cap)  # one silence does not use up a budget that nobody split
-        if reply is not None:
-            is_free = was_cancelled or (failure is not None and not may_be_billed(failure))
-            usage, overran = measured(usage, reply, attempt.cap, None if is_free else silence)
-        if not usage.input_tokens:
-            nothing = failure if reply is None else None
-            usage = self.ledger.charge(usage, nothing, silence, lambda: self._count(attempt.composed))
-        return usage, overran and reserves
-
-    def _count(self, composed: Composed) -> int:
-        """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate."""
-        if self.prompts is not None:
-            return next(self.prompts, 0)
-        if self._base is None:
-            self._base = self._count_base()
-        added = composed.added_tokens
-        if self._transcript.restore_reasoning:
-            added += STAND_IN_TOKENS * sum(message.get("role") == "assistant" for message in composed.messages)
-        return self._base + added
-
-    def _count_base(self) -> int:
-        """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
-        request, messages = self.request, self._transcript.messages
-        known = request.messages
-        if request.input_tokens is not None and messages[: len(known)] == known:  # a compactor may have added to them
-            return request.input_tokens + (self.estimate(messages[len(known) :]) if len(messages) > len(known) else 0)
-        own = getattr(self.link, "parameters", ())  # a backend may send tools or a schema of its own
-        return sum(map(self.estimate, (messages, request.tools, request.parameters, own)))
-
-    def _find_facts(self, heard: Heard, *, overran: bool) -> None:
-        evidence, previous = heard.evidence, self._last
-        if evidence.reason is not None and not (heard.failure is not None and heard.failure.is_stale):
-            alike = self._alike = self._alike or {}
-            alike[evidence.reason] = alike.get(evidence.reason, 0) + 1
-        facts = facts_of(
-            heard,
-            self._transcript,
-            self.policy,
-            self.turn,
-            wait_fits=self._fits(evidence.asked_wait),
-            failures_alike=(self._alike or {}).get(evidence.reason or "", 0),
-            same_empty_again=self.policy.skip_identical_empties and _same_empty(heard, previous),
-            has_compactor=self.has_compactor,
-            has_next_backend=self._chain.next_usable() is not None,
-            asks_for_little=self._asks_for_little,
-            overran=overran,
-        )
-        evidence.facts = tuple(name for name, held in facts.items() if held)
-
-    def _advance(self, heard: Heard) -> Send | None:
+    def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Fire the event and go where the table leads."""
-        evidence = heard.evidence
-        self.ledger.pay(evidence.usage, self.link.prices)
-        if "overran" in evidence.facts and self._attempt is not None:
-            self.ledger.overran = self._attempt.cap
-        self._last = heard
-        if heard.failure is not None:
-            self._failures = {**(self._failures or {}), self.backend: heard.failure}
-        ladder = self.ladder
-        if evidence.event not in self._machine.unguarded:
-            for name in names_of(type(ladder), FACT):
-                setattr(ladder, name, name in evidence.facts)
-        row = fire(self._machine, ladder, evidence.event)
-        self._attempt = None
-        if row.target in self.policy.table.outcomes:
-            if row.target in _LAST_RESORTS and self._chain.next_usable() is None:
-                self._skip(None, row.source)
-            self._record(row, evidence)
-            self._settle(row, cause_of(row, evidence))
+        context, position, chain = self._context, self.position, self._context.chain
+        self.spending.pay(observation.evidence.usage, chain.link.prices)
+        if "overran" in facts and self._in_flight is not None:
+            self.spending.overran = self._in_flight.send.max_tokens
+        self._outcome.note(observation)
+        row = position.fire(observation.event, facts)
+        self._in_flight = None
+        if row.target in context.policy.table.outcomes:
+            self._end(row, observation=observation, facts=facts)
             return None
-        wait = self._wait(heard)
-        self._record(row, evidence, wait=wait, draw=self._draw)
-        self._transcript.prepare(row.target, heard.cue)
+        wait = position.wait(context.policy, observation.event, facts, observation.failure, self._jitter)
+        self._recorder.record(row, observation=observation, facts=facts, wait=wait)
+        if observation.event in ANSWERS:
+            context.transcript.discard(observation)
+        context.transcript.prepare(position.rung, observation)
         if row.target == "fallback":
             self._move_on()
-        if self.is_streaming:
-            self._correct(self._transcript.gathered)
-        self._delivery = None
-        return self._propose(wait)
-
-    def _fits(self, asked: float | None) -> bool:
-        return asked is None or (asked <= self.policy.waits.longest_asked and self.ledger.allows_wait(asked))
-
-    def _wait(self, heard: Heard) -> float:
-        self._draw = None
-        if is_drawn(self.ladder, heard.evidence.event, heard.evidence.asked_wait):
-            self._draw = min(1.0, max(0.0, self.jitter()))
-        return wait_of(self.policy.waits, self.ladder, heard.evidence.event, heard.failure, self._draw or 0.0)
+        self._delivery.correct(context.transcript.gathered)
+        return self._propose(wait.seconds)
 
     def _move_on(self) -> None:
-        """Take the next usable backend of the chain; what is passed over goes into the journal."""
-        following = self._chain.next_usable()
+        """Ask the next usable backend of the chain; what is passed over goes into the journal."""
+        chain = self._context.chain
+        following = chain.next_usable()
         assert following is not None
-        self._skip(following, self.ladder.rung)
-        self._chain.move_to(following)
-        self._alike = self._base = None
-
-    def _skip(self, following: int | None, state: str) -> None:
-        for link, why in self._chain.passed_over(following):
-            self._record(Row("skipped", state, None, state), None, backend=link.name, note=why)
-
-    # what goes out
-
-    @property
-    def _asks_for_little(self) -> bool:
-        asked = self.request.max_tokens or self.link.max_tokens
-        return asked is not None and asked <= self.policy.handful
-
-    def _compose(self, send: Send) -> None:
-        """Put together what goes out: the messages, and the cap that the budget has for them."""
-        link, transcript, request = self.link, self._transcript, self.request
-        prefills = link.prefills and self.backend not in transcript.without_prefill
-        composed = Composed(transcript.messages) if transcript.is_plain else transcript.compose(prefills)
-        self._prompt = self._count(composed) if self.policy.budget.money is not None else None
-        cap = self.ledger.cap(self.policy, self.ladder, request, link, self._prompt or 0)
-        available = transcript.available_tokens
-        if available is not None:
-            cap = available if cap is None else min(cap, available)
-        if transcript.dropped.issuperset(CAP_PARAMETERS):
-            cap = None  # the provider takes it by no name, so none goes out
-        asks = expects_json(request.parameters) if request.parameters else None
-        attempt = Attempt(
-            composed, cap, link.echoes, link.expects_json if asks is None else asks, self._asks_for_little
-        )
-        self._attempt = attempt
-        send.messages, send.max_tokens, send.prefill = composed.messages, cap, composed.prefill
-        send.added_tokens, send.needs_compaction = composed.added_tokens, False
+        self._recorder.skip(self.position.state, chain.passed_over(following))
+        chain.move_to(following)
+        self._facts.forget_failures()
+        self._counter.forget_prompt()
 
     def _propose(self, wait: float) -> Send | None:
         """Return what the rung sends, or None when the budget does not allow it."""
-        transcript, seconds = self._transcript, self.policy.budget.seconds
-        send = Send(
-            self.ladder.rung,
-            self.backend,
-            wait,
-            transcript.messages,
-            None,
-            self.request,
-            dropped=transcript.dropped,
-            lower_reasoning=transcript.lower_reasoning,
-            portable=transcript.portable,
-            restore_reasoning=transcript.restore_reasoning,
-            deadline=None if seconds is None else (self._origin or 0.0) + seconds,
-            needs_compaction=self.ladder.rung == "compact",
-            must_cut=transcript.needs_cap,
-            headers=headers_for(self.request, self._chain.links[0], self.link),
-        )
-        if send.needs_compaction:
-            self._prompt = None  # what it will cost is known when the compactor has run
-        else:
-            self._compose(send)
-        lacking = self.ledger.lacking(self.ladder.attempts, wait, send.max_tokens)
+        proposal = self._proposer.propose(wait)
+        lacking = self.spending.lacking(self.position.attempts, wait, proposal.send.max_tokens)
         if lacking is not None:
-            self._run_out(lacking)
+            self._run_out(proposal, lacking)
             return None
-        self._send = send
-        return send
+        self._proposed = proposal
+        return proposal.send
 
-    def _run_out(self, lacking: str) -> None:
-        self._send = self._attempt = None
-        row = fire(self._machine, self.ladder, "ran_out")
-        self._record(row, None, note=lacking)
-        self._settle(row, lacking)
+    def _run_out(self, proposal: Proposal, lacking: str) -> None:
+        self._proposed = None
+        self._end(self.position.fire("ran_out"), proposal=proposal, lacking=lacking)
 
-    # the end, and the record
-
-    def _settle(self, row: Row, cause: str | None) -> None:
-        text, parts, heard = self._transcript.gathered, self._transcript.parts, self._last
-        if self._transcript.spare and row.target not in ("done", "salvaged"):
-            text = self._transcript.spare
-            parts = (text,)
-        reply = heard.reply if heard is not None else None
-        if row.target == "salvaged":
-            text = self._salvaged(text)
-            parts = (*parts, text)
-        if self.is_streaming:
-            self._correct(text)
-        handed_out = reply is not None and row.event == "called_tools"
-        self.journal.outcome = row.target
-        failures = self._failures or {}
-        self._result = Result(
-            row.target,
-            text,
-            _final_text(text, reply, parts) if row.target == "done" else text,
-            reply.tool_calls if reply is not None and handed_out else (),
-            heard.reasoning if heard is not None else "",
-            parts,
-            self.ledger.usage,
-            self.ledger.cost if self.link.prices is not None else None,
-            self.ledger.elapsed,
-            self.ladder.attempts,
-            self.link.name,
-            cause,
-            tuple((self.chain[index].name, failures[index]) for index in sorted(failures)),
-            reply,
-            self.journal,
-            self.ledger.overran is not None,
-        )
-
-    def _salvaged(self, gathered: str) -> str:
-        if self.ladder.kept == "delivered" and self._last is not None:
-            return gathered + self._last.delivered
-        return split_thinking(self.turn.prior_answer or "")[0]
-
-    def _correct(self, target: str) -> None:
-        self._outbox.extend(correction(self._shown + self._delivered, target))
-        self._shown = target
-
-    def _record(
+    def _end(
         self,
         row: Row,
-        evidence: Evidence | None,
         *,
-        wait: float = 0.0,
-        cap: int | None = None,
-        draw: float | None = None,
-        backend: str | None = None,
-        note: str | None = None,
+        observation: Observation | None = None,
+        facts: tuple[str, ...] = (),
+        proposal: Proposal | None = None,
+        lacking: str | None = None,
     ) -> None:
-        ladder, journal = self.ladder, self.journal
-        spent = reader_of(type(ladder))(ladder)
-        if row.event != "skipped":
-            self._watch.check(row, spent)
-        name = backend if backend is not None else self.link.name
-        now, attempts = self.ledger.elapsed, ladder.attempts
-        prompt = self._prompt if row.event in ("sent", "ran_out") else None
-        journal.record(row, evidence, (now, name, wait, cap, draw, spent, attempts, note, prompt))
-        if self.is_streaming:
-            self._outbox.append(Rung(journal.last))
-        if self.observer is not None:
-            try:
-                self.observer(journal.last)
-            except Exception as error:
-                logger.warning("the observer raised %s; the call goes on", type(error).__name__)
-        if logger.isEnabledFor(logging.INFO):
-            logger.info("%s", journal.last)
-
-
-_LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
-"""The outcomes that a usable backend further down the chain might have prevented."""
-
-
-@lru_cache(maxsize=256)
-def _limits(limits: Limits, length: int) -> Limits:
-    """Bound the fallbacks by the chain."""
-    most = length - 1
-    return attrs.evolve(limits, fallbacks=most if limits.fallbacks is None else min(limits.fallbacks, most))
-
-
-def _same_empty(heard: Heard, previous: Heard | None) -> bool:
-    """Tell whether two empty replies in a row are alike: same finish, no output tokens."""
-    if previous is None or heard.evidence.event != "came_empty" or previous.evidence.event != "came_empty":
-        return False
-    one, other = heard.evidence, previous.evidence
-    return one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0
-
-
-def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:
-    """Return the last text block; text that was stitched from several parts is one block unless the last was split."""
-    if reply is None or reply.final_text is None or (len(parts) > 1 and reply.final_text == reply.text):
-        return text
-    return split_thinking(reply.final_text)[0]
+        """Record the last step and settle, also where the observer of that step is interrupted."""
+        chain = self._context.chain
+        try:
+            if row.target in LAST_RESORTS and chain.next_usable() is None:
+                self._recorder.skip(row.source, chain.passed_over())
+            self._recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=lacking)
+        finally:
+            cause = (
+                lacking
+                if observation is None
+                else cause_of(self._context.policy.table, row, observation.evidence, facts)
+            )
+            self._result = self._outcome.settle(row, cause)
+            self._delivery.correct(self._result.text)

@@ -50,6 +50,14 @@ class Chain:
     def __attrs_post_init__(self) -> None:
         self.move_to(self.index)
 
+    def leave_unusable(self) -> list[tuple[Link, str]]:
+        """Ask the first backend that can be used, and return those that stand before it, each with its problem."""
+        unusable = []
+        while (problem := self.link.problem) is not None:
+            unusable.append((self.link, problem))
+            self.move_to(self.index + 1)
+        return unusable
+
     def move_to(self, index: int) -> None:
         """Ask another backend from now on."""
         self.index, self.link = index, self.links[index]

@@ -1,4 +1,4 @@
-"""Judge a reply: which event of the machine it is."""
+"""Which event of the machine a reply is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from rungwise.fsm.text.blank import is_blank
 Tools = tuple[Mapping[str, Any], ...]
 
 
-def judge(
-    reply: Reply, visible: str, reasoning: str, cap: int | None, tools: Tools = (), *, expects_json: bool = False
+def classify_reply(
+    reply: Reply,
+    *,
+    visible: str,
+    reasoning: str,
+    cap: int | None,
+    tools: Tools = (),
+    expects_json: bool = False,
 ) -> str:
     """Return the event that a reply is.
 
@@ -38,7 +44,7 @@ def judge(
     if reply.stop_reason == "overflow":
         return "overflowed"
     if reply.tool_calls:
-        return _judge_tools(reply, cap, tools)
+        return _classify_tool_calls(reply, cap, tools)
     if was_cut(reply, cap):
         if is_blank(visible):
             return "reasoning_truncated"
@@ -52,7 +58,7 @@ def judge(
     return "came_empty" if is_blank(reasoning) else "only_reasoned"
 
 
-def _judge_tools(reply: Reply, cap: int | None, tools: Tools) -> str:
+def _classify_tool_calls(reply: Reply, cap: int | None, tools: Tools) -> str:
     if was_cut(reply, cap) or not all(is_complete(call, tools) for call in reply.tool_calls):
         return "tools_truncated"
     return "malformed" if reply.stop_reason in ("unknown", "error") else "called_tools"

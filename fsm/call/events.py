@@ -1,13 +1,8 @@
-"""What a stream hands to its consumer, besides the final `Result`."""
+"""What a stream hands to its consumer, besides the steps of the journal and the final `Result`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import frozen
-
-if TYPE_CHECKING:
-    from rungwise.fsm.journal.record import Step
 
 
 @frozen
@@ -29,10 +24,3 @@ class Discard:
     """Take back `text`, which is exactly the end of what was handed out so far."""
 
     text: str
-
-
-@frozen
-class Rung:
-    """Show a step of the machine."""
-
-    step: Step

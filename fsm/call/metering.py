@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from attrs import define, evolve
 
-from rungwise.fsm.call.reply import Reply, Usage
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN = 16
 """UTF-8 bytes of one word that a single token is taken to hold at most."""

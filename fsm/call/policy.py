@@ -10,18 +10,14 @@ from typing import Any, get_args
 import attrs
 from attrs import field, frozen
 
-from rungwise.fsm.call.ladder import COUNTER, names_of
-from rungwise.fsm.call.reply import Reason
+from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.table import CALL, Table
+from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.toml import read_toml
-
-LARGEST_LIMIT = 1_000
-"""No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
-
-_MISSING: Any = object()
 
 LONGEST_SECONDS = 1e6
 """No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some waits 2**32 - 1."""
@@ -82,24 +78,6 @@ def _flag(instance: object, attribute: Attribute[Any], value: object) -> None:
 
 def _optional(check: Any) -> Any:
     return attrs.validators.optional(check)
-
-
-_LIMIT = _whole(0, LARGEST_LIMIT)
-
-
-@frozen(kw_only=True)
-class Limits:
-    """Say how often each rung may be taken. `fallbacks` of None means as many as the chain has."""
-
-    retries: int = field(default=3, validator=_LIMIT)
-    reasks: int = field(default=3, validator=_LIMIT)
-    nudges: int = field(default=1, validator=_LIMIT)
-    prefills: int = field(default=2, validator=_LIMIT)
-    enlargements: int = field(default=3, validator=_LIMIT)
-    repairs: int = field(default=3, validator=_LIMIT)
-    compactions: int = field(default=3, validator=_LIMIT)
-    continuations: int = field(default=3, validator=_LIMIT)
-    fallbacks: Any = field(default=None, validator=_optional(_LIMIT))
 
 
 @frozen(kw_only=True)
@@ -210,7 +188,7 @@ class Policy:
         handful: output tokens; text that a cap of the caller's of so many or fewer has cut is `partial` at once.
         nudge_window: how many messages from the end are looked at for a tool result.
         skip_identical_empties: treat two identical empty replies as final for this backend.
-        table: the machine; derive your own with `rungwise.fsm.CALL.without(...)` and its like.
+        table: the machine; derive your own with `rungwise.CALL.without(...)` and its like.
 
     Raises:
         ConfigurationError: a field is not of its form; the message names it and says what would be right.
@@ -232,46 +210,46 @@ class Policy:
 
     def __attrs_post_init__(self) -> None:
         if self.table is not CALL:  # which the test suite proves, so that no import need
-            from rungwise.fsm.certificate.verify import (
-                check_call_table,  # the checker reads policies, so it is imported late
-            )
+            from rungwise.fsm.call.rules import check_call_table  # only an own table needs the checker
 
             check_call_table(self.table)
-            self._check_own_limits()
+            own = {name: limit for name, limit in self.table.limits.items() if name not in self.limits}
+            if own:
+                object.__setattr__(self, "limits", Limits(**{**own, **self.limits}))
+        hints = self.table.hints
+        if hints.keys() - self.hints.rungs.keys():
+            object.__setattr__(self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs}))
+        for name in self.limits:
+            if name not in self.table.counters:
+                known = self.table.counters
+                raise ConfigurationError(f"Limits: {_unknown('limit', name, known)}")
         for name in self.hints.rungs:
             if name not in self.table.rungs:
                 raise ConfigurationError(f"Hints.rungs: {_unknown('rung', name, self.table.rungs)}")
 
-    def _check_own_limits(self) -> None:
-        for name in names_of(self.table.model, COUNTER):
-            where, limit = f"{type(self.limits).__name__}.{name}", getattr(self.limits, name, _MISSING)
-            if limit is _MISSING:
-                raise ConfigurationError(
-                    f"{type(self.limits).__name__} has no limit {name!r}, which the table counts; "
-                    "derive a frozen attrs class from Limits with that field"
-                )
-            whole = isinstance(limit, int) and not isinstance(limit, bool) and 0 <= limit <= LARGEST_LIMIT
-            if not whole and not (name == "fallbacks" and limit is None):
-                raise ConfigurationError(
-                    f"{where} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
-                )
-
     @classmethod
-    def from_toml(cls, text: str, *, source: str = "policy") -> Policy:
+    def from_toml(cls, text: str, *, source: str = "policy", table: Table = CALL) -> Policy:
         """Read a policy from TOML; every key is optional and named as the field.
+
+        Arguments:
+            source: what errors call the text.
+            table: the machine, whose own rungs may be limited like the others.
 
         Raises:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
         """
         try:
-            policy: Policy = from_mapping(cls, read_toml(text))
+            policy: Policy = from_mapping(cls, read_toml(text), table=table)
         except ConfigurationError as error:
             raise ConfigurationError(f"{source}: {error}") from None
         return policy
 
     @classmethod
-    def load(cls, path: str | Path) -> Policy:
+    def load(cls, path: str | Path, *, table: Table = CALL) -> Policy:
         """Read a policy from a TOML file.
+
+        Arguments:
+            table: the machine, whose own rungs may be limited like the others.
 
         Raises:
             ConfigurationError: the file cannot be read, or `from_toml` refuses it.
@@ -280,11 +258,12 @@ class Policy:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError, TypeError) as error:  # a path can hold what no path may
             raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
-        return cls.from_toml(text, source=str(path))
+        return cls.from_toml(text, source=str(path), table=table)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the policy as plain values, without its table."""
-        plain = attrs.asdict(self, filter=attrs.filters.exclude("table"))
+        plain = attrs.asdict(self, filter=attrs.filters.exclude("table", "limits"))
+        plain = {"limits": dict(self.limits), **plain}
         plain["hints"]["rungs"] = dict(self.hints.rungs)
         return {**plain, "switch_after": dict(self.switch_after)}
 
@@ -298,16 +277,21 @@ def _unknown(what: str, name: object, known: Any) -> str:
 _PARTS = {"limits": Limits, "budget": Budget, "waits": Waits, "timeouts": Timeouts, "hints": Hints}
 
 
-def from_mapping(kind: type[Any], values: Mapping[str, Any]) -> Any:
+def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> Any:
     """Build a policy or one of its parts from plain values.
+
+    Arguments:
+        given: what is no plain value: the table of a policy.
 
     Raises:
         ConfigurationError: a key is unknown, or a value is not of its form.
     """
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")
+    if kind is Limits:
+        return Limits(**values)
     known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
-    built: dict[str, Any] = {}
+    built: dict[str, Any] = dict(given)
     for name, value in values.items():
         if name not in known:
             raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, known)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from attrs import Factory, define, evolve, field, frozen, validators
+from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
@@ -235,7 +235,7 @@ def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
 
 @frozen
 class PlainLink:
-    """Be a backend for a core that runs without adapters: in tests, in replays, around a transport of your own.
+    """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
 
     Two plain links of one name are duplicates unless they are given `identities`.
 
@@ -254,7 +254,7 @@ class PlainLink:
 
     @property
     def origin(self) -> str:
-        """Return "": it is reached by a transport that is not known here."""
+        """Return the empty text: it is reached by a transport that is not known here."""
         return ""
 
 
@@ -276,7 +276,7 @@ def _own_headers(send: Send) -> Mapping[str, str]:
     return send.request.headers
 
 
-@define(eq=False)
+@frozen(kw_only=True, eq=False)
 class Send:
     """Tell the driver what to send next.
 

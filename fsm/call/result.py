@@ -6,10 +6,12 @@ from typing import Any
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
 from rungwise.fsm.failures.classify import KEY_HINT_REASONS
-from rungwise.fsm.journal.record import Journal
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 
 
 @frozen

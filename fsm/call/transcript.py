@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from rungwise.fsm.call.metering import is_beyond, least_tokens
+from rungwise.fsm.call.estimate import MESSAGE_TOKENS, estimate_tokens, tokens_of
+from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import Message
+from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.values.records import record
 
-RESERVE_BELOW_AVAILABLE = 64
-"""Output tokens kept below the number that a provider names as available."""
+
+@record(kw_only=True)
+class Reading:
+    """Hold how the answer to a request is to be read.
+
+    Arguments:
+        seed: the reasoning that the request ends with, which is no visible text when a backend echoes it.
+        stripped: the whitespace at the end of the continued text, which the wire leaves out.
+        before: the text that the answer goes on from, where it may stand in code or in quotes.
+        after_block: whether inline reasoning came with that text.
+        is_new_turn: whether the answer is a turn of its own all the same.
+        echoes: whether the continued turn is repeated at the start of the answer.
+    """
+
+    seed: str = field(default="", repr=False)
+    stripped: str = ""
+    before: str = field(default="", repr=False)
+    after_block: bool = False
+    is_new_turn: bool = False
+    echoes: bool = False
 
 
-@define(eq=False)
+PLAIN = Reading()
+
+
+@record(kw_only=True)
 class Composed:
-    """Hold the messages of one attempt, and how its last assistant turn is to be read.
+    """Hold the messages of one attempt.
 
     Arguments:
         messages: what is sent.
         prefill: whether the last message is an assistant turn to be continued.
-        seed: the reasoning that was put there, which is no visible text when a backend echoes it.
-        stripped: the whitespace at the end of the continued text, which the wire leaves out.
         added_tokens: the tokens of what stands there besides the caller's messages.
-        before: the text that the answer goes on from, where it may stand in code or in quotes.
-        after_block: whether inline reasoning came with that text.
-        is_new_turn: whether the answer is a turn of its own all the same.
+        reading: how the answer is to be read.
     """
 
     messages: tuple[Message, ...] = field(repr=False)
     prefill: bool = False
-    seed: str = field(default="", repr=False)
-    stripped: str = ""
     added_tokens: int = 0
-    before: str = field(default="", repr=False)
-    after_block: bool = False
-    is_new_turn: bool = False
+    reading: Reading = PLAIN
 
 
 @define(eq=False)
@@ -49,18 +64,16 @@ class Transcript:
         hints: the wording of what is added.
         gathered: the text so far, stitched.
         parts: the raw parts of it.
-        needs_cap: whether a budget forbids to send a request without an output cap.
-        gathered_tokens: the tokens of the text so far; no part has more than the cap that it came under.
     """
 
     messages: tuple[Message, ...] = field(repr=False)
     hints: Hints
     gathered: str = field(default="", repr=False)
     parts: tuple[str, ...] = field(default=(), repr=False)
-    needs_cap: bool = False
-    gathered_tokens: int = 0
+    _gathered_tokens: int = field(default=0, init=False)
+    _uncounted: tuple[tuple[str, int | None], ...] = field(default=(), init=False, repr=False)  # texts and their caps
     thinks_inline: bool = False  # a part came with inline reasoning
-    spare: str = ""  # the longest cut text that was too little to go on from, while there is no other
+    spare: str = field(default="", repr=False)  # the longest cut that is too little to go on from
     is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
     seed: str = field(default="", repr=False)
@@ -76,24 +89,32 @@ class Transcript:
     repaired: frozenset[str] = frozenset()
     without_prefill: frozenset[int] = field(default=frozenset())
 
-    def gather(self, part: str, new: str, cap: int | None = None, *, thinks_inline: bool = False) -> None:
-        """Add a part of the answer.
+    def gather(self, observation: Observation) -> None:
+        """Add what came back to the answer, or drop what it has shown to be reasoning."""
+        if observation.unsays:
+            self.gathered, self.parts, self.thinks_inline = "", (), True
+            self._gathered_tokens, self._uncounted = 0, ()
+        if observation.part:
+            self.parts = (*self.parts, observation.part)
+            self.gathered += observation.new
+            self._uncounted = (*self._uncounted, (observation.new, observation.cap))
+            self.thinks_inline = self.thinks_inline or observation.thinks_inline
+            self.spare = ""
+        elif not self.gathered:
+            self.spare = max(self.spare, observation.spare, key=len)
 
-        Arguments:
-            part: the part as it came.
-            new: what of it had not been said.
-            cap: the output cap that it came under, in tokens.
-            thinks_inline: whether inline reasoning came with it.
-        """
-        self.parts = (*self.parts, part)
-        self.gathered += new
-        self.gathered_tokens += _tokens_of(new, cap)
-        self.thinks_inline = self.thinks_inline or thinks_inline
-        self.spare = ""
+    def discard(self, observation: Observation) -> None:
+        """Drop what an answer brought: a rung of the user's own asks for another one."""
+        if observation.part:
+            self.parts, self._uncounted = self.parts[:-1], self._uncounted[:-1]
+            self.gathered = self.gathered[: len(self.gathered) - len(observation.new)]
 
-    def unsay(self) -> None:
-        """Drop what was gathered: a part has shown that all of it was reasoning."""
-        self.gathered, self.gathered_tokens, self.parts, self.thinks_inline = "", 0, (), True
+    @property
+    def gathered_tokens(self) -> int:
+        """Count the tokens of the text so far; no part has more than the cap that it came under."""
+        self._gathered_tokens += sum(tokens_of(text, cap) for text, cap in self._uncounted)
+        self._uncounted = ()  # so that no text is counted twice, and none of a call that is simply answered
+        return self._gathered_tokens
 
     @property
     def may_be_reasoning(self) -> bool:
@@ -110,12 +131,15 @@ class Transcript:
         """Tell whether a tool result is among the last `window` messages."""
         return window > 0 and any(map(_is_tool_result, self.messages[-window:]))
 
-    def compose(self, prefills: bool) -> Composed:
+    def compose(self, *, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together.
 
         Arguments:
             prefills: whether the backend goes on from a trailing assistant turn.
+            echoes: whether it repeats that turn.
         """
+        if self.is_plain:
+            return Composed(messages=self.messages)
         messages = list(self.messages)
         added: list[_Added] = []
         early = self.nudged_at == 0
@@ -138,17 +162,17 @@ class Transcript:
         messages += [message for message, _ in added]
         prefill = prefills and _role(messages[-1]) == "assistant"
         continued = self.gathered if prefill and not self.seed else ""
-        return Composed(
-            tuple(messages),
-            prefill,
-            self.seed if prefill else "",
-            continued[len(continued.rstrip()) :],
-            sum(tokens for _, tokens in added),
+        reading = Reading(
+            seed=self.seed if prefill else "",
+            stripped=continued[len(continued.rstrip()) :],
             # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
-            "" if self.thinks_inline and not continued else self.gathered,
-            self.thinks_inline,
-            not continued,
+            before="" if self.thinks_inline and not continued else self.gathered,
+            after_block=self.thinks_inline,
+            is_new_turn=not continued,
+            echoes=echoes and prefill,
         )
+        added_tokens = sum(tokens for _, tokens in added)
+        return Composed(messages=tuple(messages), prefill=prefill, added_tokens=added_tokens, reading=reading)
 
     def _nudge(self) -> list[_Added]:
         return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
@@ -161,87 +185,15 @@ class Transcript:
 
     # what each rung changes
 
-    def prepare(self, rung: str, cue: Cue) -> None:
+    def prepare(self, rung: Rung, observation: Observation) -> None:
         """Change what the next request will hold, as the rung says; a rung of the user's own adds its hint."""
-        change = _CHANGES.get(rung)
-        if change is not None:
-            change(self, cue)
-        self.hint = self.hints.rungs.get(rung, self.hint)
-
-    def _reask(self, cue: Cue) -> None:
-        self.seed = ""
-
-    def _add_nudge(self, cue: Cue) -> None:
-        self.seed = ""
-        self.nudged_at = len(self.gathered)
-
-    def _prefill(self, cue: Cue) -> None:
-        known, new = self.seed, cue.reasoning.strip()
-        # A model that goes on from its seed sends only what follows; one that starts again repeats it.
-        goes_on = bool(known) and not new.startswith(known)
-        self.seed = f"{known}\n{new}" if goes_on else new
-        self.seed_tokens = _tokens_of(new, cue.cap) + (self.seed_tokens if goes_on else 0)
-        self.seed_is_inline = cue.thinks_inline
-
-    def _continue(self, cue: Cue) -> None:
-        self.seed = ""
-        self.is_paused = cue.is_paused
-
-    def _enlarge(self, cue: Cue) -> None:
-        self.lower_reasoning = self.lower_reasoning or cue.reasoned_to_the_cap
-
-    def _repair(self, cue: Cue) -> None:
-        kind, _, detail = (cue.repair or "").partition(":")
-        self.repaired |= {cue.repair or ""}
-        if kind == "output_cap":
-            self.available_tokens = max(1, int(detail) - RESERVE_BELOW_AVAILABLE)
-        elif kind == "parameter_unsupported":
-            self.dropped |= {detail}
-        elif kind == "prefill_unsupported":
-            self.without_prefill |= {cue.backend}
-        elif kind == "reasoning_signature":
-            self.portable, self.restore_reasoning = True, False
-        elif kind == "reasoning_missing":
-            self.restore_reasoning = True
-
-    def _fall_back(self, cue: Cue) -> None:
-        self.seed, self.nudged_at, self.is_paused, self.hint = "", None, False, None
-        self.portable, self.lower_reasoning, self.restore_reasoning = True, False, False
-        self.is_foreign = bool(self.gathered)
-        self.dropped, self.repaired, self.available_tokens = frozenset(), frozenset(), None
-
-
-@frozen
-class Cue:
-    """Hold what a rung needs to know of the reply that led to it."""
-
-    backend: int = 0
-    reasoning: str = field(default="", repr=False)
-    thinks_inline: bool = False
-    is_paused: bool = False
-    reasoned_to_the_cap: bool = False
-    repair: str | None = None
-    cap: int | None = None
-
-
-NO_CUE = Cue()
-
-_CHANGES: dict[str, Callable[[Transcript, Cue], None]] = {
-    "reask": Transcript._reask,
-    "nudge": Transcript._add_nudge,
-    "prefill": Transcript._prefill,
-    "continuation": Transcript._continue,
-    "enlarge": Transcript._enlarge,
-    "repair": Transcript._repair,
-    "fallback": Transcript._fall_back,
-}
+        if rung.change is not None:
+            rung.change(self, observation)
+        self.hint = self.hints.rungs.get(rung.name, self.hint)
 
 
 _Added = tuple[Message, int]
 """A message that a rung adds, with its tokens."""
-
-MESSAGE_TOKENS = 8
-"""Tokens that a message has besides its text: its role and the marks around it (3 to 7 in the usual chat templates)."""
 
 
 def _assistant(text: str, tokens: int | None = None) -> _Added:
@@ -261,12 +213,6 @@ def _role(message: Message) -> Any:
     return message.get("role")
 
 
-def _tokens_of(text: str, cap: int | None) -> int:
-    """Return the tokens of text that a provider brought: no more than its cap, unless the words prove it."""
-    tokens, least = estimate_tokens(text), least_tokens(text)
-    return tokens if cap is None or is_beyond(least, cap) else min(tokens, max(cap, least))
-
-
 def _is_tool_result(message: Message) -> bool:
     if message.get("role") in ("tool", "function"):
         return True
@@ -274,46 +220,3 @@ def _is_tool_result(message: Message) -> bool:
     return isinstance(content, (list, tuple)) and any(
         isinstance(part, dict) and part.get("type") in ("tool_result", "function_call_output") for part in content
     )
-
-
-BYTES_A_TOKEN = 3
-"""UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
-
-
-STAND_IN_TOKENS = 24
-"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
-
-ENVELOPE = frozenset({"role", "content", "type", "text"})
-"""The keys that carry a message and of which nothing reaches the model; those of tools and schemas are a part of it."""
-
-PICTURES = frozenset({"image_url", "input_image", "image"})
-"""The types of the parts that hold a picture, embedded or by its URL."""
-
-PICTURE_TOKENS = 1_600
-"""Input tokens that a picture is taken to be: what Anthropic documents for the largest that is not scaled down."""
-
-
-def estimate_tokens(value: Any) -> int:
-    """Estimate the input tokens of messages or tools from the bytes of their texts; pictures count alike.
-
-    Everything that is no picture counts by its bytes, also sound and files, for which that is far too much.
-    """
-    total, todo = 0, [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            total += -(-(len(item) if item.isascii() else len(item.encode("utf-8", "surrogatepass"))) // BYTES_A_TOKEN)
-        elif isinstance(item, (list, tuple)):
-            todo += item
-        elif hasattr(item, "items"):
-            kind = item.get("type")  # which in a schema may be anything
-            if isinstance(kind, str) and kind in PICTURES:
-                total += PICTURE_TOKENS
-                continue
-            for name, part in item.items():
-                todo.append(part)
-                if name not in ENVELOPE:
-                    todo.append(name)
-        else:
-            total += 1
-    return total

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from rungwise.fsm.call.backoff import backoff, longest_backoff
-from rungwise.fsm.call.ladder import Ladder
 from rungwise.fsm.call.policy import Policy, Waits
-from rungwise.fsm.call.reply import Failure
-
-MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
-"""The events of a failure that may pass: a wait that the service asks for is kept before it is asked again."""
-
-LEAVES = frozenset({"fallback", "compact"})
-"""The rungs that keep no wait: one asks another backend, the other sends something else."""
-
-
-def keeps_asked_wait(event: str, rung: str) -> bool:
-    """Tell whether a wait that the service asks for is kept between an event and a rung."""
-    return event in MAY_ASK and rung not in LEAVES
+from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.machine.declare import Rung
 
 
 def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[float, float]:
@@ -28,50 +18,57 @@ def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[flo
     return waits.retry_base, waits.retry_cap
 
 
-def wait_of(waits: Waits, ladder: Ladder, event: str, failure: Failure | None, draw: float) -> float:
-    """Return the seconds to wait in the ladder's rung.
+def wait_of(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
+    """Return the seconds to wait in a rung.
 
     Arguments:
-        event: what led to the rung.
+        rung: the rung, with the series of waits that it keeps.
+        number: how often it was taken, this time included.
+        event: what led there.
         failure: what failed; a wait that the service asked for is kept as it is.
         draw: a number from 0 to 1 that places the jitter.
     """
-    if failure is not None and failure.asked_wait is not None and keeps_asked_wait(event, ladder.rung):
+    if failure is not None and failure.asked_wait is not None and keeps_asked_wait(event, rung.name):
         return failure.asked_wait
-    if ladder.rung == "retry" and not ladder.connection_was_stale:
-        base, cap = retry_series(waits, event, failure)
-        return backoff(ladder.retries, base, cap, waits.jitter, draw)
-    if ladder.rung == "reask":
-        return backoff(ladder.reasks, waits.reask_base, waits.reask_cap, waits.jitter, draw)
-    return 0.0
+    if rung.wait is None:
+        return 0.0
+    base, cap = _series(waits, rung, event, failure)
+    return backoff(number, base, cap, waits.jitter, draw)
 
 
-def is_drawn(ladder: Ladder, event: str, asked_wait: float | None) -> bool:
-    """Tell whether chance places the wait in the ladder's rung."""
-    if asked_wait is not None and keeps_asked_wait(event, ladder.rung):
-        return False
-    return ladder.rung == "reask" or (ladder.rung == "retry" and not ladder.connection_was_stale)
+def is_drawn(rung: Rung, event: str, asked_wait: float | None) -> bool:
+    """Tell whether chance places the wait in a rung."""
+    return rung.wait is not None and (asked_wait is None or not keeps_asked_wait(event, rung.name))
 
 
-def longest_wait(waits: Waits, ladder: Ladder, event: str) -> float:
-    """Return the most seconds that the ladder's rung can wait after an event."""
-    asked = waits.longest_asked if keeps_asked_wait(event, ladder.rung) else 0.0
-    if ladder.rung == "retry":
-        pairs = {retry_series(waits, event, None), retry_series(waits, event, Failure("overloaded"))}
-        return max(asked, *(longest_backoff(ladder.retries, base, cap, waits.jitter) for base, cap in pairs))
-    if ladder.rung == "reask":
-        return max(asked, longest_backoff(ladder.reasks, waits.reask_base, waits.reask_cap, waits.jitter))
-    return asked
+def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
+    """Return the most seconds that a rung can wait after an event; the arguments are those of `wait_of`."""
+    asked = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
+    if rung.wait is None:
+        return asked
+    pairs = {_series(waits, rung, event, failure) for failure in (None, Failure("overloaded"))}
+    return max(asked, *(longest_backoff(number, base, cap, waits.jitter) for base, cap in pairs))
 
 
-def cap_of(policy: Policy, ladder: Ladder, asked: int | None) -> int | None:
+def _series(waits: Waits, rung: Rung, event: str, failure: Failure | None) -> tuple[float, float]:
+    return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else retry_series(waits, event, failure)
+
+
+def cap_of(policy: Policy, raises: int, asked: int | None) -> int | None:
     """Return the output cap in tokens before any budget or provider lowers it; None sends none.
 
     Every continuation and every enlargement raises it by the base once more, up to the policy's largest cap, and never
     below what the caller asked for.
+
+    Arguments:
+        raises: how many continuations and enlargements there were.
+        asked: the cap that the caller asked for.
     """
-    raises = ladder.continuations + ladder.enlargements
     if raises == 0:
         return asked
     base = asked if asked is not None else policy.base_cap
     return max(min(base * (raises + 1), policy.largest_cap), asked or 0)
+
+
+RAISING = ("continuations", "enlargements")
+"""The counters whose rungs raise the output cap."""

@@ -11,6 +11,7 @@ from attrs import frozen
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Link
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.diff_text import as_markdown, as_text
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.certificate.worst import WorstCase
 from rungwise.fsm.machine.table import Row, Table
@@ -80,14 +81,10 @@ class PolicyDiff:
 
     def to_text(self) -> str:
         """Write the difference for a terminal."""
-        from rungwise.fsm.certificate.diff_text import as_text
-
         return as_text(self)
 
     def to_markdown(self) -> str:
         """Write the difference as Markdown, for a pull request."""
-        from rungwise.fsm.certificate.diff_text import as_markdown
-
         return as_markdown(self)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
 from rungwise.fsm.certificate.worst import WorstCase
 from rungwise.fsm.machine.table import Row
+
+if TYPE_CHECKING:
+    from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
 
 NOTHING = "Nothing changes: the two policies are the same."
 UNLIMITED = {"limits.fallbacks": "as many as the chain has"}

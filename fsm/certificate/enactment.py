@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, product
-from types import SimpleNamespace
 from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Failure, Reason, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request, Send
-from rungwise.fsm.call.transcript import BYTES_A_TOKEN
-from rungwise.fsm.call.waiting import keeps_asked_wait, longest_wait
+from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.call.waiting import longest_wait
 from rungwise.fsm.checker.moves import Move
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.values.usage import Usage
 
 PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
 """The failures that may pass with a series of waits of their own."""
@@ -99,25 +101,25 @@ class _Play:
         links = [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(self.prices, 1)]
         call = Call(self.request, self.policy, links, jitter=lambda: 1.0, has_compactor=True)
         send, todo = call.begin(), deque(moves)
-        while send is not None and todo and self.goes_out(call, send):
+        while send is not None and todo and (sent := self.goes_out(call, send)) is not None:
             move = todo.popleft()
             self.number += 1
-            send = call.receive(self.reply_for(move, call, send))
-            taken = call.ladder.rung
+            send = call.receive(self.reply_for(move, call, sent))
+            taken = call.position.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
                 del todo[later]  # the call did first what was planned for later
                 todo.appendleft(move)
-        if send is not None and not todo and self.goes_out(call, send):
+        if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
             # The last attempt, which ends the call and costs all that it may.
-            call.receive(Reply("An answer.", usage=self.usage(send), stop_reason="stop"))
+            call.receive(Reply("An answer.", usage=self.usage(sent), stop_reason="stop"))
         return _enacted(call)
 
-    def goes_out(self, call: Call, send: Send) -> bool:
-        """Wait, compact nothing, and tell whether the request may still go out."""
+    def goes_out(self, call: Call, send: Send) -> Send | None:
+        """Wait, compact nothing, and return what goes out; None if it may no longer."""
         if send.needs_compaction:
             call.compacted(send.messages)
-        return call.sending(call.ledger.elapsed + send.wait)
+        return call.sending(call.spending.elapsed + send.wait)
 
     def usage(self, send: Send) -> Usage:
         prompt, price = (self.request.input_tokens or 0) + send.added_tokens, self.prices[send.backend]
@@ -170,8 +172,10 @@ class _Play:
         waits, row = self.policy.waits, move.row
         if not keeps_asked_wait(row.event, row.target):
             return None
-        soon: Any = SimpleNamespace(rung=row.target, retries=call.ladder.retries + 1, reasks=call.ladder.reasks + 1)
-        own = longest_wait(evolve(waits, longest_asked=0.0), soon, row.event)
+        rung = self.policy.table.rung(row.target)
+        assert rung is not None
+        spent = call.position.spent_of(rung.counter) + 1
+        own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
         return waits.longest_asked if waits.longest_asked > own else None
 
 
@@ -190,10 +194,10 @@ def _enacted(call: Call) -> Enacted:
     rungs = [step.source for step in path if step.event == "sent"]
     waits = [step.wait for step, after in pairwise(path) if after.event == "sent"]
     spent = {
-        "attempts": call.ladder.attempts,
+        "attempts": call.position.attempts,
         "waiting seconds": sum(waits),
-        "output tokens": call.ledger.usage.output_tokens,
-        "money": call.ledger.cost or 0.0,
+        "output tokens": call.spending.usage.output_tokens,
+        "money": call.spending.cost or 0.0,
     }
     led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
     return Enacted(led, tuple(rungs), spent)

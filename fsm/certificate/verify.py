@@ -7,27 +7,26 @@ from functools import lru_cache
 
 from attrs import evolve
 
-from rungwise.fsm.call.ladder import COUNTER, names_of
-from rungwise.fsm.call.policy import DEFAULT_POLICY, LARGEST_LIMIT, Policy
+from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.request import Link, Prices
-from rungwise.fsm.certificate.call_rules import faults_of
+from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.worst import WorstCase, worst_cases
 from rungwise.fsm.checker.branches import dead_rows, overlaps
-from rungwise.fsm.checker.counterexample import PathStep, Property, path_text
+from rungwise.fsm.checker.counterexample import Property
+from rungwise.fsm.checker.firing import ORDERED
 from rungwise.fsm.checker.proof import prove
 from rungwise.fsm.checker.structure import problems
-from rungwise.fsm.checker.walk import ALIVE, ORDERED, Walk, walk
-from rungwise.fsm.errors import ConfigurationError, TableError
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.checker.walk import Walk, walk
+from rungwise.fsm.checker.walked import ALIVE
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.label import short
 
 WELL_FORMED = "well-formed table"
 HONEST = "honest endings"
 TERMINATES = "terminates for all limits"
-
-SHIPPED = (CALL,)
-"""Tables that the test suite walks over with every limit vector of 0s and 1s, so that importing them need not."""
 
 
 def verify(
@@ -53,7 +52,7 @@ def verify(
         progress: is given the number of configurations looked at, every thousand of them.
 
     Raises:
-        ConfigurationError: no backend is usable, or a counter of the table's model has no limit.
+        ConfigurationError: no backend is usable.
     """
     if not isinstance(policy, Policy):
         raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}: Policy.load reads a file")
@@ -103,55 +102,9 @@ def worst_by_fallbacks(
     return {fallbacks: worst(fallbacks + 1) for fallbacks in range(most + 1)}
 
 
-def check_table(table: Table) -> None:
-    """Refuse a table that cannot be proved; a table that was found good is not looked at again.
-
-    Raises:
-        TableError: what is wrong, with the row, or the shortest path that shows it.
-    """
-    _check(table, _code(table))
-
-
-def check_call_table(table: Table) -> None:
-    """Refuse a table that model calls cannot run on: `check_table`, and the rules of an honest call.
-
-    Raises:
-        TableError: what is wrong, with the row, or the shortest path that shows it.
-    """
-    check_table(table)
-    found = tuple(faults_of(table))
-    if found:
-        told = "".join(f"\n- {each}" for each in found)
-        raise TableError(f"the table {table.name!r} is refused for calls:{told}", table=table)
-
-
-def _code(table: Table) -> tuple[object, ...]:
-    """List what the names in a table stand for: what was found of it holds as long as these are the same."""
-    names = dict.fromkeys(name for row in table.rows for name in (row.guard, row.effect) if name)
-    return tuple(getattr(table.model, name, None) for name in names)
-
-
 @lru_cache(maxsize=16)
-def _walk(table: Table, code: tuple[object, ...], limits: tuple[tuple[str, int], ...]) -> Walk:  # see `_check`
+def _walk(table: Table, limits: tuple[tuple[str, int], ...]) -> Walk:
     return walk(table, dict(limits))
-
-
-@lru_cache(maxsize=256)
-def _check(table: Table, code: tuple[object, ...]) -> None:  # the code is here for the cache alone
-    wrong = list(problems(table))
-    path: tuple[PathStep, ...] = ()
-    if not wrong:
-        wrong = [f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
-        wrong = wrong or [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]
-        if wrong or table not in SHIPPED:
-            seen = walk(table, dict.fromkeys(names_of(table.model, COUNTER), 1)).properties
-            failed = [each for each in seen if not each.holds]
-            wrong += [f"{each.name}: {each.detail}" for each in failed]
-            path = next((each.path for each in failed if each.path), ())
-    if wrong:
-        told = "".join(f"\n- {each}" for each in wrong)
-        shown = f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}" if path else ""
-        raise TableError(f"the table {table.name!r} is refused:{told}{shown}", path, table)
 
 
 def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] | None) -> Certificate:
@@ -159,7 +112,7 @@ def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] |
     rows = prove(table)
     refused = [proof for proof in rows if proof.verdict == "refused"]
     if progress is None and max(blank.walked.values()) <= 1:  # a larger one takes memory, and is seldom asked for twice
-        seen = _walk(table, _code(table), tuple(blank.walked.items()))
+        seen = _walk(table, tuple(blank.walked.items()))
     else:
         seen = walk(table, blank.walked, progress=progress)
     properties = {each.name: each for each in seen.properties}
@@ -216,12 +169,4 @@ def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:
 
 
 def _limits(policy: Policy, backends: int) -> Mapping[str, int]:
-    limits: dict[str, int] = {}
-    for name in names_of(policy.table.model, COUNTER):
-        if not hasattr(policy.limits, name):
-            raise ConfigurationError(f"{type(policy.limits).__name__} has no limit {name!r}, which the table counts")
-        limits[name] = getattr(policy.limits, name)
-    if "fallbacks" in limits:
-        most, given = backends - 1, limits["fallbacks"]
-        limits["fallbacks"] = most if given is None else min(given, most)
-    return limits
+    return policy.limits.bounded(policy.table.limits, backends)

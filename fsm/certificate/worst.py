@@ -11,16 +11,20 @@ from typing import Any
 from attrs import frozen
 
 from rungwise.fsm.call.budget import TOKENS_PRICED, dearest_input
+from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens
 from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
+from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Prices
-from rungwise.fsm.call.transcript import MESSAGE_TOKENS, STAND_IN_TOKENS, Cue, Transcript, estimate_tokens
-from rungwise.fsm.call.waiting import MAY_ASK, cap_of, longest_wait
+from rungwise.fsm.call.table import MAY_ASK
+from rungwise.fsm.call.transcript import Transcript
+from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.enactment import Enacted, enact
+from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
-from rungwise.fsm.checker.maxplus import Number
 from rungwise.fsm.checker.moves import Move, moves_of
+from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Table
 
 LEAST_TURN_TOKENS = 3
@@ -104,12 +108,10 @@ def worst_cases(
         input_tokens: the tokens of the prompt.
         assistant_turns: how many assistant turns the prompt has; None takes as many as `input_tokens` can hold.
 
-    Raises:
-        Refusal: the table's guards or effects cannot be followed.
     """
     search = _Search(policy, limits, prices, max_tokens, input_tokens, assistant_turns)
     return (
-        search.worst("attempts", lambda ladder: 1, 1, None, "every request that goes out"),
+        search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out"),
         _waits(search),
         _tokens(search),
         _money(search),
@@ -195,8 +197,11 @@ class _Search:
 def _waits(search: _Search) -> WorstCase:
     waits = search.policy.waits
 
-    def weight(ladder: Any) -> float:
-        return 0.0 if ladder.kind == RESENT else longest_wait(waits, ladder, ladder.kind)
+    def weight(spent: Any) -> float:
+        rung = search.table.rung(spent.rung)
+        if rung is None or spent.kind == RESENT:
+            return 0.0
+        return longest_wait(waits, rung, getattr(spent, rung.counter) if rung.wait else 1, spent.kind)
 
     kinds = ("", RESENT, *MAY_ASK)
     last: list[Any] = [
@@ -220,8 +225,8 @@ def _tokens(search: _Search) -> WorstCase:
     if policy.budget.output_tokens is None and policy.budget.money is None:
         note += "; a stream that passes its cap is cut only under a budget of output tokens or money"
 
-    def cap(ladder: Any) -> int:
-        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
+    def cap(spent: Any) -> int:
+        return most_counted(cap_of(policy, _raises(spent), max_tokens) or 0)
 
     return search.worst("output tokens", cap, ceiling, "output_tokens", note)
 
@@ -283,23 +288,24 @@ class _Cost:
 
     def keeps_seed(self, rung: str) -> bool:
         """Tell whether the reasoning seeded by an earlier attempt is still sent in a rung."""
-        transcript = Transcript((), self.policy.hints, seed="seed")
-        transcript.prepare(rung, Cue())
+        transcript, declared = Transcript((), self.policy.hints, seed="seed"), self.policy.table.rung(rung)
+        if declared is not None:
+            transcript.prepare(declared, Observation(evidence=Evidence(event="")))
         return bool(transcript.seed)
 
-    def cap(self, ladder: Any) -> int:
+    def cap(self, spent: Any) -> int:
         """Return what a reply within its cap may be counted as."""
-        return most_counted(cap_of(self.policy, ladder, self.max_tokens) or 0)
+        return most_counted(cap_of(self.policy, _raises(spent), self.max_tokens) or 0)
 
-    def __call__(self, ladder: Any) -> float:
-        backend = min(ladder.fallbacks, len(self.prices) - 1)
-        tokens = self.input_tokens + self.parts[ladder.continuations]
-        if ladder.rung in self.seeded:
-            tokens += self.limits["prefills"] * self.cap(ladder)
+    def __call__(self, spent: Any) -> float:
+        backend = min(spent.fallbacks, len(self.prices) - 1)
+        tokens = self.input_tokens + self.parts[spent.continuations]
+        if spent.rung in self.seeded:
+            tokens += self.limits["prefills"] * self.cap(spent)
         # Text is also gathered where a context overflows or a stream breaks, and another backend goes on from it.
-        tokens += (ladder.fallbacks + ladder.compactions) * self.widest[ladder.continuations]
-        tokens += self.opening if ladder.rung == self.start else self.hints + self.stand_ins
-        cost: Number = (tokens * self.inputs[backend] + self.cap(ladder) * self.prices[backend].output) / TOKENS_PRICED
+        tokens += (spent.fallbacks + spent.compactions) * self.widest[spent.continuations]
+        tokens += self.opening if spent.rung == self.start else self.hints + self.stand_ins
+        cost: Number = (tokens * self.inputs[backend] + self.cap(spent) * self.prices[backend].output) / TOKENS_PRICED
         return cost
 
     def ceiling(self) -> float:
@@ -308,6 +314,11 @@ class _Cost:
         tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
         dearest = max(each.output for each in self.prices)
         return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
+
+
+def _raises(spent: Any) -> int:
+    """Return how often rungs have raised the output cap."""
+    return sum(getattr(spent, name, 0) for name in RAISING)
 
 
 def _hint_tokens(policy: Policy) -> int:

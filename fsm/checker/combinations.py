@@ -2,62 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from operator import attrgetter
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from rungwise.fsm.call.ladder import Ladder
-from rungwise.fsm.checker.explore import RealPath, Refusal, apply, explore, value_of
-from rungwise.fsm.machine.table import Row
+from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
+from rungwise.fsm.machine.table import Row, Table
 
-Leaf = tuple[list[tuple[str, bool]], Hashable]
-"""The facts that one run looked at, in that order, and what came of it."""
+Result = tuple[Row | None, str | None, tuple[str, ...]]
+Leaf = tuple[list[tuple[str, bool]], Result]
+"""The facts that one way looked at, in that order, and what came of it."""
 
 
 class Combinations:
     """Find the combinations of facts that one event must be fired with.
 
-    The rows' own guards and effects are run with every answer for every fact they look at. Where both answers lead to
-    the same in every respect, one of them is kept. The result is remembered for the counters that the runs looked at.
+    Its rows are read with every answer for every fact they look at. Where both answers lead to the same in every
+    respect, one of them is kept. The result is remembered for the counters of which a unit is left.
     """
 
-    def __init__(self, rows: tuple[Row, ...]) -> None:
-        self._rows = rows
-        self._reads: tuple[str, ...] = ()
-        self._found: dict[Any, list[tuple[str, ...]]] = {}
-        self._key: Callable[[Any], Any] = lambda real: ()
+    def __init__(self, table: Table, rows: tuple[Row, ...]) -> None:
+        self._table, self._rows = table, rows
+        guards = [table.guard(row.guard) for row in rows]
+        self._counters = tuple(dict.fromkeys(guard.counter for guard in guards if guard.counter is not None))
+        self._found: dict[tuple[bool, ...], list[tuple[str, ...]]] = {}
 
-    def at(self, real: Ladder) -> list[tuple[str, ...]]:
+    def at(self, left: dict[str, bool]) -> list[tuple[str, ...]]:
         """Return the facts to set, one tuple for each combination.
 
-        Raises:
-            Refusal: the guards cannot be followed.
+        Arguments:
+            left: whether a unit of each counter is left.
         """
-        found = self._found.get(self._key(real))
-        if found is None:
-            found = self._find(real)
-            self._found[self._key(real)] = found
-        return found
+        key = tuple([left[name] for name in self._counters])
+        if key not in self._found:
+            self._found[key] = self._find(left)
+        return self._found[key]
 
-    def _find(self, real: Ladder) -> list[tuple[str, ...]]:
-        leaves: list[Leaf] = []
-        reads = set(self._reads)
-        for path, result in explore(lambda answers: RealPath(answers, real), self._run):
-            leaves.append((list(path.facts.items()), result))
-            reads |= path.reads
-        if reads != set(self._reads):
-            self._reads = tuple(sorted(reads))
-            self._key = attrgetter(*self._reads)
-            self._found.clear()
-        return [tuple(facts) for facts in _flatten(_tree(leaves, 0), ())]
+    def _find(self, left: dict[str, bool]) -> list[tuple[str, ...]]:
+        def body(ask: Ask) -> Result:
+            row = first_row(self._table, self._rows, lambda name: left[name] if name in left else ask(name))
+            return (row, *(changes(self._table, row, ask) if row else (None, ())))
 
-    def _run(self, probe: Any, path: RealPath) -> Hashable:
-        try:
-            row = next((row for row in self._rows if value_of(probe, row.guard)), None)
-            apply(probe, row.effect if row else None)
-        except Refusal as refusal:
-            return str(refusal)
-        return row, tuple(path.changed.items())
+        leaves = [(list(answers.items()), result) for answers, result in ways(body)]
+        return list(_flatten(_tree(leaves, 0), ()))
+
+
+class _Question(NamedTuple):
+    fact: str
+    yes: Any
+    no: Any
 
 
 def _tree(leaves: list[Leaf], depth: int) -> Any:
@@ -70,17 +62,9 @@ def _tree(leaves: list[Leaf], depth: int) -> Any:
     return yes if yes == no else _Question(facts[depth][0], yes, no)
 
 
-class _Question(tuple[str, Any, Any]):
-    __slots__ = ()
-
-    def __new__(cls, fact: str, yes: Any, no: Any) -> _Question:
-        return super().__new__(cls, (fact, yes, no))
-
-
 def _flatten(tree: Any, held: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     if not isinstance(tree, _Question):
         yield held
         return
-    fact, yes, no = tree
-    yield from _flatten(no, held)
-    yield from _flatten(yes, (*held, fact))
+    yield from _flatten(tree.no, held)
+    yield from _flatten(tree.yes, (*held, tree.fact))

@@ -7,7 +7,7 @@ the end. Where a move would make a leaf lighter without refilling it, the leaf i
 alike, only whether it was spent: all that is ever spent of it is best spent in one place.
 
 What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first; the value of a state
-is a list by number of attempts (`fsm/maxplus.py`).
+is a list by number of attempts (`fsm/checker/best_values.py`).
 
 That a leaf can be spent at any time is not taken for granted: the path is played to a call afterwards
 (`fsm/certificate/enactment.py`), and a weight that the call does not attain is an upper bound and is marked as such.
@@ -21,7 +21,7 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.checker.maxplus import Chain, Number, Values, after_send, after_spending, better, merged
+from rungwise.fsm.checker.best_values import Number, Units, Values, after_send, after_spending, better, merged
 from rungwise.fsm.checker.moves import Move
 
 State = tuple[int, ...]
@@ -57,13 +57,13 @@ class _Option:
     """Hold one way on from a state: spend these chains, make the move if there is one, and go on in `after`."""
 
     values: Values
-    chains: list[Chain]
+    chains: list[Units]
     move: Move | None
     after: State | None
 
 
-class _Spy:
-    """Be a model whose fields are looked at, and remember which."""
+class _Watched:
+    """Hold what a weight may read of an attempt, and remember what it read."""
 
     def __init__(self, rung: str, kind: str, spent: Mapping[str, int]) -> None:
         self._fields = {"rung": rung, "kind": kind, **spent}
@@ -134,7 +134,7 @@ class _Search:
     # what is tracked
 
     def read_by(self, way: Way) -> set[str]:
-        none, all_spent = _Spy(*way, dict.fromkeys(self.limits, 0)), _Spy(*way, self.limits)
+        none, all_spent = _Watched(*way, dict.fromkeys(self.limits, 0)), _Watched(*way, self.limits)
         self.weight(none)
         self.weight(all_spent)
         return (none.read | all_spent.read) - {"rung", "kind"}
@@ -153,7 +153,7 @@ class _Search:
         self.sizes = {name: 1 if name in lumps else self.limits[name] for name in self.tracked}
         branching = [move for move in self.moves if move.takes in names - lumps]
         self.branching = [move for move in branching if not any(self.outdoes(other, move) for other in branching)]
-        self.found: dict[tuple[str, frozenset[Way], State], Chain] = {}
+        self.found: dict[tuple[str, frozenset[Way], State], Units] = {}
         states = 1
         for size in self.sizes.values():
             states *= size + 1
@@ -214,7 +214,7 @@ class _Search:
                 chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
                 yield _Option(values, chains, move, after)
 
-    def chain(self, leaf: str, state: State) -> Chain:
+    def chain(self, leaf: str, state: State) -> Units:
         """Return what the units of a leaf bring, the first one first, each in the heaviest rung that takes it."""
         reads, ways = self.read_for[leaf], self.ways(leaf, state)
         key = leaf, ways, tuple(count for name, count in zip(self.tracked, state, strict=True) if name in reads)
@@ -225,7 +225,7 @@ class _Search:
             while len(weights) > 1 and weights[-2] == weights[-1]:
                 weights.pop()
             prefix = tuple(weights[:-1])
-            self.found[key] = Chain(((leaf, limit),), prefix, limit - len(prefix), weights[-1])
+            self.found[key] = Units(((leaf, limit),), prefix, limit - len(prefix), weights[-1])
         return self.found[key]
 
     # the path
@@ -271,7 +271,7 @@ class _Search:
         return {**dict.fromkeys(self.limits, 0), **dict(zip(self.tracked, state, strict=True))}
 
     def weigh(self, way: Way, spent: Mapping[str, int]) -> Number:
-        return self.weight(_Spy(*way, spent))
+        return self.weight(_Watched(*way, spent))
 
 
 def _way(move: Move) -> Way:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import frozen
 
-from rungwise.fsm.checker.branches import Branch, branches, ladders
+from rungwise.fsm.checker.branches import Branch, branches
 from rungwise.fsm.machine.table import Row, Table
 
 
@@ -33,10 +33,6 @@ class Move:
     spent: frozenset[str] = frozenset()
 
 
-LASTS: Mapping[str, str] = {"has_next_backend": "fallbacks"}
-"""The facts that hold as long as units of a counter are left, whatever comes back."""
-
-
 def _alike(branch: Branch) -> str:
     return ""
 
@@ -48,37 +44,30 @@ def moves_of(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], s
         table: the machine.
         limits: the limit of each counter.
         kind: tells apart what leads to a rung, where the rung's weight depends on it.
-
-    Raises:
-        Refusal: a guard or an effect cannot be followed.
     """
+    lasts = {fact.name: fact.lasts for fact in table.facts if fact.lasts}
     found: dict[tuple[str, str, frozenset[str], str], Move] = {}
-    for event, source in ladders(table):
+    for event, source in table.ladders:
         for branch in branches(table, event, source):
+            row, takes = branch.row, branch.takes
             if (
-                branch.row is None
-                or branch.row.target not in table.rungs
-                or any(limits[name] == 0 for name in branch.left)
+                row is None
+                or takes is None
+                or row.target not in table.rungs
+                or any(not limits[name] for name in branch.left)
             ):
                 continue
-            for counter in branch.takes:
-                refills = frozenset(name for name in branch.refills if limits[name] > 0)
-                is_free = _is_free(branch, counter, table.hub, limits)
-                gone = branch.spent.intersection(LASTS.values())
-                gone |= {LASTS[fact] for fact, held in branch.facts.items() if fact in LASTS and not held}
-                spent = frozenset(name for name in gone if limits.get(name))
-                move = Move(branch.row, branch.facts, counter, refills, is_free, kind(branch), spent)
-                key = branch.row.target, counter, refills, move.kind
-                if key not in found or _ease(move) > _ease(found[key]):
-                    found[key] = move
+            refills = frozenset(name for name in branch.refills if limits[name] > 0)
+            is_free = source == table.hub and branch.left <= {takes} and not any(limits[name] for name in branch.spent)
+            gone = branch.spent.intersection(lasts.values())
+            gone |= {lasts[fact] for fact, held in branch.facts.items() if fact in lasts and not held}
+            spent = frozenset(name for name in gone if limits.get(name))
+            move = Move(row, branch.facts, takes, refills, is_free, kind(branch), spent)
+            key = row.target, takes, refills, move.kind
+            if key not in found or _ease(move) > _ease(found[key]):
+                found[key] = move
     return tuple(found.values())
 
 
 def _ease(move: Move) -> tuple[bool, bool]:
     return not move.spent, move.is_free
-
-
-def _is_free(branch: Branch, counter: str, hub: str, limits: Mapping[str, int]) -> bool:
-    assert branch.row is not None
-    others_spent = all(limits[name] == 0 for name in branch.spent)
-    return branch.row.source == hub and branch.is_plain and branch.left <= {counter} and others_spent

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 
-from attrs import fields
-
-from rungwise.fsm.call.ladder import COUNTER, Ladder, names_of
 from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.values.suggest import close_to
 
 
 def problems(table: Table) -> tuple[str, ...]:
@@ -19,18 +17,26 @@ def problems(table: Table) -> tuple[str, ...]:
 
 
 def _variant_problems(table: Table) -> Iterator[str]:
-    for name, value in vars(table.model).items():
-        if type(value).__name__ == "_CountingAttr":
-            yield f"{table.model.__name__}.{name} is no field yet: decorate the class with attrs.define(eq=False)"
-    counters = names_of(table.model, COUNTER)
     ranked = Counter(name for group in table.ranks for name in group)
-    for name in ranked:
-        if name not in counters:
-            hint = did_you_mean(name, counters)
-            yield f"the ranks name {name!r}, which is no counter of {table.model.__name__}{hint}"
-    for name in counters:
-        if ranked[name] != 1:
-            yield f"the counter {name!r} stands {ranked[name]} times in the ranks; it must stand there once"
+    for name, times in ranked.items():
+        if times != 1:
+            yield f"the counter {name!r} stands {times} times in the ranks; it must stand there once"
+    counted = [name for row in table.rows for name in _counters_of(table, row)]
+    for name in dict.fromkeys(counted):
+        if name not in ranked:
+            yield f"the counter {name!r} has no rank: no rung of the table declares it{close_to(name, ranked)}"
+    for rung in table.declared_rungs:
+        if rung.limit != table.limits.get(rung.counter, rung.limit):
+            yield f"the rung {rung.name!r} shares the counter {rung.counter!r} with another, of another limit"
+
+
+def _counters_of(table: Table, row: Row) -> Iterator[str]:
+    if row.guard in table.guard_names:
+        counter = table.guard(row.guard).counter
+        yield from (counter,) if counter else ()
+    if row.effect in table.effect_names:
+        effect = table.effect(row.effect)
+        yield from (*([effect.spends] if effect.spends else []), *effect.refills)
 
 
 def _state_problems(table: Table) -> Iterator[str]:
@@ -41,28 +47,41 @@ def _state_problems(table: Table) -> Iterator[str]:
         if row.source in table.outcomes:
             yield f"{row}: leaves {row.source!r}, which is an outcome and final"
         elif row.source not in targets:
-            yield f"{row}: nothing leads to {row.source!r}{did_you_mean(row.source, states)}"
+            yield f"{row}: nothing leads to {row.source!r}{close_to(row.source, states)}"
         if row.target not in sources and row.target not in table.outcomes:
-            yield f"{row}: unknown target {row.target!r}, which nothing leaves and which is no outcome" + did_you_mean(
+            yield f"{row}: unknown target {row.target!r}, which nothing leaves and which is no outcome" + close_to(
                 row.target, states
             )
     for name, state in (("start", table.start), ("hub", table.hub)):
         if state not in sources:
-            yield f"the {name} {state!r} is left by no row{did_you_mean(state, states)}"
+            yield f"the {name} {state!r} is left by no row{close_to(state, states)}"
 
 
 def _name_problems(table: Table) -> Iterator[str]:
-    known = [name for name in dir(table.model) if not name.startswith("_")]
-    known += [field.name for field in fields(table.model) if field.name not in known]
+    facts = [fact.name for fact in table.facts]
     for row in table.rows:
         if not row.event.isidentifier():
             yield f"{row}: the event {row.event!r} is no name"
-        if row.guard is not None and row.guard not in known:
-            yield f"{row}: {_missing('guard', row.guard, table.model, known)}"
-        if row.effect is not None and row.effect not in known:
-            yield f"{row}: {_missing('effect', row.effect, table.model, known)}"
-        elif row.effect is not None and not callable(getattr(table.model, row.effect, None)):
-            yield f"{row}: the effect {row.effect!r} is no method of {table.model.__name__}"
+        if row.guard is not None and row.guard not in table.guard_names:
+            yield f"{row}: {_missing('guard', row.guard, table.guard_names)}"
+        if row.effect is not None and row.effect not in table.effect_names:
+            yield f"{row}: {_missing('effect', row.effect, table.effect_names)}"
+    looked_at = [(f"the guard {guard.name!r}", (*guard.holds, *guard.lacks)) for guard in table.guards]
+    looked_at += [(f"the fact {name!r}", others) for name, others in table.follows_from.items()]
+    looked_at += [(f"the effect {e.name!r}", (e.refills_on,)) for e in table.effects if e.refills_on]
+    for what, names in looked_at:
+        for name in names:
+            if name not in facts:
+                yield f"{what} looks at the fact {name!r}, which the table does not declare{close_to(name, facts)}"
+    for name in facts:
+        if name in table.counters:
+            yield f"{name!r} is declared as a fact, and is a counter"
+        if any(guard.name == name for guard in table.guards):
+            yield f"{name!r} is declared as a fact and as a guard, so that nobody can tell which of them a row means"
+    try:
+        TopologicalSorter(table.follows_from).prepare()
+    except CycleError as error:
+        yield f"no fact can follow from itself: {' <- '.join(error.args[1])}"
 
 
 def _order_problems(table: Table) -> Iterator[str]:
@@ -74,7 +93,7 @@ def _order_problems(table: Table) -> Iterator[str]:
         yield from _shadows(rows)
         if rows[-1].guard is not None and all(row.guard for row in rows):
             others = {row.event for row in table.rows if row.source == source} - {event}
-            hint = did_you_mean(event, others)
+            hint = close_to(event, others)
             yield f"{rows[-1]}: no last resort follows: the last row of {event!r} has a guard{hint}"
 
 
@@ -100,11 +119,5 @@ def _reach_problems(table: Table) -> Iterator[str]:
             yield f"the rung {rung!r} is never sent: it has no row without a guard to {table.hub!r}"
 
 
-def _missing(what: str, name: str, model: type[Ladder], known: Iterable[str]) -> str:
-    return f"unknown {what} {name!r}: {model.__name__} has no such attribute{did_you_mean(name, known)}"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the question about the known name that is nearest to an unknown one; empty where none is near."""
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def _missing(what: str, name: str, known: Iterable[str]) -> str:
+    return f"unknown {what} {name!r}, which the table does not declare{close_to(name, known)}"

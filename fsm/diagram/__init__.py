@@ -10,10 +10,10 @@ from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.model import Marks, Picture
 from rungwise.fsm.diagram.svg.hub import draw_hub_view
 from rungwise.fsm.diagram.svg.ladder import draw_ladder_view
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.errors import ConfigurationError, TableError
 from rungwise.fsm.machine.table import Table
 
-__all__ = ["FORMATS", "VIEWS", "Format", "Marks", "View", "render"]
+__all__ = ["FORMATS", "VIEWS", "Format", "Marks", "View", "render", "render_error"]
 
 Format = Literal["mermaid", "svg", "dot", "rows"]
 View = Literal["hub", "ladder"]
@@ -48,3 +48,14 @@ def render(table: Table, format: Format, view: View = "hub", marks: Marks | None
         known = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
         raise ConfigurationError(f"there is no picture of format {format!r} and view {view!r}; {known}")
     return renderer(picture_of(table, marks))
+
+
+def render_error(error: TableError, format: Format = "svg", view: View = "hub") -> str:
+    """Paint the path to what is wrong with a table on the diagram of that table.
+
+    Raises:
+        ConfigurationError: there is no path, because a row alone is at fault.
+    """
+    if error.table is None or not error.path:
+        raise ConfigurationError("there is no path to paint: the message names the row at fault")
+    return render(error.table, format, view=view, marks=Marks.of_path(error.table, error.path))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-from rungwise.fsm.call.ladder import COUNTER, FACT, names_of
-from rungwise.fsm.call.policy import LARGEST_LIMIT, Policy
 from rungwise.fsm.diagram.model import Decision, Line, Picture
+from rungwise.fsm.machine.declare import Effect
 from rungwise.fsm.machine.table import Table
 
 
@@ -14,7 +13,7 @@ def hub_view(picture: Picture) -> str:
     """Write a line for each row, by event; rows that are alike in all but their source share one."""
     head = ["event", "from", "guard", "to", "effect", *(["steps"] if picture.marked else [])]
     lines = [_cells(decision, line, picture.marked) for decision in picture.decisions for line in decision.lines]
-    return _table(head, lines)
+    return markdown_table(head, lines)
 
 
 def ladder_view(picture: Picture) -> str:
@@ -22,22 +21,25 @@ def ladder_view(picture: Picture) -> str:
     return "\n".join(_list(decision) for decision in picture.decisions)
 
 
-def counters(table: Table, limits: object) -> str:
-    """Write what each counter allows, which rungs take from it, and what refills it, seen by running every effect.
+def counters(table: Table, limits: Mapping[str, int | None]) -> str:
+    """Write what each counter allows, which rungs take from it, and what refills it.
 
     Arguments:
-        limits: what has the ceiling of each counter as an attribute of its name.
+        limits: the ceiling of each counter.
     """
-    effects = _effects(table, limits)
+    effects = {row.target: table.effect(row.effect) for row in table.rows if row.effect}
     lines = []
-    for name in names_of(table.model, COUNTER):
-        ceiling = getattr(limits, name)
-        changes = {rung: change[name] for rung, change in effects.items() if name in change}
-        taken = ", ".join(rung for rung, change in changes.items() if change == TAKEN)
-        refilled = ", ".join(rung + change for rung, change in changes.items() if change != TAKEN)
+    for name in table.counters:
+        ceiling = limits[name]
+        taken = ", ".join(rung for rung, effect in effects.items() if effect.spends == name)
+        refilled = ", ".join(rung + _when(effect) for rung, effect in effects.items() if name in effect.refills)
         allowed = "one for each further backend" if ceiling is None else str(ceiling)
         lines.append([f"`{name}`", allowed, taken, refilled or "nothing"])
-    return _table(["counter", "limit", "taken by", "refilled by"], lines)
+    return markdown_table(["counter", "limit", "taken by", "refilled by"], lines)
+
+
+def _when(effect: Effect) -> str:
+    return f" (with `{effect.refills_on}`)" if effect.refills_on else ""
 
 
 def _cells(decision: Decision, line: Line, marked: bool) -> list[str]:
@@ -58,61 +60,7 @@ def _list(decision: Decision) -> str:
     return "\n".join([*lines, ""])
 
 
-def _table(head: list[str], lines: list[list[str]]) -> str:
+def markdown_table(head: list[str], lines: list[list[str]]) -> str:
+    """Write a table, a line for each of `lines`."""
     written = [head, ["---"] * len(head), *lines]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in written)
-
-
-TAKEN = "taken"
-
-
-def _effects(table: Table, limits: object) -> dict[str, dict[str, str]]:
-    """Return for each state what its effects do to each counter: take from it, or refill it under some fact."""
-    found: dict[str, dict[str, str]] = {}
-    for row in table.rows:
-        for fact in ("", *names_of(table.model, FACT)) if row.effect else ():
-            for name, change in _changes(table, limits, str(row.effect), fact).items():
-                found.setdefault(row.target, {}).setdefault(name, change)
-    return found
-
-
-def _changes(table: Table, limits: object, effect: str, fact: str) -> dict[str, str]:
-    """Run an effect with one unit of everything spent and at most one fact set; say what it changed."""
-    names = names_of(table.model, COUNTER)
-    values: dict[str, Any] = {"limits": limits, **dict.fromkeys(names, 1), **({fact: True} if fact else {})}
-    model = table.model(**values)
-    getattr(model, effect)()
-    after = {name: getattr(model, name) for name in names}
-    when = f" (with `{fact}`)" if fact else ""
-    return {name: TAKEN if value > 1 else when for name, value in after.items() if value != 1}
-
-
-def numbers(policy: Policy) -> str:
-    """Write the numbers of a policy that stand in no row: the budget, the waits, the output caps."""
-    budget, waits = policy.budget, policy.waits
-    caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
-    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
-    lines = [
-        ["attempts of the whole call", f"{budget.attempts}"],
-        ["seconds of the whole call", _limit(budget.seconds)],
-        ["output tokens of the whole call", _limit(budget.output_tokens)],
-        ["money of the whole call", _limit(budget.money)],
-        ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
-        ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
-        ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
-        ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
-        ["longest wait that a provider may ask for", f"{waits.longest_asked:g} s"],
-        ["wait before every other rung", "none, but for one that the provider asks for"],
-        ["output caps where you gave none", f"none, then {caps} tokens"],
-        ["messages searched for a tool result", f"the last {policy.nudge_window}"],
-        ["failures of a kind after which a backend is left", reasons or "no such kind"],
-    ]
-    return _table(["what", "how much"], lines)
-
-
-def _limit(limit: float | None) -> str:
-    return "no limit" if limit is None else f"{limit:g}"
-
-
-def _series(base: float, cap: float) -> str:
-    return f"{base:g} s, doubled each time, at most {cap:g} s"

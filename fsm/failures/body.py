@@ -91,7 +91,7 @@ _MOST_TOKENS: Final = 10**9
 
 
 @define
-class Said:
+class ErrorBody:
     """Gather what a body says: its words (codes and types), its prose, and the parameters that it names.
 
     A business code means something only in the shape of the provider whose it is; so it stands among the `numbers` as

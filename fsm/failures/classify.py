@@ -1,7 +1,7 @@
-"""Why a call failed, as one of few reasons, from whatever a provider or a transport said.
+"""Why a call failed, as one of few reasons, from whatever a provider said.
 
-A response is read in three steps: `Said` gathers what its body says; `RULES` names the reason; `STATUSES` has the last
-word. A structured code is believed on any status; a number and prose only on the statuses of their rule. Providers
+A response is read in three steps: `ErrorBody` gathers what its body says; `RULES` names the reason; `STATUSES` has the
+last word. A structured code is believed on any status; a number and prose only on the statuses of their rule. Providers
 quote prompts in their prose, so no wording leads to a compaction, a refusal or a repair against a code that names
 another reason.
 """
@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rungwise.fsm.call.reply import Failure, Reason
 from rungwise.fsm.failures.asked_wait import asked_wait, plain_headers
-from rungwise.fsm.failures.body import Said, decoded_body
+from rungwise.fsm.failures.body import ErrorBody, decoded_body
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, STATUS_CLASSES, STATUSES, Rule
-from rungwise.fsm.failures.transport import classify_exception, is_local_bug
-
-__all__ = ["KEY_HINT_REASONS", "classify_exception", "classify_response", "event_of_failure", "is_local_bug"]
 
 KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
 """The reasons that call for a look at the API key."""
@@ -67,37 +64,37 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
         headers: the response's headers, in any case.
         body: the decoded JSON, or the text or the bytes of the body.
     """
-    names, decoded, said = plain_headers(headers), decoded_body(body), Said()
-    said.read(decoded)
-    said.add_words([names.get("x-amzn-errortype", "").partition(":")[0]])
-    reason = _reason_of(said, status, is_object=not isinstance(decoded, str))
+    names, decoded, error = plain_headers(headers), decoded_body(body), ErrorBody()
+    error.read(decoded)
+    error.add_words([names.get("x-amzn-errortype", "").partition(":")[0]])
+    reason = _reason_of(error, status, is_object=not isinstance(decoded, str))
     return Failure(
         reason,
         status=status,
-        code=said.code,
-        message=said.prose[0] if said.prose else "",
-        asked_wait=asked_wait(names, decoded, said.text),
+        code=error.code,
+        message=error.prose[0] if error.prose else "",
+        asked_wait=asked_wait(names, decoded, error.text),
         should_retry={"true": True, "false": False}.get(names.get("x-should-retry", "").lower()),
-        parameter=said.parameter if reason == "parameter_unsupported" else None,
-        available_tokens=said.available_tokens if reason == "output_cap" else None,
+        parameter=error.parameter if reason == "parameter_unsupported" else None,
+        available_tokens=error.available_tokens if reason == "output_cap" else None,
     )
 
 
-def _reason_of(said: Said, status: int | None, *, is_object: bool) -> Reason:
-    known = said.status if status is None or 200 <= status < 300 else status
+def _reason_of(error: ErrorBody, status: int | None, *, is_object: bool) -> Reason:
+    known = error.status if status is None or 200 <= status < 300 else status
     missing = {
         name
-        for name, value in (("output_cap", said.available_tokens), ("parameter_unsupported", said.parameter))
+        for name, value in (("output_cap", error.available_tokens), ("parameter_unsupported", error.parameter))
         if value is None
     }
     rules = [rule for rule in RULES if rule.reason not in missing]
-    named = next((rule for rule in rules if rule.is_named(said, known)), None)
+    named = next((rule for rule in rules if rule.is_named(error, known)), None)
     for rule in rules:
-        if rule is named or (rule.is_told(said, known) and not _contradicts(rule, named)):
+        if rule is named or (rule.is_worded(error, known) and not _contradicts(rule, named)):
             return rule.reason
     if known is not None:
         return STATUSES.get(known) or STATUS_CLASSES.get(known // 100, "unknown")
-    return "unknown" if status is None or (is_object and (said.words or said.prose)) else "malformed"
+    return "unknown" if status is None or (is_object and (error.words or error.prose)) else "malformed"
 
 
 def _contradicts(rule: Rule, named: Rule | None) -> bool:

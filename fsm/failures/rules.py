@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from rungwise.fsm.call.reply import Reason
+from rungwise.fsm.failures.failure import Reason
 
 if TYPE_CHECKING:
-    from rungwise.fsm.failures.body import Said
+    from rungwise.fsm.failures.body import ErrorBody
 
 _Statuses = frozenset[int | None]  # None stands for an error inside a 2xx response or stream
 
@@ -49,23 +49,23 @@ class Rule:
     prose: re.Pattern[str] | None = None
     unless: re.Pattern[str] | None = None
 
-    def is_named(self, said: Said, status: int | None) -> bool:
+    def is_named(self, error: ErrorBody, status: int | None) -> bool:
         """Tell whether a structured code or number of a response names this rule's reason."""
-        if self.codes is not None and any(map(self.codes.fullmatch, said.words)):
+        if self.codes is not None and any(map(self.codes.fullmatch, error.words)):
             return True
         numbers = self.numbers if status in self.statuses else None
-        return numbers is not None and any(map(numbers.fullmatch, said.numbers)) and not self._is_barred(said)
+        return numbers is not None and any(map(numbers.fullmatch, error.numbers)) and not self._is_barred(error)
 
-    def is_told(self, said: Said, status: int | None) -> bool:
+    def is_worded(self, error: ErrorBody, status: int | None) -> bool:
         """Tell whether the wording of a response, or its status alone, gives this rule's reason."""
         if status not in self.statuses:
             return False
         if self.prose is None:
             return self.codes is None and self.numbers is None
-        return self.prose.search(said.text) is not None and not self._is_barred(said)
+        return self.prose.search(error.text) is not None and not self._is_barred(error)
 
-    def _is_barred(self, said: Said) -> bool:
-        return self.unless is not None and self.unless.search(said.text) is not None
+    def _is_barred(self, error: ErrorBody) -> bool:
+        return self.unless is not None and self.unless.search(error.text) is not None
 
 
 def _rule(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rungwise.fsm.call.reply import Failure, Reason
 from rungwise.fsm.errors import RungwiseError
+from rungwise.fsm.failures.failure import Failure, Reason
 
 # The names of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
 _TRANSPORT: Final[dict[str, Reason | None]] = {

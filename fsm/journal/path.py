@@ -1,46 +1,46 @@
-"""Read the path of a recorded call off its journal, which may come from anybody and hold anything."""
+"""Read the path of a recorded run off its record, which may come from anybody and hold anything."""
 
 from __future__ import annotations
 
 import orjson
 from attrs import frozen
 
-from rungwise.fsm.call.ladder import COUNTER, names_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import fault
-from rungwise.fsm.journal.record import Journal, Step
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.journal.record import Record, Step
+from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.label import short
 
 SKIPPED = "skipped"
 
 
 @frozen
-class Trail:
-    """Hold the path of one call through its table.
+class Path:
+    """Hold the path of one run through its table.
 
     Arguments:
-        journal: what was recorded.
-        table: the machine that the call ran on.
-        steps: the steps of the journal.
+        record: what was recorded.
+        table: the machine that it ran on.
+        steps: the steps of the record.
         rows: the row that each step took; None for a backend that was passed over.
     """
 
-    journal: Journal
+    record: Record
     table: Table
     steps: tuple[Step, ...]
     rows: tuple[Row | None, ...]
 
 
-def read_trail(text: str | bytes, table: Table = CALL) -> Trail:
-    """Read a journal and find the rows that its steps took.
+def read_path(text: str | bytes, table: Table, kind: type[Record] = Record) -> Path:
+    """Read a record and find the rows that its steps took.
 
     Arguments:
-        text: a journal as JSON; nothing in it is trusted.
-        table: the machine that the call ran on; one of your own is not recorded and must be passed.
+        text: a record as JSON; nothing in it is trusted.
+        table: the machine that the run was on; one of your own is not recorded and must be passed.
+        kind: the kind of record.
 
     Raises:
-        ConfigurationError: the text is no journal of this table; the message says where.
+        ConfigurationError: the text is no record of this table; the message says where.
     """
     try:
         document = orjson.loads(text)
@@ -50,27 +50,28 @@ def read_trail(text: str | bytes, table: Table = CALL) -> Trail:
     if named != table.name:
         raise ConfigurationError(f"journal: it is of the table {short(named)}, not of {table.name!r}")
     try:
-        journal = Journal.from_json(text)
+        record = kind.from_json(text)
     except ConfigurationError:
         raise
     except Exception as error:  # whatever else a document can do to the code that reads it
         raise ConfigurationError(f"journal: not of the form of one ({type(error).__name__}: {error})") from None
-    return trail_of(journal, table)
+    return path_of(record, table)
 
 
-def trail_of(journal: Journal, table: Table = CALL) -> Trail:
-    """Find the rows that the steps of a journal took.
+def path_of(record: Record, table: Table) -> Path:
+    """Find the rows that the steps of a record took.
 
     Arguments:
-        journal: what was recorded; the call need not have ended.
-        table: the machine that the call ran on.
+        record: what was recorded; the run need not have ended.
+        table: the machine that it ran on.
 
     Raises:
         ConfigurationError: a value is not of its form, or a step is no row of the table or does not follow from the
             one before.
     """
-    _check_setting(journal, table)
-    steps = journal.steps
+    if record.counters != table.counters:
+        raise ConfigurationError(f"journal: its counters are not those of the table {table.name!r}")
+    steps = record.steps
     if not steps:
         raise ConfigurationError("journal: it holds no steps, so there is no path to show")
     known = {(row.event, row.source, row.guard, row.target, row.effect): row for row in table.rows}
@@ -87,19 +88,8 @@ def trail_of(journal: Journal, table: Table = CALL) -> Trail:
             raise fault(step, f"{short(str(taken))} is no row of the table {table.name!r}")
         rows.append(row)
         state, now = step.target, step.at
-    if journal.outcome is not None and journal.outcome != state:
+    if record.outcome is not None and record.outcome != state:
         raise ConfigurationError(
-            f"journal: its outcome is {short(journal.outcome)}, but its last step leads to {state!r}"
+            f"journal: its outcome is {short(record.outcome)}, but its last step leads to {state!r}"
         )
-    return Trail(journal, table, steps, tuple(rows))
-
-
-def _check_setting(journal: Journal, table: Table) -> None:
-    counters = names_of(table.model, COUNTER)
-    if journal.counters != counters:
-        raise ConfigurationError(f"journal: its counters are not those of the table {table.name!r}")
-    if not journal.setting.chain:
-        raise ConfigurationError("journal: its chain is empty")
-    for link in journal.setting.chain:
-        if not isinstance(link.name, str):
-            raise ConfigurationError(f"journal: a backend of its chain is named {short(link.name)}, which is no text")
+    return Path(record, table, steps, tuple(rows))

@@ -1,21 +1,21 @@
-"""The journal: the append-only record of one call, which the trace, the replay and the pictures read."""
+"""The record of one run through a table: append-only, and what the trace, the replay and the pictures read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 import orjson
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.policy import LARGEST_LIMIT, SWITCH_AFTER, Hints, Limits, Policy, from_mapping
-from rungwise.fsm.call.reply import NO_USAGE, Usage
-from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import JOURNAL, LINK, check_forms, check_step, known_only
+from rungwise.fsm.journal.forms import FLAG, NAMES, OBJECT, OBJECTS, TEXT, Forms, check_object, forms_of, or_null
+from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
+from rungwise.fsm.values.records import record
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Row
@@ -25,11 +25,11 @@ VERSION = 1
 
 @frozen(kw_only=True)
 class Step:
-    """Hold one step of a call.
+    """Hold one step of a run through a table.
 
     Arguments:
         number: counted from 1.
-        at: seconds since the call began, as the driver gave them.
+        at: seconds since the run began, as the driver gave them.
         event, source, guard, effect, target: the row that was taken; `skipped` marks a backend of the chain that was
             passed over, which is no row.
         backend: the name of the backend that the step is about.
@@ -90,12 +90,11 @@ class Step:
         return plain
 
 
-@define(eq=False)
+@record(kw_only=True)
 class Evidence:
-    """Hold what one step was decided on; everything but the last line may stand in a journal."""
+    """Hold what a journal may tell of what came back; `repair` names the one thing that the rung is to fix."""
 
     event: str
-    facts: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     stop_raw: str | None = None
     status: int | None = None
@@ -103,103 +102,64 @@ class Evidence:
     code: str | None = None
     asked_wait: float | None = None
     repair: str | None = None
-    content: dict[str, Any] | None = field(default=None, repr=False)
 
 
-class Links:
-    """Hold the backends of a call out of reach of whatever writes attrs objects down: they hold keys."""
+@record(kw_only=True)
+class RecordedStep:
+    """Hold one step as a call records it; `spent` is in the order of the journal's counters, the rest as in `Step`."""
 
-    __slots__ = ("live",)
-
-    def __init__(self, live: tuple[Link, ...]) -> None:
-        self.live = live
-
-    @property
-    def plain(self) -> tuple[PlainLink, ...]:
-        """Return what a journal may tell of them."""
-        names = [attribute.name for attribute in attrs.fields(PlainLink)]
-        return tuple(PlainLink(**{name: getattr(link, name) for name in names}) for link in self.live)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Links, (self.plain,)
-
-
-@define(eq=False)
-class Setting:
-    """Hold what a call was given, without its messages.
-
-    Arguments:
-        policy: as the call got it.
-        links: the backends.
-        max_tokens, input_tokens: as in `Request`.
-        has_compactor: whether the driver could shorten messages.
-    """
-
-    policy: Policy
-    links: Links
-    max_tokens: int | None = None
+    row: Row
+    evidence: Evidence | None = None
+    at: float
+    backend: str
+    wait: float = 0.0
+    draw: float | None = None
+    cap: int | None = None
     input_tokens: int | None = None
-    has_compactor: bool = False
-    # Known after reading: the name of the table, and the policy with the limits and hints of rungs of one's own.
-    table: str | None = None
-    recorded: Mapping[str, Any] | None = None
-
-    @property
-    def chain(self) -> tuple[PlainLink, ...]:
-        """Return the backends as far as a journal tells of them."""
-        return self.links.plain
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Return the setting as plain values."""
-        return {
-            "table": self.table or self.policy.table.name,
-            "policy": self.recorded or self.policy.to_mapping(),
-            "chain": [attrs.asdict(link) for link in self.chain],
-            "max_tokens": self.max_tokens,
-            "input_tokens": self.input_tokens,
-            "has_compactor": self.has_compactor,
-        }
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
-        """Read a setting back.
-
-        Raises:
-            ConfigurationError: a call cannot have been given this.
-        """
-        chain = tuple(_link(link, f"chain[{index}]") for index, link in enumerate(values["chain"]))
-        policy, recorded = _policy(values["policy"], values["counters"])
-        if not chain:
-            raise ConfigurationError("its chain is empty")
-        if all(link.problem is not None for link in chain):
-            raise ConfigurationError("no backend of its chain can be used")
-        if policy.budget.money is not None and any(link.prices is None for link in chain):
-            raise ConfigurationError("its budget of money needs prices on every backend of its chain")
-        names = ("max_tokens", "input_tokens")
-        Request("(not recorded)", **{name: values[name] for name in names})
-        given = {name: values[name] for name in (*names, "has_compactor", "table")}
-        return cls(policy, Links(chain), **given, recorded=recorded)
+    facts: tuple[str, ...] = ()
+    spent: tuple[int, ...]
+    attempts: int
+    note: str | None = None
+    content: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
-@define(eq=False)
-class Journal:
-    """Record one call.
+_TOLD = ("usage", "stop_raw", "status", "reason", "code", "asked_wait", "facts")
+"""What a step says in the words of its evidence."""
+
+
+@define(eq=False, kw_only=True)
+class Record:
+    """Record one run through a table.
 
     Arguments:
-        setting: what a replay needs to know besides the steps.
-        counters: the names of the machine's counters.
+        table: the name of the table.
+        counters: the names of its counters.
         contents: whether texts and tool calls are recorded.
+        outcome: how the run ended, None until then.
+        setting: what a replay needs to know besides.
     """
 
-    setting: Setting
+    forms: ClassVar[Forms] = {
+        "contents": FLAG,
+        "table": (is_text, "the name of a table"),
+        "counters": NAMES,
+        "steps": OBJECTS,
+        "outcome": or_null(TEXT),
+    }
+    """The forms of what stands at the top of its JSON."""
+    content_forms: ClassVar[Forms] = {}
+    """The forms of the contents of a step, as far as anything is done with them."""
+
+    table: str
     counters: tuple[str, ...]
     contents: bool = False
     outcome: str | None = None
-    _rows: list[Any] = field(factory=list, repr=False)
+    setting: Any = None
+    _rows: list[RecordedStep | Step] = field(factory=list, repr=False, init=False)
 
-    def record(self, row: Row | None, evidence: Evidence | None, details: tuple[Any, ...]) -> None:
+    def record(self, recorded: RecordedStep) -> None:
         """Append a step; it is put into words only when somebody reads it."""
-        self._rows.append((row, evidence, details))
+        self._rows.append(recorded)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -224,42 +184,42 @@ class Journal:
         recorded = self._rows[number - 1]
         if isinstance(recorded, Step):
             return recorded
-        row, evidence, (at, backend, wait, cap, draw, spent, attempts, note, prompt) = recorded
-        seen = evidence or Evidence(row.event)
+        row = recorded.row
+        evidence = recorded.evidence or Evidence(event=row.event)
         step = Step(
             number=number,
-            at=at,
+            at=recorded.at,
             event=row.event,
             source=row.source,
             guard=row.guard,
             effect=row.effect,
             target=row.target,
-            backend=backend,
-            wait=wait,
-            cap=cap,
-            input_tokens=prompt,
-            usage=seen.usage,
-            stop_raw=seen.stop_raw,
-            status=seen.status,
-            reason=seen.reason,
-            code=seen.code,
-            asked_wait=seen.asked_wait,
-            draw=draw,
-            facts=seen.facts,
-            spent=FrozenMap(zip(self.counters, spent, strict=True)),
-            attempts=attempts,
-            note=note or seen.repair,
-            content=frozen_copy(seen.content, "content") if self.contents else None,
+            backend=recorded.backend,
+            wait=recorded.wait,
+            cap=recorded.cap,
+            input_tokens=recorded.input_tokens,
+            usage=evidence.usage,
+            stop_raw=evidence.stop_raw,
+            status=evidence.status,
+            reason=evidence.reason,
+            code=evidence.code,
+            asked_wait=evidence.asked_wait,
+            draw=recorded.draw,
+            facts=recorded.facts,
+            spent=FrozenMap(zip(self.counters, recorded.spent, strict=True)),
+            attempts=recorded.attempts,
+            note=recorded.note or evidence.repair,
+            content=frozen_copy(recorded.content, "content"),
         )
-        self._rows[number - 1] = step
         return step
 
     def to_json(self) -> str:
-        """Write the journal as JSON."""
+        """Write the record as JSON."""
         document = {
             "version": VERSION,
             "contents": self.contents,
-            **self.setting.to_mapping(),
+            "table": self.table,
+            **self._given(),
             "counters": self.counters,
             "steps": [step.to_mapping() for step in self.steps],
             "outcome": self.outcome,
@@ -269,12 +229,16 @@ class Journal:
         except orjson.JSONEncodeError:  # a lone surrogate, which no JSON can hold
             return orjson.dumps(_mended(document), option=orjson.OPT_INDENT_2, default=_plain).decode()
 
+    def _given(self) -> dict[str, Any]:
+        """Return the setting as plain values."""
+        return {}
+
     @classmethod
-    def from_json(cls, text: str | bytes) -> Journal:
-        """Read a journal back.
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read a record back.
 
         Raises:
-            ConfigurationError: the text is no journal; the message says where.
+            ConfigurationError: the text is none; the message says where.
         """
         try:
             document = orjson.loads(text)
@@ -283,84 +247,42 @@ class Journal:
         if not isinstance(document, dict) or document.get("version") != VERSION:
             raise ConfigurationError(f"journal: 'version' must be {VERSION}")
         try:
-            check_forms(document, JOURNAL)
-            setting = Setting.from_mapping(document)
-            journal = cls(setting, tuple(document["counters"]), document["contents"], document["outcome"])
-            journal._rows.extend(_steps(document["steps"], journal.counters))
+            check_object(document, cls.forms, cls.forms)
+            counters = tuple(document["counters"])
+            given = {name: document[name] for name in ("table", "contents", "outcome")}
+            record = cls(**given, counters=counters, setting=cls._read_setting(document))
+            record._rows.extend(cls._read_steps(document["steps"], counters))
         except ConfigurationError as error:
-            raise ConfigurationError(f"journal: {str(error).removeprefix('journal: ')}") from None
-        return journal
+            raise ConfigurationError(f"journal: {error}") from None
+        return record
+
+    @classmethod
+    def _read_setting(cls, document: Mapping[str, Any]) -> Any:
+        """Read the setting back."""
+        return None
+
+    @classmethod
+    def _read_steps(cls, documents: list[dict[str, Any]], counters: tuple[str, ...]) -> Iterator[Step]:
+        for number, document in enumerate(documents, start=1):
+            where = f"step {number}"
+            check_object(document, _STEP, _NEEDED, where)
+            if document["number"] != number:
+                raise ConfigurationError(f"{where} is numbered {short(document['number'])}")
+            usage, spent = document.get("usage", {}), document.get("spent")
+            check_object(usage, _USAGE, (), f"{where}: 'usage'")
+            if spent and set(spent) != {*counters}:
+                raise ConfigurationError(f"{where}: what it has spent is not of the counters of the journal")
+            content = frozen_copy(document.get("content"), f"{where}: 'content'")
+            for name, (check, form) in cls.content_forms.items():
+                if content and name in content and not check(content[name]):  # what stands there is not shown
+                    raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
+            made = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
+            yield Step(**{**document, **made})
 
 
-def _link(values: Mapping[str, Any], where: str) -> PlainLink:
-    known_only(values, _names(PlainLink), where)
-    if not isinstance(values.get("name", ""), str):
-        raise ConfigurationError(f"journal: a backend of its chain is named {short(values['name'])}, which is no text")
-    check_forms(values, LINK, f"{where}: ")
-    prices = values["prices"]
-    if prices is not None:
-        known_only(prices, _names(Prices), f"{where}: 'prices'")
-        missing = [name for name in ("input", "output") if name not in prices]
-        if missing:
-            raise ConfigurationError(f"journal: {where}: 'prices' lacks {missing[0]!r}")
-        prices = Prices(**prices)
-    identities = frozenset((kind, name) for kind, name in values["identities"])
-    return PlainLink(**{**values, "prices": prices, "identities": identities})
-
-
-def _policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
-    """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those."""
-    if not isinstance(values, Mapping):
-        raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")
-    own = set(counters).difference(_names(Limits))
-    limits, hints = values.get("limits", {}), values.get("hints", {})
-    rungs = hints.get("rungs", {}) if isinstance(hints, Mapping) else {}
-    if isinstance(limits, Mapping):
-        for name in own.intersection(limits):
-            Limits(retries=limits[name])  # of the form of any other
-        limits = {name: limit for name, limit in limits.items() if name not in own}
-    if isinstance(hints, Mapping):
-        Hints(rungs=rungs)  # likewise
-        hints = {**hints, "rungs": {}}
-    switch_after = values.get("switch_after", {})
-    if isinstance(switch_after, Mapping):  # a policy fills in its defaults, and the call of this one had none but these
-        switch_after = {**dict.fromkeys(SWITCH_AFTER, LARGEST_LIMIT), **switch_after}
-    policy: Policy = from_mapping(Policy, {**values, "limits": limits, "hints": hints, "switch_after": switch_after})
-    return policy, values
-
-
-def _names(kind: type[Any]) -> list[str]:
-    return [attribute.name for attribute in attrs.fields(kind)]
-
-
-def _steps(documents: Iterable[Mapping[str, Any]], counters: tuple[str, ...]) -> Iterable[Step]:
-    for number, document in enumerate(documents, start=1):
-        where = f"step {number}"
-        known_only(document, _names(Step), where)
-        for name in _NEEDED:
-            if name not in document:
-                raise ConfigurationError(f"journal: {where}: {name!r} is missing")
-        if type(document["number"]) is not int or document["number"] != number:
-            raise ConfigurationError(f"journal: {where} is numbered {short(document['number'])}")
-        usage = document.get("usage", {})
-        if not isinstance(usage, Mapping):
-            raise ConfigurationError(f"journal: {where}: 'usage' must be an object, not {short(usage)}")
-        known_only(usage, _names(Usage), f"{where}: 'usage'")
-        facts = document.get("facts", [])
-        content = frozen_copy(document.get("content"), f"journal: {where}: 'content'")
-        step = Step(
-            **{
-                **document,
-                "usage": Usage(**usage),
-                "facts": tuple(facts) if isinstance(facts, list) else facts,
-                "content": content,
-            }
-        )
-        check_step(step, counters)
-        yield step
-
-
-_NEEDED = tuple(attribute.name for attribute in attrs.fields(Step) if attribute.default is attrs.NOTHING)
+_STEP = forms_of(Step, usage=OBJECT)
+_NEEDED = tuple(each.name for each in attrs.fields(Step) if each.default is attrs.NOTHING)
+_USAGE = forms_of(Usage)
 
 
 def _mended(value: Any) -> Any:

@@ -1,39 +1,30 @@
-"""The table of a model call: every transition that exists, and nothing that decides outside of it.
-
-Rules of this file:
+"""Tables: every transition of a machine, and nothing that decides outside of it.
 
 * A row is `(event, source, guard, target, effect)`. For one event and source the rows are tried from the top; the first
   whose guard holds is taken. A row without a guard is the last resort and stands last.
-* A guard is the name of a bool on the `Ladder` (`fsm/call/ladder.py`); it changes nothing. An effect is the name of a
-  method there; it only counts.
-* `await` is the hub: one request is in flight, and only there do replies arrive. Every other state that is not an
-  outcome is a rung: something is about to be sent. `sent` takes it back to the hub, `ran_out` ends it unsent.
-* Every row that leads to a rung takes one unit from a counter that its own guard has checked, and refills only
-  counters that rank below it. This is why every call ends; `fsm/checker/` refuses a table of which it is not true.
-* Before every last resort that leads to `exhausted` or `failed` stands `has_text -> partial`: text that was gathered is
-  never turned into an error.
+* The hub is the state in which something is in flight, and only there do replies arrive. Every other state that is not
+  an outcome is a rung: something is about to be sent.
+* Every row that leads to a rung takes one unit from a counter that its own guard has checked, and refills only counters
+  that rank below it. This is why every run ends; the checker refuses a table of which it is not true.
 
-Warning: the order of the rows is the behaviour. Moving one changes what a call does, what it may cost, the diagrams
-and the certificate.
+Warning: the order of the rows is the behaviour.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from attrs import evolve, field, frozen, validators
 
-from rungwise.fsm.call.ladder import COUNTER, Ladder, names_of
 from rungwise.fsm.errors import TableError
+from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
+from rungwise.fsm.machine.ranks import joined, ranks_of
+from rungwise.fsm.values.suggest import close_to
 
-CLOSE = 0.7
+SLIP = 0.7
 """How much alike two names of states are, on `difflib`'s scale, where one is taken for a slip of the other."""
-
-AWAIT = "await"
-RUNGS = ("ask", "retry", "reask", "nudge", "prefill", "continuation", "enlarge", "repair", "compact", "fallback")
-OUTCOMES = ("done", "salvaged", "partial", "refused", "exhausted", "failed", "cancelled", "over_budget")
 
 
 def _name(instance: object, attribute: Any, value: Any) -> None:
@@ -48,9 +39,9 @@ class Row:
     Arguments:
         event: what came back, or what the driver did.
         source: the state in which the event may come.
-        guard: the name of a bool on the model that must hold; None always holds.
+        guard: the name of a guard or of a fact that must hold; None always holds.
         target: the next state.
-        effect: the name of a method on the model that runs before the state changes; None for nothing.
+        effect: the name of what is counted before the state changes; None for nothing.
     """
 
     event: str = field(validator=_name)
@@ -71,21 +62,22 @@ def _rows(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-@frozen
+@frozen(slots=False)
 class Table:
-    """Hold the rows of a machine with what the checker and the pictures must know of it.
+    """Hold the rows of a machine, and what their names stand for.
 
     Arguments:
         name: what the machine is called in pictures and certificates.
         rows: the transitions, in the order in which they are tried.
         start: the first state.
+        hub: the state in which something is in flight.
         outcomes: the final states.
-        model: the attrs class that holds the counters, the facts, the guards and the effects.
         ranks: the variant: groups of counters, the most significant first; each step must lower what is left of them
             in this lexicographic order.
-
-    Raises:
-        TableError: the table cannot be proved; the message names the row or shows the path.
+        declared_rungs: the declarations of the rungs, which say the limits of the counters.
+        facts: the facts that guards may look at.
+        guards, effects: what the names in the rows stand for; a fact is a guard under its own name.
+        declared_events: what can come back, with its sentences.
     """
 
     name: str
@@ -94,63 +86,200 @@ class Table:
     hub: str
     outcomes: tuple[str, ...]
     ranks: tuple[tuple[str, ...], ...]
-    model: type[Ladder] = Ladder
-    _machine: Any = field(default=None, init=False, eq=False, repr=False)
+    declared_rungs: tuple[Rung, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    declared_events: tuple[Event, ...] = ()
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        """Leave the machine behind; the shipped table stays the one that it is."""
-        if self is CALL:
-            return "CALL"
-        return Table, (self.name, self.rows, self.start, self.hub, self.outcomes, self.ranks, self.model)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave behind what was worked out from the fields; a shipped table stays the one that it is."""
+        if _shipped.get(self.name) is self:
+            return shipped, (self.name,)
+        fields = (self.ranks, self.declared_rungs, self.facts, self.guards, self.effects, self.declared_events)
+        return Table, (self.name, self.rows, self.start, self.hub, self.outcomes, *fields)
 
-    @property
+    # what the rows say
+
+    @cached_property
     def states(self) -> tuple[str, ...]:
         """List every state once: rungs in the order of the table, the hub, the outcomes."""
         names = dict.fromkeys([self.start, *(row.source for row in self.rows), *(row.target for row in self.rows)])
         rungs = [name for name in names if name != self.hub and name not in self.outcomes]
         return (*rungs, self.hub, *self.outcomes)
 
-    @property
+    @cached_property
     def rungs(self) -> tuple[str, ...]:
         """List the states in which something is sent."""
         return tuple(name for name in self.states if name != self.hub and name not in self.outcomes)
 
-    @property
+    @cached_property
     def events(self) -> tuple[str, ...]:
         """List every event once, in the order of the table."""
         return tuple(dict.fromkeys(row.event for row in self.rows))
 
+    @cached_property
+    def ladders(self) -> Mapping[tuple[str, str], tuple[Row, ...]]:
+        """Return the rows that are tried for each event in each state, in order."""
+        found: dict[tuple[str, str], tuple[Row, ...]] = {}
+        for row in self.rows:
+            key = row.event, row.source
+            found[key] = (*found.get(key, ()), row)
+        return found
+
     def ladder(self, event: str, source: str) -> tuple[Row, ...]:
         """Return the rows that are tried for an event in a state, in order."""
-        return tuple(row for row in self.rows if row.event == event and row.source == source)
+        return self.ladders.get((event, source), ())
+
+    # what the names stand for
+
+    @cached_property
+    def counters(self) -> tuple[str, ...]:
+        """List the counters, those that rank lowest first."""
+        return tuple(name for group in reversed(self.ranks) for name in group)
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Return the place of each counter among them."""
+        return {name: place for place, name in enumerate(self.counters)}
+
+    @cached_property
+    def ranked_places(self) -> tuple[tuple[int, ...], ...]:
+        """Return the places of the counters that rank alike, the most significant first."""
+        return tuple(tuple(self.places[name] for name in group) for group in self.ranks)
+
+    @cached_property
+    def limits(self) -> Mapping[str, int | None]:
+        """Return the limit of each counter, as its rung declares it."""
+        declared = {rung.counter: rung.limit for rung in self.declared_rungs}
+        return {name: declared.get(name, 1) for name in self.counters}
+
+    @cached_property
+    def hints(self) -> Mapping[str, str]:
+        """Return what its rungs add to a request, by rung, as far as they declare it."""
+        rungs = [rung for rung in self.declared_rungs if rung.name in self.rungs]
+        return {rung.name: rung.hint for rung in rungs if rung.hint is not None}
+
+    @cached_property
+    def found_facts(self) -> tuple[str, ...]:
+        """List the facts that are found, by name, and do not follow from others."""
+        return tuple(fact.name for fact in self.facts if not fact.is_derived)
+
+    @cached_property
+    def follows_from(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the facts that each fact follows from, by name."""
+        return {fact.name: (*fact.any_holds, *fact.any_lacks) for fact in self.facts}
+
+    @cached_property
+    def own_facts(self) -> tuple[Fact, ...]:
+        """List the facts that have a function to find them by."""
+        return tuple(fact for fact in self.facts if fact.of is not None)
+
+    @cached_property
+    def _facts(self) -> Mapping[str, Fact]:
+        return {fact.name: fact for fact in self.facts}
+
+    @cached_property
+    def _guards(self) -> Mapping[str, Guard]:
+        of_facts = {fact.name: Guard(fact.name, holds=fact.name, says=fact.says) for fact in self.facts}
+        return {**of_facts, **{guard.name: guard for guard in self.guards}}
+
+    @cached_property
+    def _effects(self) -> Mapping[str, Effect]:
+        return {effect.name: effect for effect in self.effects}
+
+    def fact(self, name: str) -> Fact:
+        """Return the fact of a name."""
+        return self._facts[name]
+
+    def guard(self, name: str | None) -> Guard:
+        """Return the guard of a name; that of None always holds."""
+        return ALWAYS if name is None else self._guards[name]
+
+    def effect(self, name: str | None) -> Effect:
+        """Return the effect of a name; that of None counts nothing."""
+        return NOTHING if name is None else self._effects[name]
+
+    def rung(self, name: str) -> Rung | None:
+        """Return the declaration of a rung; None for the first state, which nothing leads to, and for other states."""
+        return next((rung for rung in self.declared_rungs if rung.name == name), None)
+
+    def says(self, event: str, *, at_last: bool = False) -> str:
+        """Return the sentence of an event, as it ends where the machine does; its name where it has none."""
+        found = next((each for each in self.declared_events if each.name == event), None)
+        if found is None or not found.says:
+            return event
+        return found.says + (found.at_last if at_last else "")
+
+    @property
+    def guard_names(self) -> tuple[str, ...]:
+        """List what a row may name as its guard."""
+        return tuple(self._guards)
+
+    @property
+    def effect_names(self) -> tuple[str, ...]:
+        """List what a row may name as its effect."""
+        return tuple(self._effects)
+
+    # tables of one's own
 
     def without(self, *rungs: str) -> Table:
         """Return this table without some rungs and every row that leads to or from them.
 
         Raises:
-            TableError: no such rung, or what is left cannot be proved.
+            TableError: there is no such rung.
         """
         for rung in rungs:
             if rung not in self.rungs or rung == self.start:
                 names = ", ".join(self.rungs[1:])
                 raise TableError(f"{rung!r} is no rung that can be taken out of {self.name!r}; there are: {names}")
-        return self._derive(row for row in self.rows if row.source not in rungs and row.target not in rungs)
+        return evolve(self, rows=[row for row in self.rows if row.source not in rungs and row.target not in rungs])
 
-    def with_rows(self, *rows: Row, before: Row | None = None, model: type[Ladder] | None = None) -> Table:
+    def with_rung(self, rung: Rung | Entry, /, **before: str | None) -> Table:
+        """Return this table with one more way to a rung, in the ladders of some events.
+
+        It sends the same request again with its hint as a user turn behind it, unless it says how it changes it.
+
+        Arguments:
+            rung: the declaration, or what its `when` returns.
+            before: for each event, the guard in front of which the rung is tried; None for the last resort.
+
+        Raises:
+            TableError: there is no such event or guard.
+        """
+        if not isinstance(rung, (Rung, Entry)):
+            raise TableError(f"with_rung takes a Rung, or what its `when` returns, not {type(rung).__name__}")
+        entry = Entry.of(rung)
+        name = entry.rung.name
+        if not before:
+            raise TableError(f"with_rung needs an event in whose ladder {name!r} is tried, as in came_empty=None")
+        table = self
+        for event, place in before.items():
+            rows = self.ladder(event, self.hub)
+            if not rows:
+                known = dict.fromkeys(row.event for row in self.rows if row.source == self.hub)
+                raise TableError(f"no event {event!r} comes in {self.hub!r}{close_to(event, known)}")
+            front = next((row for row in rows if row.guard == place), None)
+            if front is None:
+                guards = ", ".join(str(row.guard) for row in rows)
+                raise TableError(f"the ladder of {event!r} has no guard {place!r}; it has: {guards}")
+            row = Row(event, self.hub, entry.guard.name, name, entry.rung.effect.name)
+            table = table.with_rows(row, before=front, declare=(entry.rung, entry.guard, *entry.facts))
+        return table
+
+    def with_rows(self, *rows: Row, before: Row | None = None, declare: Iterable[Any] = ()) -> Table:
         """Return this table with more rows, in front of a given row or of the last resort of their own event.
 
-        A new rung needs no rows of its own for `sent`, `ran_out` and `cancelled`: they are added. It sends the same
-        request again, with the text that `Hints.rungs` has for it as a user turn behind it. A name that is nearly that
-        of a known state is taken for a slip.
+        A new rung needs no rows of its own for what every rung has: they are added. A name that is nearly that of a
+        known state is taken for a slip.
 
         Arguments:
             rows: the new rows.
             before: the row to stand in front of.
-            model: a class derived from this table's model, with the counters, guards and effects that the rows name;
-                its new counters rank lowest. Each needs a limit of its name: derive a frozen attrs class from `Limits`.
+            declare: the rungs, facts, guards and effects that the rows name.
 
         Raises:
-            TableError: `before` is not in the table, or what comes out cannot be proved.
+            TableError: `before` is not in the table, or what is given is of no use in one.
         """
         if before is not None and before not in self.rows:
             raise TableError(f"the row to stand before is not in the table: {before}")
@@ -160,26 +289,24 @@ class Table:
                 form = "Row(event, source, guard, target, effect)"
                 raise TableError(f"with_rows takes rows such as {form}, not {type(row).__name__}")
             old.insert(old.index(before) if before else _place(old, row), row)
-        known = {row.source for row in old if row.event == "sent"}
+        known = {row.source for row in self.rows if row.target == self.hub}
         targets = {row.target for row in rows} - known - {self.hub, *self.outcomes}
         for row in rows:
-            close = (
-                difflib.get_close_matches(row.target, self.states, n=1, cutoff=CLOSE) if row.target in targets else ()
-            )
-            if close:
-                raise TableError(f"{row}: unknown state {row.target!r}; did you mean {close[0]!r}?")
-        if model is not None and not (isinstance(model, type) and issubclass(model, Ladder)):
-            raise TableError(f"model must be a class derived from Ladder, not {model!r}")
-        table = self if model is None else evolve(self, model=model, ranks=_ranks(self.ranks, model))
-        return table._derive([*old, *(extra for rung in sorted(targets) for extra in rung_rows(rung))])
+            hint = close_to(row.target, self.states, cutoff=SLIP) if row.target in targets else ""
+            if hint:
+                raise TableError(f"{row}: unknown state {row.target!r}{hint}")
+        added = [extra for rung in sorted(targets) for extra in self.rung_rows(rung)]
+        return evolve(self.declaring(*declare), rows=(*old, *added))
 
     def reordered(self, event: str, order: Iterable[str | None]) -> Table:
         """Return this table with the rows of one event in another order, named by their guards.
 
         Raises:
-            TableError: the guards are not exactly those of the event, or what comes out cannot be proved.
+            TableError: there is no such event, or the guards are not exactly its own.
         """
         mine = [row for row in self.rows if row.event == event]
+        if not mine:
+            raise TableError(f"no row takes the event {event!r}{close_to(event, self.events)}")
         by_guard = {row.guard: row for row in mine}
         if isinstance(order, str) or not isinstance(order, Iterable):
             raise TableError(f"the order of {event!r} must be a list of its guards, not {type(order).__name__}")
@@ -189,20 +316,58 @@ class Table:
         if set(wanted) != set(by_guard) or len(wanted) != len(mine):
             raise TableError(f"the guards of {event!r} are {list(by_guard)}; name each of them once")
         new: Iterator[Row] = iter([by_guard[guard] for guard in wanted])
-        return self._derive([next(new) if row.event == event else row for row in self.rows])
+        return evolve(self, rows=[next(new) if row.event == event else row for row in self.rows])
 
-    def _derive(self, rows: Iterable[Row]) -> Table:
-        from rungwise.fsm.certificate.verify import check_table  # the checker reads tables, so it is imported late
+    def declaring(self, *declared: Rung | Fact | Guard | Effect) -> Table:
+        """Return this table with more rungs, facts, guards and effects; what is declared alike already is left out.
 
-        table = evolve(self, rows=tuple(rows))
-        check_table(table)
-        return table
+        Raises:
+            TableError: something else is declared under that name.
+        """
+        kinds: dict[type[Any], list[Any]] = {Rung: [], Fact: [], Guard: [], Effect: []}
+        for each in declared:
+            if type(each) not in kinds:
+                raise TableError(f"a table declares rungs, facts, guards and effects, not {type(each).__name__}")
+            kinds[type(each)].append(each)
+            if isinstance(each, Rung):
+                kinds[Fact] += each.facts
+                kinds[Guard].append(each.guard)
+                kinds[Effect].append(each.effect)
+        rungs = joined(self.declared_rungs, kinds[Rung])
+        return evolve(
+            self,
+            declared_rungs=rungs,
+            facts=joined(self.facts, kinds[Fact]),
+            guards=joined(self.guards, kinds[Guard]),
+            effects=joined(self.effects, kinds[Effect]),
+            ranks=self.ranks if rungs == self.declared_rungs else ranks_of(rungs),
+        )
+
+    def rung_rows(self, rung: str) -> tuple[Row, ...]:
+        """Return the rows that every rung has, for one more: those of the first state."""
+        return tuple(evolve(row, source=rung) for row in self.rows if row.source == self.start)
 
 
-def _ranks(ranks: tuple[tuple[str, ...], ...], model: type[Ladder]) -> tuple[tuple[str, ...], ...]:
-    """Rank the counters that a model adds beside the lowest."""
-    known = {name for group in ranks for name in group}
-    return (*ranks[:-1], (*ranks[-1], *(name for name in names_of(model, COUNTER) if name not in known)))
+ALWAYS = Guard("always")
+NOTHING = Effect("nothing")
+
+_shipped: dict[str, Table] = {}
+
+
+def ship(table: Table) -> Table:
+    """Let a table be found by its name, so that copies of it are the table itself."""
+    _shipped[table.name] = table
+    return table
+
+
+def shipped(name: str) -> Table:
+    """Return the table that was shipped under a name."""
+    return _shipped[name]
+
+
+def is_shipped(table: Table) -> bool:
+    """Tell whether a table is one of the shipped ones, or a copy of it."""
+    return _shipped.get(table.name) == table
 
 
 def _place(rows: list[Row], new: Row) -> int:
@@ -212,79 +377,3 @@ def _place(rows: list[Row], new: Row) -> int:
         return len(rows)
     last = same[-1]
     return last if rows[last].guard is None else last + 1
-
-
-def rung_rows(rung: str) -> tuple[Row, Row, Row]:
-    """Return the rows that every rung has."""
-    return (
-        Row("sent", rung, None, AWAIT, "count_attempt"),
-        Row("cancelled", rung, None, "cancelled"),
-        Row("ran_out", rung, None, "over_budget"),
-    )
-
-
-def _replies(event: str, *ladder: tuple[str | None, str, str | None]) -> list[Row]:
-    return [Row(event, AWAIT, guard, target, effect) for guard, target, effect in ladder]
-
-
-_Step = tuple[str | None, str, str | None]
-
-# Steps that several events share. Each names its guard, its target and its effect.
-_DELIVERED: _Step = ("has_delivered", "salvaged", "keep_delivered")
-_PRIOR: _Step = ("has_prior_answer", "salvaged", "keep_prior_answer")
-_NUDGE: _Step = ("may_nudge", "nudge", "spend_nudge")
-_PREFILL: _Step = ("may_prefill", "prefill", "spend_prefill")
-_REASK: _Step = ("may_reask", "reask", "spend_reask")
-_RETRY: _Step = ("may_retry", "retry", "spend_retry")
-_RESEND: _Step = ("may_resend", "retry", "spend_retry")
-_ENLARGE: _Step = ("may_enlarge", "enlarge", "spend_enlargement")
-_CONTINUE: _Step = ("may_continue", "continuation", "spend_continuation")
-_RESUME: _Step = ("may_resume", "continuation", "spend_continuation")
-_REPAIR: _Step = ("may_repair", "repair", "spend_repair")
-_COMPACT: _Step = ("may_compact", "compact", "spend_compaction")
-_SWITCH: _Step = ("must_switch", "fallback", "spend_fallback")
-_FALL_BACK: _Step = ("may_fall_back", "fallback", "spend_fallback")
-_KEEP_TEXT: _Step = ("has_text", "partial", None)
-
-
-def _end(outcome: str) -> _Step:
-    return (None, outcome, None)
-
-
-_EVERY_RUNG = [rung_rows(rung) for rung in RUNGS]
-
-CALL_ROWS: tuple[Row, ...] = (
-    *(sent for sent, _, _ in _EVERY_RUNG),
-    *_replies("answered", _end("done")),
-    *_replies("called_tools", _end("done")),
-    *_replies("came_empty", _DELIVERED, _PRIOR, _NUDGE, _REASK, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
-    *_replies("only_reasoned", _DELIVERED, _PRIOR, _NUDGE, _PREFILL, _REASK, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
-    *_replies("truncated", _CONTINUE, _end("partial")),
-    *_replies("paused", _CONTINUE, _KEEP_TEXT, _end("exhausted")),
-    *_replies("tools_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
-    *_replies("json_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
-    *_replies("reasoning_truncated", _ENLARGE, _FALL_BACK, _KEEP_TEXT, _end("exhausted")),
-    *_replies("interrupted", _RESUME, _RETRY, _FALL_BACK, _KEEP_TEXT, _end("failed")),
-    *_replies("malformed", _FALL_BACK, _RETRY, _KEEP_TEXT, _end("failed")),
-    *_replies("refused", _FALL_BACK, _end("refused")),
-    *_replies("failed_transiently", _RESEND, _SWITCH, _RETRY, _FALL_BACK, _KEEP_TEXT, _end("failed")),
-    *_replies("failed_permanently", _FALL_BACK, _KEEP_TEXT, _end("failed")),
-    *_replies("rejected_fixably", _REPAIR, _FALL_BACK, _KEEP_TEXT, _end("failed")),
-    *_replies("overflowed", _COMPACT, _FALL_BACK, _KEEP_TEXT, _end("failed")),
-    Row("cancelled", AWAIT, None, "cancelled"),
-    *(cancelled for _, cancelled, _ in _EVERY_RUNG),
-    *(ran_out for _, _, ran_out in _EVERY_RUNG),
-)
-
-CALL = Table(
-    name="call",
-    rows=CALL_ROWS,
-    start="ask",
-    hub=AWAIT,
-    outcomes=OUTCOMES,
-    ranks=(
-        ("fallbacks",),
-        ("continuations",),
-        ("retries", "reasks", "nudges", "prefills", "enlargements", "repairs", "compactions"),
-    ),
-)

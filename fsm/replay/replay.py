@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import attrs
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.observe import Heard
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Failure, Reply, ToolCall
+from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.call.transcript import Cue
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
-from rungwise.fsm.journal.record import Evidence, Journal, Step
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.record import Evidence, Step
 from rungwise.fsm.values.label import short
 
 
@@ -33,8 +34,8 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     _check(journal, policy)
     recorded, setting = journal.steps, journal.setting
     policy = policy or setting.policy
-    if setting.table not in (None, policy.table.name):
-        named, held = short(setting.table), policy.table.name
+    if journal.table != policy.table.name:
+        named, held = short(journal.table), policy.table.name
         raise JournalMismatch(f"the journal is of the table {named}, the policy holds {held!r}")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = Call(
@@ -51,7 +52,7 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     alike = 0  # steps that were compared, so that none is compared again
     for step in recorded:
         try:
-            _take(call, step)
+            _repeat(call, step)
         except IllegalEvent as error:
             raise JournalMismatch(f"step {step.number}: {error}") from None
         except Exception as error:
@@ -74,13 +75,13 @@ def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
 
 
 def _turn(recorded: tuple[Step, ...]) -> TurnContext:
-    """Give back the prior answer that a recorded result was salvaged from."""
-    content = recorded[-1].content if recorded else None
-    prior = (content or {}).get("prior_answer")
+    """Give back the prior answer that a recorded result was salvaged from, or might have been."""
+    priors = (step.content["prior_answer"] for step in recorded if step.content and "prior_answer" in step.content)
+    prior = next(priors, None)
     return TurnContext(prior, only_housekeeping=prior is not None)
 
 
-def _take(call: Call, step: Step) -> None:
+def _repeat(call: Call, step: Step) -> None:
     """Do what the recorded step did; steps that follow from others by themselves are only compared."""
     if call.journal.size >= step.number or step.event == "skipped":
         return
@@ -89,12 +90,13 @@ def _take(call: Call, step: Step) -> None:
     elif step.event == "cancelled":
         call.cancel(step.at, Reply(usage=step.usage), delivered=(step.content or {}).get("delivered", ""))
     else:
-        call.take(_heard(step, call.backend), step.at)
+        call.observed(_observation(step, call.backend), step.facts, step.at)
 
 
-def _heard(step: Step, backend: int) -> Heard:
+def _observation(step: Step, backend: int) -> Observation:
+    """Return what was observed at a step; its texts are there only if the journal holds contents."""
     content = step.content or {}
-    failure = None
+    failure = reply = None
     if step.reason is not None:
         failure = Failure(
             step.reason,  # type: ignore[arg-type] # the journal holds what a Failure held
@@ -103,48 +105,36 @@ def _heard(step: Step, backend: int) -> Heard:
             asked_wait=step.asked_wait,
             is_stale="connection_was_stale" in step.facts,
         )
-    repair = step.note if "repair_known" in step.facts else None
-    evidence = Evidence(
-        step.event,
-        step.facts,
-        step.usage,
-        step.stop_raw,
-        step.status,
-        step.reason,
-        step.code,
-        step.asked_wait,
-        repair,
-        dict(content) if step.content is not None else None,
-    )
-    calls = tuple(ToolCall(*call) for call in content.get("tool_calls", ()))
-    reply = None
     if "tool_calls" in content:
         reply = Reply(
             content["part"] or content["delivered"],
             final_text=content.get("final_text"),
-            tool_calls=calls,
+            tool_calls=tuple(ToolCall(*call) for call in content["tool_calls"]),
             usage=step.usage,
             reasoning=content.get("reasoning", ""),
             stop_raw=step.stop_raw,
         )
-    return Heard(
-        evidence,
+    return Observation(
+        evidence=Evidence(
+            event=step.event,
+            usage=step.usage,
+            stop_raw=step.stop_raw,
+            status=step.status,
+            reason=step.reason,
+            code=step.code,
+            asked_wait=step.asked_wait,
+            repair=step.note if "repair_known" in step.facts else None,
+        ),
         part=content.get("part", ""),
         new=content.get("new", ""),
         spare=content.get("spare", ""),
         unsays=content.get("unsays", False),
         reasoning=content.get("reasoning", ""),
-        cue=Cue(
-            backend,
-            content.get("reasoning", ""),
-            "thinks_inline" in step.facts,
-            step.event == "paused",
-            step.event == "reasoning_truncated",
-            repair,
-        ),
+        thinks_inline="thinks_inline" in step.facts,
+        backend=backend,
+        delivered=content.get("delivered", ""),
         reply=reply,
         failure=failure,
-        delivered=content.get("delivered", ""),
     )
 
 

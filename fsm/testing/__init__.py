@@ -19,8 +19,9 @@ from rungwise.fsm.testing.checks.honesty import Dishonest, assert_call_honest
 from rungwise.fsm.testing.clock import VirtualClock
 from rungwise.fsm.testing.compactors import COMPACTORS, Compactor, CompactorFailed, compactors
 from rungwise.fsm.testing.coverage import RECORDER, Coverage
-from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, healthy_response, read_responses, write_responses
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, read_responses, write_responses
 from rungwise.fsm.testing.hostile.responses import HOSTILITIES, hostile_responses, raw_responses
+from rungwise.fsm.testing.hostile.valid import healthy_response
 from rungwise.fsm.testing.profiles import register_profiles
 from rungwise.fsm.testing.stateful import CallMachine, calls_of
 from rungwise.fsm.testing.strategies import (

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
-import attrs
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.pace import paced
+from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, Message, PlainLink, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.clock import VirtualClock
 from rungwise.fsm.testing.fair import fair_reply
 from rungwise.fsm.values.frozen_map import thawed
@@ -30,19 +31,19 @@ class Played:
     Arguments:
         reply: the reply, or the failure.
         sizes: the code points of successive deltas, over and over; empty hands each text over in one piece.
-        heard: the text of the deltas: what arrives before a failure, or before a reply that then says something else;
-            None for the text of the reply.
+        streamed: the text of the deltas, where it is not that of the reply: what arrives before a failure, or before a
+            reply that then says something else.
     """
 
     reply: Reply | Failure
     sizes: tuple[int, ...] = ()
-    heard: str | None = None
+    streamed: str | None = None
 
     def deltas(self) -> Iterator[Text | Reasoning]:
         """Yield what a stream of this reply brings."""
         reasoning, text = (self.reply.reasoning, self.reply.text) if isinstance(self.reply, Reply) else ("", "")
-        if self.heard is not None:
-            text = self.heard
+        if self.streamed is not None:
+            text = self.streamed
         for kind, whole in ((Reasoning, reasoning), (Text, text)):
             yield from map(kind, _cut(whole, self.sizes))
 
@@ -105,33 +106,33 @@ class ScriptedBackend:
         """
         asked = request if isinstance(request, Request) else Request(request)
         options.setdefault("has_compactor", self.compactor is not None)
-        return self.drive(Call(asked, paced(policy), links(chain), **options))
+        return self.drive(Call(asked, with_overrides(policy), links(chain), **options))
 
     def drive(self, call: Call) -> Call:
         """Run a call that has not begun to its end, and return it."""
         send = call.begin(self.clock.now)
-        while send is not None and not self._cancels(call, None) and self._goes_out(call, send):
-            played = self._next(len(self.sends), send)
-            self.sends.append(attrs.evolve(send))
-            heard = list(played.deltas()) if call.is_streaming else []
-            for delta in heard:
+        while send is not None and not self._cancels(call, None) and (sent := self._goes_out(call, send)) is not None:
+            played = self._next(len(self.sends), sent)
+            self.sends.append(sent)
+            deltas = list(played.deltas()) if call.is_streaming else []
+            for delta in deltas:
                 self.events += call.hear(delta)
             self.clock.advance(self.latency)
-            if self._cancels(call, partial_reply(heard)):
+            if self._cancels(call, partial_reply(deltas)):
                 break
             send = call.receive(played.reply, self.clock.now)
             self.events += call.drain()
         self.events += call.drain()
         return call
 
-    def _goes_out(self, call: Call, send: Send) -> bool:
+    def _goes_out(self, call: Call, send: Send) -> Send | None:
         if send.wait > 0:
             self.clock.sleep(send.wait)
         if send.needs_compaction and not self._compact(call, send):
-            return False
-        goes = call.sending(self.clock.now)
+            return None
+        sent = call.sending(self.clock.now)
         self.events += call.drain()
-        return goes
+        return sent
 
     def _compact(self, call: Call, send: Send) -> bool:
         """Run the compactor; what it raises ends the call, and is remembered."""
@@ -160,7 +161,7 @@ class ScriptedBackend:
         played = item if isinstance(item, Played) else Played(item, self.sizes)
         if not self.is_fair:
             return played
-        # Nothing is heard before a failure: what was would be counted by its length, which no cap has limited.
+        # Nothing arrives before a failure: it would be counted by its length, which no cap has limited.
         reply = played.reply
         return Played(fair_reply(reply, send) if isinstance(reply, Reply) else reply, played.sizes)
 
@@ -202,12 +203,12 @@ def links(chain: int | Sequence[Link]) -> Sequence[Link]:
     return [PlainLink(f"backend-{number}") for number in range(1, chain + 1)] if isinstance(chain, int) else chain
 
 
-def partial_reply(heard: Sequence[Text | Reasoning]) -> Reply | None:
+def partial_reply(deltas: Sequence[Text | Reasoning]) -> Reply | None:
     """Return what had arrived of a reply when the caller ended the call, as a driver would."""
-    if not heard:
+    if not deltas:
         return None
-    text = "".join(delta.text for delta in heard if isinstance(delta, Text))
-    reasoning = "".join(delta.text for delta in heard if isinstance(delta, Reasoning))
+    text = "".join(delta.text for delta in deltas if isinstance(delta, Text))
+    reasoning = "".join(delta.text for delta in deltas if isinstance(delta, Reasoning))
     return Reply(text, reasoning=reasoning, interrupted=True)
 
 

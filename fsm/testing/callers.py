@@ -12,9 +12,11 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.policy import Budget, Limits, Policy, Waits
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import Budget, Policy, Waits
 from rungwise.fsm.call.request import Message, PlainLink, Prices, Request, TurnContext
-from rungwise.fsm.machine.table import CALL, Table
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.machine.table import Table
 from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.strategies import seldom
 
@@ -71,7 +73,7 @@ def limits(*, most: int = MOST) -> SearchStrategy[Limits]:
     Arguments:
         most: the highest limit, 1 or more.
     """
-    names = ("retries", "reasks", "nudges", "prefills", "enlargements", "repairs", "compactions", "continuations")
+    names = [name for name, limit in CALL.limits.items() if limit is not None]
     each: dict[str, SearchStrategy[Any]] = {name: st.integers(0, most) | st.integers(1, most) for name in names}
     return st.builds(Limits, **each, fallbacks=st.one_of(st.none(), st.integers(0, most)))
 

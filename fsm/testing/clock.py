@@ -7,7 +7,7 @@ from attrs import define, field
 
 @define(eq=False)
 class VirtualClock:
-    """Be the clock and the sleep of a client: `Client(..., clock=clock, sleep=clock.sleep, async_sleep=clock.asleep)`.
+    """Stand for a client's clock and sleep: `Client(..., clock=clock, sleep=clock.sleep, async_sleep=clock.asleep)`.
 
     Arguments:
         now: seconds; only `sleep`, `asleep` and `advance` move it.

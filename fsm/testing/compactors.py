@@ -20,7 +20,7 @@ SLOW: Final = 20.0
 
 
 class CompactorFailed(Exception):
-    """Be what a compactor of the kit raises."""
+    """Say that a compactor of the kit has failed, as it should."""
 
 
 def _keep_last(messages: Sequence[Message]) -> Any:
@@ -98,7 +98,7 @@ COMPACTORS: Final = tuple(_WAYS)
 
 @frozen
 class Compactor:
-    """Be a compactor that does one thing, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`.
+    """Compact messages in one way, for `Client(..., compactor=...)` or `testing.run(..., compactor=...)`.
 
     Arguments:
         way: what it does, of `COMPACTORS`.

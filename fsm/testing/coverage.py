@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from rungwise.fsm.certificate.worst import compressed
 from rungwise.fsm.machine.table import Row, Table
-from rungwise.fsm.testing.checks.seen import Seen
+from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.spending import spending
 
 MOST_NAMED = 4
@@ -59,18 +59,18 @@ class Coverage:
     _extremes: dict[str, Extreme] = field(factory=dict)
     _lock: Lock = field(factory=Lock, repr=False)
 
-    def record(self, seen: Seen) -> None:
+    def record(self, ended: EndedCall) -> None:
         """Count a call."""
-        taken = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in seen.path]
-        rungs = (seen.table.start, *(row.target for row in taken if row.target != seen.table.hub))
-        spent = spending(seen)
-        certified = {worst.name: worst.value for worst in seen.certificate.worst} if seen.certificate else {}
+        taken = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in ended.path]
+        rungs = (ended.table.start, *(row.target for row in taken if row.target != ended.table.hub))
+        spent = spending(ended)
+        certified = {worst.name: worst.value for worst in ended.certificate.worst} if ended.certificate else {}
         with self._lock:
             self.paths += 1
             self._distinct.add(hash(tuple(taken)))
             self.rows.update(taken)
-            if not any(table is seen.table for table in self._tables):
-                self._tables.append(seen.table)
+            if not any(table is ended.table for table in self._tables):
+                self._tables.append(ended.table)
             for name in ("attempts", "waiting seconds"):
                 extreme = Extreme(name, spent[name], certified.get(name), rungs)
                 known = self._extremes.get(name)

@@ -11,8 +11,9 @@ from typing import Any, Final
 import attrs
 
 from rungwise.fsm.call.metering import least_tokens, texts_of
-from rungwise.fsm.call.reply import Reply, Usage
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN: Final = 4
 """UTF-8 bytes of a token of input: the usual number in English prose."""

@@ -16,22 +16,7 @@ def register_profiles() -> None:
     Where Hypothesis finds itself in CI it loads a profile of its own, and a profile without a parent inherits that one:
     derandomized, so that a job would fuzz the same examples for ever. The parent is therefore named.
     """
+    both = {"deadline": None, "print_blob": True, "suppress_health_check": (HealthCheck.too_slow,)}
     parent = settings.get_profile("default")
-    settings.register_profile(
-        CI,
-        parent,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        print_blob=True,
-        suppress_health_check=(HealthCheck.too_slow,),
-    )
-    settings.register_profile(
-        FUZZ,
-        parent,
-        derandomize=False,
-        max_examples=FUZZ_EXAMPLES,
-        deadline=None,
-        print_blob=True,
-        suppress_health_check=(HealthCheck.too_slow,),
-    )
+    settings.register_profile(CI, parent, derandomize=True, database=None, **both)
+    settings.register_profile(FUZZ, parent, derandomize=False, max_examples=FUZZ_EXAMPLES, **both)

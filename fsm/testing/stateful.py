@@ -10,8 +10,9 @@ from attrs import define, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rungwise.fsm.call.call import Call, StreamEvent
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
@@ -20,8 +21,8 @@ from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.backend import links, partial_reply
 from rungwise.fsm.testing.callers import requests
+from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.checks.honesty import assert_call_honest
-from rungwise.fsm.testing.checks.seen import Dishonest
 from rungwise.fsm.testing.compactors import KEEPS_LAST, Compactor, CompactorFailed, compactors
 from rungwise.fsm.testing.strategies import failures, replies, texts
 from rungwise.fsm.values.checks import is_whole
@@ -35,31 +36,36 @@ Snapshot = tuple[Any, ...]
 
 
 @define(eq=False)
-class Running:
+class OngoingCall:
     """Follow one call.
 
     Arguments:
         call: the call.
         send: what it wants sent; None once it has ended.
         is_sent: whether that has gone out.
-        heard: the deltas of the attempt in flight.
+        deltas: what has arrived of the attempt in flight.
         events: what its consumer was given.
-        known: what was seen of it when it was last touched.
+        known: how it looked when it was last touched.
     """
 
     call: Call
     send: Send | None = None
     is_sent: bool = False
-    heard: list[Text | Reasoning] = field(factory=list)
+    deltas: list[Text | Reasoning] = field(factory=list)
     events: list[StreamEvent] = field(factory=list)
     known: Snapshot = ()
 
     def look(self) -> Snapshot:
         """Return all of the call that another one might disturb."""
-        call = self.call
-        ladder = call.ladder
-        spent = tuple(getattr(ladder, name) for name in call.journal.counters)
-        return (ladder.rung, spent, ladder.attempts, call.backend, call.ledger.usage, len(call.journal.steps))
+        call, position = self.call, self.call.position
+        return (
+            position.state,
+            tuple(position.spent),
+            position.attempts,
+            call.backend,
+            call.spending.usage,
+            len(call.journal.steps),
+        )
 
     def settle(self) -> None:
         """Take what the consumer is due, and remember how the call looks."""
@@ -85,21 +91,21 @@ class CallMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Running] = []
+        self.calls: list[OngoingCall] = []
         self.now = 0.0
 
     @property
-    def in_flight(self) -> list[Running]:
+    def in_flight(self) -> list[OngoingCall]:
         """List the calls that wait for a reply."""
         return [each for each in self.calls if each.send is not None and each.is_sent]
 
     @property
-    def waiting(self) -> list[Running]:
+    def waiting(self) -> list[OngoingCall]:
         """List the calls that want something sent."""
         return [each for each in self.calls if each.send is not None and not each.is_sent]
 
     @property
-    def over(self) -> list[Running]:
+    def over(self) -> list[OngoingCall]:
         """List the calls that have ended."""
         return [each for each in self.calls if each.send is None]
 
@@ -116,7 +122,7 @@ class CallMachine(RuleBasedStateMachine):
             has_compactor=True,
             is_streaming=streams,
         )
-        running = Running(call, call.begin(self.now))
+        running = OngoingCall(call, call.begin(self.now))
         running.settle()
         self.calls.append(running)
 
@@ -130,11 +136,11 @@ class CallMachine(RuleBasedStateMachine):
         self.now += send.wait
         if send.needs_compaction and not self._compact(running, send, compactor):
             return
-        running.is_sent = running.call.sending(self.now)
-        running.heard = []
+        running.is_sent = running.call.sending(self.now) is not None
+        running.deltas = []
         running.settle()
 
-    def _compact(self, running: Running, send: Send, compactor: Compactor) -> bool:
+    def _compact(self, running: OngoingCall, send: Send, compactor: Compactor) -> bool:
         """Run a compactor; one that raises, or returns what are no messages, ends the call as a driver does."""
         try:
             running.call.compacted(compactor(thawed(send.messages)))
@@ -152,7 +158,7 @@ class CallMachine(RuleBasedStateMachine):
         streaming = [each for each in self.in_flight if each.call.is_streaming]
         running = streaming[which % len(streaming)]
         delta = Reasoning(text) if thinks else Text(text)
-        running.heard.append(delta)
+        running.deltas.append(delta)
         running.events += running.call.hear(delta)
         running.settle()
 
@@ -161,9 +167,9 @@ class CallMachine(RuleBasedStateMachine):
     def receive(self, which: int, reply: Any, seconds: float) -> None:
         """Let a reply or a failure arrive; a stream has brought some of it already."""
         running = self.in_flight[which % len(self.in_flight)]
-        heard = partial_reply(running.heard)
+        arrived = partial_reply(running.deltas)
         if isinstance(reply, Reply) and running.call.is_streaming:
-            text, reasoning = (heard.text, heard.reasoning) if heard is not None else ("", "")
+            text, reasoning = (arrived.text, arrived.reasoning) if arrived is not None else ("", "")
             if reply.text:
                 running.events += running.call.hear(Text(reply.text))
             reply = attrs.evolve(reply, text=text + reply.text, reasoning=reasoning + reply.reasoning)
@@ -178,7 +184,7 @@ class CallMachine(RuleBasedStateMachine):
         """End a call from outside."""
         going = [each for each in self.calls if each.send is not None]
         running = going[which % len(going)]
-        running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+        running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
         running.settle()
 
     @precondition(lambda self: self.over)
@@ -186,7 +192,7 @@ class CallMachine(RuleBasedStateMachine):
     def again(self, which: int) -> None:
         """Take a call that has ended away, so that there is room for another: no run ever comes to a standstill."""
         running = self.over[which % len(self.over)]
-        self.judge(running)
+        self.check(running)
         self.calls.remove(running)
 
     @precondition(lambda self: self.calls)
@@ -221,16 +227,16 @@ class CallMachine(RuleBasedStateMachine):
             if running.known != running.look():
                 raise Dishonest(APART, f"it was {running.known}, and is {running.look()}")
 
-    def judge(self, running: Running) -> None:
+    def check(self, running: OngoingCall) -> None:
         """Check a call that has ended; derive to pass a certificate."""
         assert_call_honest(running.call, events=running.events if running.call.is_streaming else None)
 
     def teardown(self) -> None:
         """End what still goes on, and check every call."""
         for running in self.calls:
-            running.call.cancel(self.now, partial_reply(running.heard) if running.is_sent else None)
+            running.call.cancel(self.now, partial_reply(running.deltas) if running.is_sent else None)
             running.settle()
-            self.judge(running)
+            self.check(running)
 
 
 def calls_of(policy: Policy, *, chain: int | Sequence[Link] = 2, most: int = 4) -> type[CallMachine]:

@@ -12,8 +12,10 @@ from typing import AnyStr, TypeVar, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.reply import NO_USAGE, Failure, Reason, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.testing.backend import Played, Scripted
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 T = TypeVar("T")
 
@@ -215,11 +217,11 @@ def headers(draw: DrawFn) -> dict[str, str]:
 def plays() -> SearchStrategy[Played]:
     """Generate replies and failures with the way in which they stream: cut anywhere, or failing after some text."""
     sizes = st.lists(st.integers(1, 40), max_size=3).map(tuple)
-    heard = st.one_of(st.none(), texts())
+    streamed = st.one_of(st.none(), texts())
     return evenly(
         st.builds(Played, replies(), sizes),
-        st.builds(Played, failures(), sizes, heard),
-        st.builds(Played, replies(), sizes, heard),
+        st.builds(Played, failures(), sizes, streamed),
+        st.builds(Played, replies(), sizes, streamed),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rungwise.fsm.call.pace import Pace, set_pace
+from rungwise.fsm.call.overrides import Overrides, set_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_whole
 
@@ -22,7 +22,7 @@ def set_testing(on: bool, *, attempts: int | None = None) -> None:
     Raises:
         ConfigurationError: `attempts` is no whole number above 0, or was given to turn the switch off.
     """
-    set_pace(_pace(on, attempts))
+    set_overrides(_overrides(on, attempts))
 
 
 @contextmanager
@@ -32,21 +32,21 @@ def testing(*, attempts: int | None = None) -> Iterator[None]:  # noqa: PT028  (
     Raises:
         ConfigurationError: `attempts` is no whole number above 0.
     """
-    before = set_pace(_pace(True, attempts))
+    before = set_overrides(_overrides(True, attempts))
     try:
         yield
     finally:
-        set_pace(before)
+        set_overrides(before)
 
 
 testing.__test__ = False  # type: ignore[attr-defined] # pytest takes what begins with "test" for a test
 
 
-def _pace(on: bool, attempts: int | None) -> Pace:
+def _overrides(on: bool, attempts: int | None) -> Overrides:
     if attempts is None:
-        return Pace(waits=not on)
+        return Overrides(waits=not on)
     if not on:
         raise ConfigurationError("set_testing: attempts is for set_testing(True, ...) only")
     if not is_whole(attempts, 1):
         raise ConfigurationError(f"set_testing: attempts must be a whole number of 1 or more, not {attempts!r}")
-    return Pace(waits=False, attempts=attempts)
+    return Overrides(waits=False, attempts=attempts)

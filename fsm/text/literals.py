@@ -119,10 +119,8 @@ class Literals:
             sign, at = found[0], found.start()
             if sign == "\n":
                 self._in_span = self._apostrophe = False
-            elif sign[0] == "`":
-                self._in_span = (
-                    not self._in_span and not self._quote
-                )  # within a quotation it is a letter like any other
+            elif sign[0] == "`":  # within a quotation it is a letter like any other
+                self._in_span = not self._in_span and not self._quote
             elif not self._in_span and sign[0] != "\\":
                 before = whole[at - 1] if at > len(self._line) else self.before
                 self._quote_with(sign, before, whole[at + 1 : at + 2])

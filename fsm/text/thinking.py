@@ -47,7 +47,7 @@ _UNDECIDED: Final = ("", "<", " ", "\n")
 
 
 class ThinkFilter:
-    """Part a stream into visible text and inline reasoning, chunk by chunk.
+    """Split a stream into visible text and inline reasoning, chunk by chunk.
 
     An opening tag counts at the start of the reply, and behind a closed block where nothing stands before it on its
     line; never in Markdown code or in quotes. A block ends at the closing tag of its own name, and what looks like a
@@ -67,20 +67,9 @@ class ThinkFilter:
     """
 
     __slots__ = (
-        *("_after_block", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held", "_kept"),
-        *(
-            "_literals",
-            "_new_turn",
-            "_open",
-            "_read",
-            "_said",
-            "_size",
-            "_tags",
-            "_thinks",
-            "_trims",
-            "takes_back",
-            "was_unopened",
-        ),
+        *("_after_block", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held"),
+        *("_kept", "_literals", "_new_turn", "_open", "_read", "_said", "_size", "_tags"),
+        *("_thinks", "_trims", "takes_back", "was_unopened"),
     )
 
     def __init__(self, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> None:
@@ -109,7 +98,7 @@ class ThinkFilter:
 
     @property
     def thinks_inline(self) -> bool:
-        """Tell whether any inline reasoning has been seen that is not blank."""
+        """Tell whether any inline reasoning has come that is not blank."""
         return self._thinks
 
     def feed(self, text: str) -> tuple[str, str]:
@@ -168,8 +157,9 @@ class ThinkFilter:
         if self._kept is not None and (ended or self._size > LONGEST_HELD):
             self._give_up(visible)
         self._held = text[max(start, end) :]
-        quiet = self._thinks and self._kept is None if self._closing is not None else not (self._empty or self._trims)
-        self._calm = self._done or (not self._held and quiet)
+        inside = self._closing is not None
+        is_steady = self._thinks and self._kept is None if inside else not (self._empty or self._trims)
+        self._calm = self._done or (not self._held and is_steady)
         return "".join(visible), "".join(reasoning)
 
     # what becomes of text
@@ -294,7 +284,7 @@ class Parted(NamedTuple):
 
 
 def part_thinking(text: str, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> Parted:
-    """Part a whole text exactly as `ThinkFilter` streams it.
+    """Split a whole text exactly as `ThinkFilter` streams it.
 
     Arguments:
         text: the text with its tags.

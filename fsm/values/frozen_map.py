@@ -13,7 +13,7 @@ DEEPEST = 200
 
 
 class FrozenMap(dict[str, Any]):
-    """Be a dict that refuses every change, and unlike a mapping proxy can be copied, pickled and written as JSON."""
+    """Hold values by name as a dict that refuses every change; unlike a mapping proxy it can be copied and pickled."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class FrozenMap(dict[str, Any]):
 
 
 class FrozenList(list[Any]):
-    """Be a list that refuses every change; unlike a tuple it equals the list that it was made of."""
+    """Hold values as a list that refuses every change; unlike a tuple it equals the list that it was made of."""
 
     __slots__ = ()
 

@@ -13,8 +13,8 @@ _SALT: Final = secrets.token_bytes(32)
 class Secret:
     """Hold a key; `str()` is the one way to it, and every `repr` hides it.
 
-    It is no `str` itself: what prints variables for people (tracebacks, error trackers, `rich`) cuts and shows strings
-    without asking them.
+    It is not a `str` itself: what prints variables for people (tracebacks, error trackers, `rich`) cuts and shows
+    strings without asking them.
     """
 
     __slots__ = ("_text",)
@@ -50,9 +50,9 @@ class Secret:
 
 
 class SecretMap(Mapping[str, str]):
-    """Be headers that cannot be changed, and whose `repr` shows no value.
+    """Hold headers that cannot be changed, and whose `repr` shows no value.
 
-    It is no `dict`: what prints variables looks into those by itself.
+    It is not a `dict`: what prints variables looks into those by itself.
     """
 
     __slots__ = ("_values",)

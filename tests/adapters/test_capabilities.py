@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from rungwise.adapters.capabilities import Learned, echoes, prefill_of
+from rungwise.adapters.capabilities import Learned
+from rungwise.adapters.wires.chat.dialects import dialect_of
 
 ANTHROPIC = "https://api.anthropic.com/v1"
 OPENROUTER = "https://openrouter.ai/api/v1"
@@ -34,8 +35,8 @@ GROQ = "https://api.groq.com/openai/v1"
     ],
 )
 def test_older_claude_models_prefill(model: str) -> None:
-    assert prefill_of(ANTHROPIC, model) == "trailing"
-    assert prefill_of(OPENROUTER, model) == "trailing"
+    assert dialect_of(ANTHROPIC, model).prefill == "trailing"
+    assert dialect_of(OPENROUTER, model).prefill == "trailing"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_older_claude_models_prefill(model: str) -> None:
     ],
 )
 def test_newer_claude_models_and_thinking_ones_do_not(model: str) -> None:
-    assert prefill_of(ANTHROPIC, model) == "no"
+    assert dialect_of(ANTHROPIC, model).prefill == "no"
 
 
 @pytest.mark.parametrize(
@@ -73,9 +74,9 @@ def test_newer_claude_models_and_thinking_ones_do_not(model: str) -> None:
     ],
 )
 def test_gemini_prefills_up_to_the_generation_that_rejects_it(model: str, mode: str) -> None:
-    assert prefill_of(GOOGLE, model) == mode
-    assert prefill_of(OPENROUTER, model) == mode
-    assert prefill_of("https://api.example.com/v1", model) == "no"
+    assert dialect_of(GOOGLE, model).prefill == mode
+    assert dialect_of(OPENROUTER, model).prefill == mode
+    assert dialect_of("https://api.example.com/v1", model).prefill == "no"
 
 
 @pytest.mark.parametrize(
@@ -103,13 +104,13 @@ def test_gemini_prefills_up_to_the_generation_that_rejects_it(model: str, mode: 
     ],
 )
 def test_hosts(url: str, model: str, mode: str) -> None:
-    assert prefill_of(url, model) == mode
+    assert dialect_of(url, model).prefill == mode
 
 
 def test_only_mistral_echoes() -> None:
-    assert echoes("https://api.mistral.ai/v1", "mistral-large-latest")
-    assert not echoes("https://api.moonshot.ai/v1", "kimi-k2")
-    assert not echoes("https://api.openai.com/v1", "gpt-4o")
+    assert dialect_of("https://api.mistral.ai/v1", "mistral-large-latest").echoes
+    assert not dialect_of("https://api.moonshot.ai/v1", "kimi-k2").echoes
+    assert not dialect_of("https://api.openai.com/v1", "gpt-4o").echoes
 
 
 def test_a_rejection_is_learned_for_its_backend_only() -> None:

@@ -13,15 +13,16 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.call.explained import explain_call, path_of_call
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
-from rungwise.fsm.diagram.page import explain_page, play_page
 from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.journal.path import Trail, trail_of
+from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.machine.table import Row, Table
 from support.colours import channels_of, contrast
 
 Open = Callable[..., Any]  # opens a file in a new tab
@@ -46,7 +47,7 @@ STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
 
 
 @cache
-def trail(name: str = "first") -> Trail:
+def trail(name: str = "first") -> Route:
     chain = [
         rungwise.PlainLink(name, prices=rungwise.Prices(1, 10)),
         rungwise.PlainLink("second", prices=rungwise.Prices(3, 15)),
@@ -61,16 +62,16 @@ def trail(name: str = "first") -> Trail:
         call.sending(now)
         now += seconds
         send = call.receive(reply, now)
-    return trail_of(call.journal)
+    return path_of_call(call.journal)
 
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     texts = {
-        "explain": explain_page(trail()),
-        "play": play_page(rungwise.Policy(), 3),
-        "short": play_page(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
-        "nasty": explain_page(trail(NASTY)),
+        "explain": explain_call(trail()),
+        "play": play_policy(rungwise.Policy(), 3),
+        "short": play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
+        "nasty": explain_call(trail(NASTY)),
     }
     directory = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():

@@ -16,7 +16,7 @@ import pytest
 
 from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters.capabilities import LEARNED
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 from support import ways
 from support.modes import MODES
 from support.raw_server import CERTIFICATE

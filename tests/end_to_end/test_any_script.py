@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 from rungwise.fsm.certificate.verify import verify
 from support.modes import MODES, ask, follow, streams, waits_into
 

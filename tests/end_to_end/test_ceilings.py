@@ -293,9 +293,9 @@ def test_a_stale_connection_and_an_error_status_are_free() -> None:
     call.begin()
     call.receive(rungwise.Failure("connection", is_stale=True))
     call.receive(rungwise.Failure("server_error", status=500))
-    assert call.ledger.usage.output_tokens == 0
+    assert call.spending.usage.output_tokens == 0
     call.receive(rungwise.Failure("connection"))
-    assert call.ledger.usage.output_tokens == 100
+    assert call.spending.usage.output_tokens == 100
 
 
 TYPES = ["string", ["string", "null"], {"type": "string"}]

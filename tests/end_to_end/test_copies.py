@@ -16,6 +16,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise.adapters.wires.chat.dialects import Dialect
 from rungwise.adapters.wires.chat.request import write_body
 from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
 from support.modes import MODES, ask, waits_into
@@ -317,5 +318,5 @@ def test_the_body_is_written_from_the_copies() -> None:
     call = rungwise.Call(rungwise.Request(messages(), **options()))
     send = call.begin()
     assert send is not None
-    body = write_body(send, stream=False, model="m", host="h", parameters={}, cap="max_tokens", prefill="no")
+    body = write_body(send, stream=False, model="m", parameters={}, dialect=Dialect())
     assert b"What is it?" in body

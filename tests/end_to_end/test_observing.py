@@ -198,4 +198,4 @@ def test_a_stream_shows_each_step_where_it_happened(run: Any) -> None:
     ended = run([ScriptedReply(text="In the banana grove.", finish="banana"), ANSWER])
     kinds = [type(event).__name__ for event in ended.events]
     merged = [kind for index, kind in enumerate(kinds) if index == 0 or kind != kinds[index - 1]]
-    assert merged == ["Rung", "Text", "Rung", "Discard", "Rung", "Text", "Rung", "Result"]
+    assert merged == ["Step", "Text", "Step", "Discard", "Step", "Text", "Step", "Result"]

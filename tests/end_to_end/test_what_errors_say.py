@@ -15,7 +15,7 @@ import pytest
 from rungwise import Client, OpenAIChat, ScriptedReply
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import Exchange
-from rungwise.fsm.call.reply import Failure
+from rungwise.fsm.failures.failure import Failure
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]

@@ -20,13 +20,12 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import OpenAIChat, Script
 from rungwise.adapters.endpoint import read_url
-from rungwise.adapters.provider.server import render
+from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
+from rungwise.fsm.call.explained import explain_call, read_call
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
-from rungwise.fsm.diagram.page import explain_page
-from rungwise.fsm.journal.path import read_trail
 from rungwise.fsm.testing import chunkings, failures, replies
 from rungwise.fsm.values.toml import toml_value
 from support.texts import places
@@ -159,17 +158,17 @@ def survives(text: bytes) -> None:
     except rungwise.ConfigurationError as error:
         is_clear(error, "journal: ")
         with pytest.raises(rungwise.ConfigurationError):
-            read_trail(text)
+            read_call(text)
         return
     assert all(map(str, journal.steps))
     written = journal.to_json()
     assert rungwise.Journal.from_json(written).to_json() == written
     replayed(journal)
     try:
-        trail = read_trail(text)
+        trail = read_call(text)
     except rungwise.ConfigurationError:
         return
-    explain_page(trail)
+    explain_call(trail)
     for view in ("hub", "ladder"):
         draw_picture(trail.table, "svg", view, Marks.along(trail.rows))
 
@@ -225,7 +224,7 @@ def test_a_journal_of_the_shortest_and_the_longest_times_is_drawn(at: float) -> 
     for step in document["steps"]:
         step["at"] = 0.0
     document["steps"][-1]["at"] = at
-    assert "<svg" in explain_page(read_trail(orjson.dumps(document)))
+    assert "<svg" in explain_call(read_call(orjson.dumps(document)))
 
 
 def test_the_journal_of_a_rung_of_ones_own_is_written_as_it_was_read() -> None:

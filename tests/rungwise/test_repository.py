@@ -8,7 +8,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import attrs
 import pytest
 
 import rungwise
@@ -98,7 +97,7 @@ def test_the_examples_of_the_readme_are_python_and_the_rung_of_ones_own_is_accep
     blocks = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
     for block in blocks:
         compile(block, "README.md", "exec")
-    [own] = [block for block in blocks if "class Ladder(rungwise.Ladder)" in block]
-    names = {"attrs": attrs, "rungwise": rungwise, "__name__": "readme"}
+    [own] = [block for block in blocks if "rungwise.Rung(" in block]
+    names = {"rungwise": rungwise, "__name__": "readme"}
     exec(own, names)
     assert rungwise.verify(names["policy"]).ok

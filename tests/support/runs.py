@@ -205,7 +205,7 @@ class Run:
         assert all(isinstance(json.loads(call.arguments or "{}"), dict) for call in result.tool_calls)
         if self.streams:
             assert follow(events) == result.text
-            assert [event.step for event in events if isinstance(event, rungwise.Rung)] == list(journal.steps)
+            assert [event for event in events if isinstance(event, rungwise.Step)] == list(journal.steps)
             assert (events[-1] is result) == (ended.error is None)
 
     def _check_requests(self, ended: Ended, live: list[OpenAIChat], compactor: Any) -> None:

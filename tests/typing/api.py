@@ -36,7 +36,7 @@ def use(client: rungwise.Client) -> str:
                 print(text)
             case rungwise.Discard(text):
                 print(len(text))
-            case rungwise.Rung(step):
+            case rungwise.Step() as step:
                 print(step.event, step.guard, step.target)
             case rungwise.Result():
                 result = event

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from rungwise.adapters import capabilities
-from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.capabilities import LEARNED, PrefillMode
+from rungwise.adapters.backend import PIECE, HttpRequest
+from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.endpoint import (
     KEY_HEADERS,
     Endpoint,
@@ -23,34 +21,25 @@ from rungwise.adapters.endpoint import (
     read_url,
     shown_url,
 )
-from rungwise.adapters.http.encodings import PIECE
+from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
 from rungwise.adapters.wires.chat.reply import classified, read_reply
-from rungwise.adapters.wires.chat.request import OTHER_CAP, CapField, refuse_reserved, write_body
-from rungwise.adapters.wires.chat.stream import BOM, NO_END, ChatDecoder
+from rungwise.adapters.wires.chat.request import OTHER_CAP, refuse_reserved, write_body
+from rungwise.adapters.wires.chat.stream import NO_END, ChatDecoder
+from rungwise.adapters.wires.sse import is_event_stream, unframed
 from rungwise.fsm.call.classify import expects_json
-from rungwise.fsm.call.reply import Failure, Reply
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.checks import is_flag, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 PATH: Final = "/chat/completions"
-STREAM: Final = re.compile(rb"[\xef\xbb\xbf\s]*(data|event|id|retry|error|):")
-"""How an event stream begins, with a comment or an error as like as not; no JSON does."""
-FRAME: Final = re.compile(rb"^\s{0,8}(?:(?:data|error):|(?:event|id|retry|):[^\n]*)", re.MULTILINE)
-OPENAI_HOST: Final = re.compile(r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$")
 
 
-def _unframed(body: bytes) -> bytes:
-    """Return the error in a body that some proxies frame as an event; one of that size is no error."""
-    if len(body) > PIECE or not STREAM.match(body):
-        return body
-    lines = body.lstrip(BOM).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return FRAME.sub(b"", lines).strip().removesuffix(b"[DONE]")
-
-
-# What is no mapping is left to the validators.
+# Anything but a mapping is left to the validators.
 
 
 def _parameters(value: Mapping[str, Any] | None) -> Any:
@@ -78,29 +67,12 @@ def _check_parameters(instance: object, attribute: Any, value: Any) -> None:
     refuse_reserved(value, "parameters")
     for name in CAP_PARAMETERS:
         cap = value.get(name)
-        if cap is not None and (type(cap) is not int or not 1 <= cap <= MOST_TOKENS):
+        if cap is not None and not is_whole(cap, 1, MOST_TOKENS):
             raise ConfigurationError(f"parameters[{name!r}] must be a whole number of tokens above 0")
 
 
-def _check_flag(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{attribute.name} must be True or False")
-
-
-def _one_of(*words: str) -> Any:
-    def check(instance: object, attribute: Any, value: Any) -> None:
-        if value not in words:
-            raise ConfigurationError(f"{attribute.name} must be one of {', '.join(words)}")
-
-    return check
-
-
-def _kind(kind: type) -> Any:
-    def check(instance: object, attribute: Any, value: Any) -> None:
-        if value is not None and not isinstance(value, kind):
-            raise ConfigurationError(f"{attribute.alias} must be of type {kind.__name__}, or None")
-
-    return check
+def _optional(kind: type) -> Any:
+    return must(f"of type {kind.__name__}, or None", or_none(lambda value: isinstance(value, kind)))
 
 
 @built_without_locals
@@ -135,7 +107,7 @@ class OpenAIChat:
         default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     base_url: str = field(default="https://api.openai.com/v1", kw_only=True, repr=shown_url, validator=_check_text)
-    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_kind(str))
+    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_optional(str))
     headers: Mapping[str, str] = field(
         default=None, kw_only=True, repr=False, hash=False, converter=_headers, validator=_check_headers
     )
@@ -148,16 +120,17 @@ class OpenAIChat:
         validator=_check_parameters,
     )
     cap_field: Literal["auto"] | CapField = field(
-        default="auto", kw_only=True, validator=_one_of("auto", *get_args(CapField))
+        default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(CapField)))
     )
     prefill: Literal["auto"] | PrefillMode = field(
-        default="auto", kw_only=True, validator=_one_of("auto", *get_args(PrefillMode))
+        default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(PrefillMode)))
     )
-    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=_kind(bool))
-    prices: Prices | None = field(default=None, kw_only=True, validator=_kind(Prices))
-    sends_finish_reason: bool = field(default=True, kw_only=True, validator=_check_flag)
-    api_key_required: bool | None = field(default=None, kw_only=True, validator=_kind(bool))
+    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=_optional(bool))
+    prices: Prices | None = field(default=None, kw_only=True, validator=_optional(Prices))
+    sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
+    api_key_required: bool | None = field(default=None, kw_only=True, validator=_optional(bool))
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
+    _dialect: Dialect = field(init=False, eq=False, repr=False)
     _key: Secret | None = field(init=False, eq=False, repr=False)
     _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
     _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
@@ -172,6 +145,7 @@ class OpenAIChat:
         # Two keys for one model are two accounts, each with limits of its own.
         who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
         object.__setattr__(self, "_endpoint", endpoint)
+        object.__setattr__(self, "_dialect", self._chosen_dialect())
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_sent_headers", merged({"content-type": "application/json"}, credentials))
         object.__setattr__(self, "_identities", frozenset({(endpoint.place, who), (endpoint.root, who)}))
@@ -205,7 +179,7 @@ class OpenAIChat:
 
     @property
     def problem(self) -> str | None:
-        """Say that the base URL is no HTTP URL or the key is missing or a placeholder, or return None."""
+        """Say that the base URL is not an HTTP URL, or the key missing or a placeholder; None where neither is."""
         if self._endpoint.problem:
             return self._endpoint.problem
         required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
@@ -214,12 +188,12 @@ class OpenAIChat:
     @property
     def prefills(self) -> bool:
         """Tell whether a trailing assistant turn is continued, as far as anyone knows."""
-        return self._prefill != "no" and not LEARNED.refuses_prefill(self.places | self.identities)
+        return self._dialect.prefill != "no" and not LEARNED.refuses_prefill(self.places | self.identities)
 
     @property
     def echoes(self) -> bool:
         """Tell whether a continued assistant turn is repeated at the start of the answer."""
-        return capabilities.echoes(self.base_url, self.model) if self._echoes is None else self._echoes
+        return self._dialect.echoes
 
     @property
     def max_tokens(self) -> int | None:
@@ -232,19 +206,17 @@ class OpenAIChat:
         """Tell whether the backend's own parameters ask for JSON."""
         return bool(expects_json(self.parameters))
 
-    @property
-    def _prefill(self) -> PrefillMode:
-        return capabilities.prefill_of(self.base_url, self.model) if self.prefill == "auto" else self.prefill
-
-    @property
-    def _cap(self) -> CapField:
-        if self.cap_field != "auto":
-            return self.cap_field
-        # A caller's parameters go to each backend of a chain; the backend's own tell what its server takes.
-        for name in OTHER_CAP.values():
-            if self.parameters.get(name) is not None:
-                return name
-        return "max_completion_tokens" if OPENAI_HOST.search(self._endpoint.host) else "max_tokens"
+    def _chosen_dialect(self) -> Dialect:
+        """Return what is written to this server: what its URL and model tell, but for what the caller knows better."""
+        dialect = dialect_of(self.base_url, self.model)
+        cap = self.cap_field
+        if cap == "auto":
+            # A caller's parameters go to each backend of a chain; the backend's own tell what its server takes.
+            own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
+            cap = own[0] if own else dialect.cap_field
+        prefill = dialect.prefill if self.prefill == "auto" else self.prefill
+        echoes = dialect.echoes if self._echoes is None else self._echoes
+        return evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt.
@@ -260,18 +232,16 @@ class OpenAIChat:
             send,
             stream=stream,
             model=self.model,
-            host=self._endpoint.host,
             parameters=self.parameters,
-            cap=self._cap,
-            prefill=self._prefill if send.prefill else "no",
+            dialect=self._dialect,
         )
         return HttpRequest(f"{self._endpoint.root}{PATH}{self._endpoint.query}", headers, body)
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""
         if not 200 <= status < 300:
-            return classified(status, headers, _unframed(body))
-        if STREAM.match(body):  # some proxies stream whatever was asked for
+            return classified(status, headers, unframed(body))
+        if is_event_stream(body):  # some proxies stream whatever was asked for
             decoder = self.decoder(headers)
             for start in range(0, len(body), PIECE):
                 decoder.feed(body[start : start + PIECE])

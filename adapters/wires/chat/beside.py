@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from rungwise.adapters.wires.chat.reply import REASONING_FIELDS, contents
+from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS
+from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.tools import calls_in
 
 SPARE: Final = 8192
@@ -29,7 +30,7 @@ _SEALED: Final = ("reasoning.encrypted", "redacted_thinking")
 
 @define(eq=False)
 class Beside:
-    """Count the letters of a stream that are no part of what its deltas gathered."""
+    """Count the letters of a stream that do not belong to what its deltas gathered."""
 
     _letters: int = field(default=0, init=False)
     _loose: int = field(default=0, init=False)
@@ -79,7 +80,7 @@ class Beside:
         """
         said = contents(message)
         for new, old, last in zip(said, held, self._said, strict=True):
-            # What is longer is no beginning of this, and would be copied for nothing.
+            # Anything longer cannot be the beginning of this, and would be copied for nothing.
             goes_on = old.tell() <= len(new) and new.startswith(old.getvalue())
             again = len(last) if new.startswith(last) else 0  # a server may have stripped what its deltas brought
             self._letters += len(new) - max(again, old.tell() if goes_on else 0)

@@ -3,63 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
+from rungwise.adapters.wires.chat.dialects import (
+    COUNTS,
+    ERRORS,
+    REASONING_FIELDS,
+    REFUSALS,
+    STOP_REASONS,
+    USAGE,
+    Count,
+    found_at,
+)
 from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
 from rungwise.fsm.call.classify import is_complete
-from rungwise.fsm.call.reply import Failure, Reply, StopReason, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
 from rungwise.fsm.failures.classify import classify_response
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 
-_WORDS: Final[tuple[tuple[StopReason, str], ...]] = (
-    ("stop", "stop eos eos_token end_turn complete completed stop_sequence load"),
-    ("length", "length max_tokens max_output_tokens max_length max_len model_length time_limit"),
-    ("tool_calls", "tool_calls tool_call tool_use function_call"),
-    (
-        "content_filter",
-        "content_filter content_filtered sensitive refusal safety recitation blocklist prohibited_content spii"
-        " guardrail_intervened model_armor image_safety image_prohibited_content image_recitation",
-    ),
-    ("paused", "pause_turn compaction"),
-    ("overflow", "model_context_window_exceeded context_length_exceeded max_context"),
-    (
-        "error",
-        "error network_error insufficient_system_resource abort malformed_function_call malformed_response"
-        " malformed_model_output malformed_tool_use unexpected_tool_call missing_thought_signature",
-    ),
-)
-STOP_REASONS: Final[Mapping[str, StopReason]] = MappingProxyType(
-    {word: reason for reason, words in _WORDS for word in words.split()}
-)
-"""Every known finish reason, in lower case and without the prefix that gRPC enumerations have."""
-
-REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_text", "reasoning_details", "thinking")
-"""Where reasoning may be; the first that has any counts, for servers that fill several say the same in each."""
-
-Paths = tuple[tuple[str, ...], ...]
-
-
-def _paths(names: str) -> Paths:
-    return tuple(tuple(name.split(".")) for name in names.split())
-
-
-INPUT: Final = _paths("prompt_tokens input_tokens prompt_eval_count")
-OUTPUT: Final = _paths("completion_tokens output_tokens eval_count")
-CACHE_READ: Final = _paths(
-    "prompt_tokens_details.cached_tokens input_tokens_details.cached_tokens prompt_cache_hit_tokens"
-    " cache_read_input_tokens cached_tokens"
-)
-CACHE_CREATION: Final = _paths(
-    "prompt_tokens_details.cache_write_tokens prompt_tokens_details.cache_creation_tokens"
-    " input_tokens_details.cache_write_tokens cache_creation_input_tokens cache_write_tokens"
-)
-CACHE_MISS: Final = _paths("prompt_cache_miss_tokens")
-REASONING: Final = _paths(
-    "completion_tokens_details.reasoning_tokens output_tokens_details.reasoning_tokens"
-    " output_tokens_details.thinking_tokens reasoning_tokens"
-)
-TOTAL: Final = _paths("total_tokens")
 LARGEST_COUNT: Final = 10**12
 LONGEST_WORD: Final = 200
 """Characters of a finish reason or of a model's id that are kept; they go into the journal."""
@@ -207,11 +170,10 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
     """Return the body to classify where a response of status 200 holds an error, or None."""
-    base = value.get("base_resp")  # MiniMax's envelope
-    if value.get("error") or "error" in (value.get("object"), value.get("type")):
-        return body
-    if isinstance(base, dict) and base.get("status_code"):
-        return body
+    for path, what in ERRORS:
+        found = found_at(path, value)
+        if found and what in (None, found):
+            return body
     error = choice.get("error")
     return as_json({"error": error}).encode() if error else None
 
@@ -240,9 +202,8 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def refused_beside(value: Mapping[str, Any]) -> str:
     """Return the refusal that a proxy puts beside a message, or into one, among what it does not know."""
-    fields = value.get("provider_specific_fields")
-    refusal = fields.get("refusal") if isinstance(fields, dict) else None
-    return refusal if isinstance(refusal, str) else ""
+    refusals = (found_at(path, value) for path in REFUSALS)
+    return next((refusal for refusal in refusals if isinstance(refusal, str)), "")
 
 
 def _text_of(value: object, depth: int = 4) -> str:
@@ -271,19 +232,19 @@ def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
 
 def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the usage of a completion or a chunk as it came, or None."""
-    groq = value.get("x_groq")
-    usage = value.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None)
+    usages = (found_at(path, value) for path in USAGE)
+    usage = next(filter(None, usages), None)
     return usage if isinstance(usage, dict) else None
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     """Return the token counts that a provider reported, None where it reported none; garbage counts as none."""
-    total_input, output, reasoning = _count(raw, INPUT), _count(raw, OUTPUT), _count(raw, REASONING)
-    read, creation = _count(raw, CACHE_READ), _count(raw, CACHE_CREATION)
-    total_input = total_input or read + _count(raw, CACHE_MISS)
+    total_input, output, reasoning = _count(raw, "input"), _count(raw, "output"), _count(raw, "reasoning")
+    read, creation = _count(raw, "cache_read"), _count(raw, "cache_creation")
+    total_input = total_input or read + _count(raw, "cache_miss")
     if not total_input and not output:
         return None
-    total = _count(raw, TOTAL)
+    total = _count(raw, "total")
     agrees = total == total_input + output
     if reasoning > output or (reasoning and total == total_input + output + reasoning):
         output += reasoning  # some servers count the reasoning beside the output, all others within it
@@ -292,15 +253,19 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
         creation = min(creation, total_input - read)
     elif read + creation > total_input or total == total_input + output + read + creation:
         total_input += read + creation  # counted beside the input, likewise
-    return Usage(total_input, output, read, creation, reasoning)
+    return Usage(
+        input_tokens=total_input,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_creation_tokens=creation,
+        reasoning_tokens=reasoning,
+    )
 
 
-def _count(raw: Mapping[str, Any], paths: Paths) -> int:
+def _count(raw: Mapping[str, Any], what: Count) -> int:
     """Return the first count above 0."""
-    for path in paths:
-        value: Any = raw
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
+    for path in COUNTS[what]:
+        value = found_at(path, raw)
         if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):
             return int(value)
     return 0

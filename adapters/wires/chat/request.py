@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 
+from rungwise.adapters.wires.chat.dialects import (
+    FOREIGN_FIELDS,
+    FOREIGN_PARTS,
+    STEERING,
+    CapField,
+    Dialect,
+    PrefillMode,
+)
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.json_text import mended
 from rungwise.fsm.call.request import Message, Send
 from rungwise.fsm.errors import ConfigurationError
 
-CapField = Literal["max_tokens", "max_completion_tokens"]
 Body = dict[str, Any]
 
 RESERVED: Final[Mapping[str, str]] = {
@@ -27,46 +33,19 @@ OTHER_CAP: Final[Mapping[str, CapField]] = {
     "max_tokens": "max_completion_tokens",
     "max_completion_tokens": "max_tokens",
 }
-# Reasoning of one provider that another rejects, or that only its signer can read.
-FOREIGN: Final = frozenset(
-    {
-        *("reasoning", "reasoning_content", "reasoning_details", "reasoning_opaque", "reasoning_text"),
-        *("thinking", "thinking_blocks", "provider_specific_fields", "extra_content"),
-        *("signature", "thought_signature", "thoughtSignature"),
-    }
-)
 STAND_IN: Final = "(the reasoning of this turn was not kept)"
-"""What goes in the place of reasoning that a provider wants back and that nobody has."""
-
-FOREIGN_PARTS: Final = ("thinking", "redacted_thinking", "reasoning")
-
-STEERING: Final = ("reasoning_effort", "reasoning", "enable_thinking", "thinking")
-# Models known to take less reasoning by a parameter that the caller did not use: host, model, what to add.
-QUIETER: Final[tuple[tuple[re.Pattern[str], re.Pattern[str], Body], ...]] = tuple(
-    (re.compile(host), re.compile(model), added)
-    for host, model, added in (
-        (r"(^|\.)openrouter\.ai$", r"", {"reasoning": {"effort": "low"}}),
-        (r"(^|\.)openai\.(com|azure\.com)$", r"^(o[34]|gpt-5(?!.*(chat|pro)))", {"reasoning_effort": "low"}),
-        (r"(^|\.)groq\.com$", r"gpt-oss", {"reasoning_effort": "low"}),
-        (r"^dashscope", r"^qwen(-plus|-flash|-turbo|3(?!.*(thinking|instruct|coder)))", {"enable_thinking": False}),
-        (r"(^|\.)(z\.ai|bigmodel\.cn)$", r"^glm-(4\.[5-9]|[5-9])", {"thinking": {"type": "disabled"}}),
-    )
-)
+"""What goes in the place of reasoning that a provider wants back and that was not kept."""
 
 
-def write_body(
-    send: Send, *, stream: bool, model: str, host: str, parameters: Mapping[str, Any], cap: CapField, prefill: str
-) -> bytes:
+def write_body(send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], dialect: Dialect) -> bytes:
     """Return the JSON body of one attempt.
 
     Arguments:
         send: what to send.
         stream: whether the answer is to be streamed.
         model: the model id.
-        host: the host of the backend, which tells which parameters it knows.
         parameters: the backend's own parameters; the caller's win.
-        cap: the field that holds the output cap.
-        prefill: how a last assistant turn is continued.
+        dialect: what the server wants to be told in its own way.
 
     Raises:
         ConfigurationError: a parameter has its own place, or a value has no form in JSON.
@@ -81,12 +60,12 @@ def write_body(
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
         body["tools"] = send.request.tools
-    _set_cap(body, send, cap)
+    _set_cap(body, send, dialect.cap_field)
     _set_stream_options(body, stream)
     if send.prefill:
-        _set_prefill(body, prefill)
+        _set_prefill(body, dialect.prefill)
     if send.lower_reasoning:
-        _lower_reasoning(body, host, model.lower())
+        _lower_reasoning(body, dialect)
     for name in send.dropped.difference(RESERVED):
         body.pop(name, None)
     return _dump(body)
@@ -123,7 +102,7 @@ def _set_stream_options(body: Body, stream: bool) -> None:
         body["stream_options"] = {"include_usage": True, **(options if isinstance(options, Mapping) else {})}
 
 
-def _set_prefill(body: Body, mode: str) -> None:
+def _set_prefill(body: Body, mode: PrefillMode) -> None:
     last = body["messages"][-1]
     if last.get("role") != "assistant":
         return
@@ -143,15 +122,15 @@ def _set_prefill(body: Body, mode: str) -> None:
     body["messages"] = [*body["messages"][:-1], last]
 
 
-def _lower_reasoning(body: Body, host: str, model: str) -> None:
-    steered = any(name in body for name in STEERING)
+def _lower_reasoning(body: Body, dialect: Dialect) -> None:
+    is_steered = any(name in body for name in STEERING)
     if isinstance(body.get("reasoning_effort"), str):
-        body["reasoning_effort"] = _lower_effort(body["reasoning_effort"], model)
+        body["reasoning_effort"] = _lower_effort(body["reasoning_effort"], dialect)
     reasoning = body.get("reasoning")
     if isinstance(reasoning, Mapping):
         # OpenRouter takes an effort or a number of tokens, not both.
         rest = {name: value for name, value in reasoning.items() if name != "max_tokens"}
-        body["reasoning"] = {**rest, "effort": _lower_effort(str(reasoning.get("effort") or "high"), model)}
+        body["reasoning"] = {**rest, "effort": _lower_effort(str(reasoning.get("effort") or "high"), dialect)}
     if "enable_thinking" in body:
         body["enable_thinking"] = False
     kwargs = body.get("chat_template_kwargs")
@@ -160,25 +139,19 @@ def _lower_reasoning(body: Body, host: str, model: str) -> None:
         body["chat_template_kwargs"] = {**kwargs, **off}
     if isinstance(body.get("thinking"), Mapping):
         body["thinking"] = {"type": "disabled"}
-    if not steered:  # then only a parameter that this model is known to take may be added
-        for hosts, models, added in QUIETER:
-            if hosts.search(host) and models.search(model):
-                body.update(added)
+    if not is_steered:  # then only a parameter that this model is known to take may be added
+        body.update(dialect.less_reasoning)
 
 
-def _lower_effort(effort: str, model: str) -> str:
-    if effort not in ("none", "minimal", "low"):
-        return "low"
-    if re.search(r"\bo\d|gpt-oss|grok", model):
-        return effort  # these know nothing below low
-    return "minimal" if effort == "low" and not re.search(r"gpt-5\.\d", model) else "none"
+def _lower_effort(effort: str, dialect: Dialect) -> str:
+    return dialect.lower_efforts.get(effort, effort) if effort in ("none", "minimal", "low") else "low"
 
 
 def portable(message: Message) -> Message:
     """Return a message without other providers' signatures and reasoning; the message itself where it has none."""
     if message.get("role") != "assistant":
         return message
-    kept = {key: value for key, value in message.items() if key not in FOREIGN}
+    kept = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
     if isinstance(kept.get("content"), list | tuple):
         kept["content"] = _portable_parts(kept["content"]) or ""
     if isinstance(kept.get("tool_calls"), list | tuple):
@@ -216,7 +189,7 @@ def _portable_call(call: Any) -> Any:
 def _unsigned(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
-    return {key: part for key, part in value.items() if key not in FOREIGN}
+    return {key: part for key, part in value.items() if key not in FOREIGN_FIELDS}
 
 
 def _plain(value: Any) -> Any:

@@ -1,130 +1,116 @@
-"""One self-contained HTML page: the path of a recorded call, or the machine to be played by whoever reviews it."""
+"""One self-contained HTML page: the path of a recorded run, or the machine to be played by whoever reviews it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from attrs import asdict
+from attrs import field, frozen
 
-from rungwise.fsm.call.ladder import COUNTER, names_of
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Marks, render
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.markup import columns, document, picture, section
-from rungwise.fsm.diagram.page.recording import call_data
+from rungwise.fsm.diagram.page.steps import steps_data
 from rungwise.fsm.diagram.page.timeline import timeline
-from rungwise.fsm.diagram.page.usual import usual_facts
-from rungwise.fsm.errors import TableError
-from rungwise.fsm.journal.path import Trail
+from rungwise.fsm.journal.path import Path
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.machine.table import Table
 
-__all__ = ["explain_page", "play_page"]
+__all__ = ["NO_BUDGET", "Setup", "explain_page", "play_page"]
+
+NO_BUDGET: Mapping[str, float | None] = dict.fromkeys(("attempts", "seconds", "output_tokens", "money"))
 
 
-def explain_page(trail: Trail) -> str:
-    """Write the page of a recorded call: its path on the diagram, its timeline, and every step to be selected.
+@frozen(kw_only=True)
+class Setup:
+    """Hold what a machine runs with.
 
     Arguments:
-        trail: the path of the call; everything that a stranger wrote into it is escaped.
+        limits: the limit of each counter.
+        budget: the most `attempts`, `seconds`, `output_tokens` and `money` of a whole run; None for no limit.
+        lanes: the backends, in the order in which a timeline shows them.
     """
-    setting = trail.journal.setting
-    svg = render(trail.table, "svg", marks=Marks.along(trail.rows))
+
+    limits: Mapping[str, int]
+    budget: Mapping[str, float | None] = field(default=NO_BUDGET)
+    lanes: tuple[str, ...] = ()
+
+
+def explain_page(path: Path, setup: Setup, *, money: Sequence[float | None] = ()) -> str:
+    """Write the page of a recorded run: its path on the diagram, its timeline, and every step to be selected.
+
+    Arguments:
+        path: the path of the run; everything that a stranger wrote into it is escaped.
+        setup: what it ran with.
+        money: what was spent after each step; None where that is not known.
+    """
+    svg = render(path.table, "svg", marks=Marks.along(path.rows))
     side = "\n".join(
         [
-            section("Steps", _step_list(trail), name="path-box"),
+            section("Steps", _step_list(path), name="path-box"),
             section("What decided", '<p id="says" role="status"></p><div id="guards"></div><div id="details"></div>'),
         ]
     )
     body = "\n".join(
         [
-            f"<header><h1>One {escape(trail.table.name)}, step by step</h1>{_summary(trail)}</header>",
-            section("Time", timeline(trail), name="time"),
+            f"<header><h1>One {escape(path.table.name)}, step by step</h1>{_summary(path, setup)}</header>",
+            section("Time", timeline(path, setup.lanes), name="time"),
             columns(side, _LEFT + section("Path", picture(svg), classes="path")),
         ]
     )
     data = {
-        "machine": machine_data(trail.table, _limits(trail)),
-        "budget": asdict(setting.policy.budget),
-        "call": call_data(trail),
+        "machine": machine_data(path.table, setup.limits),
+        "budget": setup.budget,
+        "call": steps_data(path, money),
     }
-    return document(f"{trail.table.name}: {_ending(trail)}", body, data)
+    return document(f"{path.table.name}: {_ending(path)}", body, data)
 
 
-def play_page(policy: Policy = DEFAULT_POLICY, backends: int = 1) -> str:
-    """Write the page on which a reviewer plays a policy's machine.
+def play_page(
+    table: Table, setup: Setup, *, heading: str, at_first: Sequence[str] = (), facts: Mapping[str, Any] | None = None
+) -> str:
+    """Write the page on which a reviewer plays a machine.
 
     Arguments:
-        policy: the table with its limits and its budget.
-        backends: how many backends the chain has.
-
-    Raises:
-        ConfigurationError: there is no backend.
-        TableError: the table cannot be proved.
+        table: the machine; it must have been proved.
+        setup: what it runs with.
+        heading: what to know before playing, in a sentence or two.
+        at_first: the facts that are set at first.
+        facts: for each event, the facts that usually hold `now`, and those of them that still do `later`.
     """
-    table, certificate = policy.table, verify(policy, backends)
-    if not certificate.ok:
-        failed = "; ".join(each.detail for each in certificate.properties if not each.holds)
-        raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
-    usual = usual_facts(policy, backends)
     body = "\n".join(
         [
-            f"<header><h1>Play the {escape(table.name)}</h1><p>{escape(_at_worst(certificate))}</p></header>",
+            f"<header><h1>Play the {escape(table.name)}</h1><p>{escape(heading)}</p></header>",
             columns(_PLAY, _LEFT + section("Machine", picture(render(table, "svg")), classes="path")),
         ]
     )
     data = {
-        "machine": machine_data(table, certificate.limits),
-        "budget": asdict(policy.budget),
-        "usual": {
-            "at_first": min((facts.now for facts in usual.values()), key=len, default=()),
-            "events": {event: facts.to_mapping() for event, facts in usual.items()},
-        },
+        "machine": machine_data(table, setup.limits),
+        "budget": setup.budget,
+        "usual": {"at_first": list(at_first), "events": facts or {}},
     }
     return document(f"Play the {table.name}", body, data)
 
 
-def _limits(trail: Trail) -> dict[str, int]:
-    """Return the limit of each counter, the fallbacks bounded by the chain as a call bounds them."""
-    setting = trail.journal.setting
-    limits = {name: getattr(setting.policy.limits, name, 0) for name in names_of(trail.table.model, COUNTER)}
-    if "fallbacks" in limits:
-        most = len(setting.chain) - 1
-        limits["fallbacks"] = most if limits["fallbacks"] is None else min(limits["fallbacks"], most)
-    return limits
+def _ending(path: Path) -> str:
+    return path.record.outcome or "not ended"
 
 
-def _at_worst(certificate: Certificate) -> str:
-    attempts, waiting = certificate.worst[:2]
-    chain = "one backend" if len(certificate.chain) == 1 else f"a chain of {len(certificate.chain)} backends"
-    return (
-        f"With {chain}, a call makes at most {attempts.value:,} attempts and waits at most {waiting.value:,g} s "
-        "between them; this page follows it step by step. Choose what comes back, and see which guard decides."
-    )
-
-
-def _ending(trail: Trail) -> str:
-    return trail.journal.outcome or "not ended"
-
-
-def _summary(trail: Trail) -> str:
-    last, policy = trail.steps[-1], trail.journal.setting.policy
-    tokens = sum(step.usage.output_tokens for step in trail.steps)
+def _summary(path: Path, setup: Setup) -> str:
+    last, most = path.steps[-1], setup.budget["attempts"]
     told: Mapping[str, Any] = {
-        "attempts": f"{last.attempts} of {policy.budget.attempts}",
+        "attempts": f"{last.attempts} of {most}" if most is not None else last.attempts,
         "seconds": f"{last.at:.4g}",
-        "output tokens": tokens,
-        "backend": last.backend,
+        "output tokens": sum(step.usage.output_tokens for step in path.steps),
+        **({"backend": last.backend} if last.backend else {}),
     }
     items = "".join(f"<div><dt>{name}</dt><dd>{escape(str(value))}</dd></div>" for name, value in told.items())
-    return f'<p class="chip outcome">{escape(_ending(trail))}</p><dl class="summary">{items}</dl>'
+    return f'<p class="chip outcome">{escape(_ending(path))}</p><dl class="summary">{items}</dl>'
 
 
-def _step_list(trail: Trail) -> str:
-    options = "".join(_step(step) for step in trail.steps)
+def _step_list(path: Path) -> str:
+    options = "".join(_step(step) for step in path.steps)
     return f'<ol id="steps" role="listbox" tabindex="0" aria-label="Steps of the call">{options}</ol>'
 
 

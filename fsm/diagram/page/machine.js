@@ -8,37 +8,46 @@ const machineOf = (data) => {
     spent: Object.fromEntries([...data.counters, "attempts"].map((name) => [name, 0])),
   });
 
-  const valueOf = (name, spent) => (name.startsWith(".") ? data.limits[name.slice(1)] : spent[name]);
-
-  const isTrue = (condition, spent, facts) => {
-    if (condition.fact !== undefined) return facts.has(condition.fact) === condition.is;
-    let sum = 0;
-    for (const [name, times] of Object.entries(condition.sum)) sum += times * valueOf(name, spent);
-    return (condition.least === null || sum >= condition.least) && (condition.most === null || sum <= condition.most);
+  const holds = (name, facts) => {
+    const derived = data.facts[name];
+    if (!derived) return facts.has(name);
+    return derived.any_holds.some((each) => holds(each, facts)) || derived.any_lacks.some((each) => !holds(each, facts));
   };
+  // The facts that are found for a fact: itself, or those that it follows from.
+  const foundFacts = (name) => {
+    const derived = data.facts[name];
+    return derived ? [...derived.any_holds, ...derived.any_lacks].flatMap(foundFacts) : [name];
+  };
+  const hasLeft = (counter, spent) => spent[counter] < data.limits[counter];
 
-  // Exactly one path of a guard or an effect is true in any configuration; none only where a journal says more was
-  // spent than there is.
-  const NO_PATH = { if: [], holds: false, takes: [], refills: [] };
-  const pathOf = (paths, spent, facts) =>
-    paths.find((path) => path.if.every((each) => isTrue(each, spent, facts))) ?? NO_PATH;
+  // What a guard asks, in order, as far as it has to: a fact that should hold or lack, then a unit of its counter.
+  const asked = (guard, spent, facts) => {
+    const questions = [
+      ...guard.holds.map((fact) => ({ facts: foundFacts(fact), holds: holds(fact, facts) })),
+      ...guard.lacks.map((fact) => ({ facts: foundFacts(fact), holds: !holds(fact, facts) })),
+      ...(guard.counter ? [{ facts: [], counter: guard.counter, holds: hasLeft(guard.counter, spent) }] : []),
+    ];
+    const failed = questions.findIndex((each) => !each.holds);
+    return failed < 0 ? questions : questions.slice(0, failed + 1);
+  };
 
   // Try the rows of an event in their order, up to the one that decides.
   const decide = (at, event, facts) => {
     const tried = [];
     for (const row of rowsAt(at.state, event)) {
-      const path = row.test ? pathOf(data.guards[row.test], at.spent, facts) : { if: [], holds: true };
-      tried.push({ row, holds: path.holds, because: path.if });
-      if (path.holds) return { row, tried };
+      const because = row.guard ? asked(data.guards[row.guard], at.spent, facts) : [];
+      tried.push({ row, holds: because.every((each) => each.holds), because });
+      if (tried.at(-1).holds) return { row, tried };
     }
     return { row: null, tried };
   };
 
   const after = (at, row, facts) => {
-    const change = row.change ? pathOf(data.effects[row.change], at.spent, facts) : { takes: [], refills: [] };
     const spent = { ...at.spent };
-    for (const name of change.takes) spent[name] += 1;
-    for (const name of change.refills) spent[name] = 0;
+    if (row.target === data.hub) spent.attempts += 1;
+    const effect = row.effect ? data.effects[row.effect] : { spends: null, refills: [], refills_on: null };
+    if (effect.spends) spent[effect.spends] += 1;
+    if (!effect.refills_on || holds(effect.refills_on, facts)) for (const name of effect.refills) spent[name] = 0;
     return { state: row.target, spent };
   };
 
@@ -52,8 +61,11 @@ const machineOf = (data) => {
   const factsOf = (state, event) => {
     const names = new Set();
     for (const row of rowsAt(state, event)) {
-      const paths = [...(row.test ? data.guards[row.test] : []), ...(row.change ? data.effects[row.change] : [])];
-      for (const path of paths) for (const each of path.if) if (each.fact !== undefined) names.add(each.fact);
+      const guard = row.guard ? data.guards[row.guard] : { holds: [], lacks: [] };
+      const on = row.effect && data.effects[row.effect].refills_on;
+      for (const name of [...guard.holds, ...guard.lacks, ...(on ? [on] : [])]) {
+        for (const each of foundFacts(name)) names.add(each);
+      }
     }
     return [...names];
   };

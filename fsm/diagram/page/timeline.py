@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import pairwise
 
 from attrs import frozen
 
-from rungwise.fsm.journal.path import SKIPPED, Trail
+from rungwise.fsm.journal.path import SKIPPED, Path
 
 MOST_TICKS = 6
 SHORTEST = 1e-9
@@ -42,25 +42,25 @@ class Lane:
     bars: tuple[Bar, ...]
 
 
-def lanes_of(trail: Trail) -> tuple[Lane, ...]:
-    """Sort the attempts and the waits of a call by backend, in the order of the chain."""
-    bars: dict[str, list[Bar]] = {link.name: [] for link in trail.journal.setting.chain}
-    for backend, bar in _bars(trail):
+def lanes_of(path: Path, lanes: Iterable[str] = ()) -> tuple[Lane, ...]:
+    """Sort the attempts and the waits of a run by backend, in the order of `lanes`."""
+    bars: dict[str, list[Bar]] = {name: [] for name in lanes}
+    for backend, bar in _bars(path):
         bars.setdefault(backend, []).append(bar)
     return tuple(Lane(backend, tuple(own)) for backend, own in bars.items())
 
 
-def _bars(trail: Trail) -> Iterator[tuple[str, Bar]]:
-    steps = [step for step in trail.steps if step.event != SKIPPED]
+def _bars(path: Path) -> Iterator[tuple[str, Bar]]:
+    steps = [step for step in path.steps if step.event != SKIPPED]
     for step, after in pairwise(steps):
         seconds = after.at - step.at
-        if step.target == trail.table.hub:
-            kind = "end" if after.target in trail.table.outcomes else "attempt"
+        if step.target == path.table.hub:
+            kind = "end" if after.target in path.table.outcomes else "attempt"
             says = f"attempt {step.attempts}, {seconds:.3g} s: {after.event}"
             yield step.backend, Bar(kind, after.number, step.at, seconds, says)
         elif step.wait and seconds > 0:
             yield after.backend, Bar("wait", step.number, step.at, seconds, f"wait of {seconds:.3g} s")
-    if steps and steps[-1].target == trail.table.hub:
+    if steps and steps[-1].target == path.table.hub:
         last = steps[-1]
         yield last.backend, Bar("attempt", last.number, last.at, 0.0, f"attempt {last.attempts}, not ended")
 
@@ -75,15 +75,15 @@ def ticks(seconds: float) -> list[float]:
     return [place * step for place in range(int(seconds / step + 1e-9) + 1)]
 
 
-def timeline(trail: Trail) -> str:
+def timeline(path: Path, lanes: Iterable[str] = ()) -> str:
     """Draw the timeline as HTML; its bars are placed in percent, so that it is as wide as the page."""
-    total = trail.steps[-1].at
+    total = path.steps[-1].at
     if total < SHORTEST:
         return '<p class="faint">No time passed in this call, or none was recorded.</p>'
-    lanes = "".join(_lane(lane, total) for lane in lanes_of(trail))
+    drawn = "".join(_lane(lane, total) for lane in lanes_of(path, lanes))
     marks = "".join(f'<i style="left:{_percent(at, total)}"><b>{at:g} s</b></i>' for at in ticks(total))
     return (
-        f'<div class="lanes" role="img" aria-label="{escape(_summary(trail))}">{lanes}'
+        f'<div class="lanes" role="img" aria-label="{escape(_summary(path))}">{drawn}'
         f'<div class="lane axis"><span></span><div class="track">{marks}</div></div></div>'
         '<p class="legend faint"><i class="bar attempt"></i> attempt <i class="bar end"></i> the attempt that ended it '
         '<i class="bar wait"></i> wait</p>'
@@ -104,7 +104,7 @@ def _percent(part: float, total: float) -> str:
     return f"{100 * part / total:.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def _summary(trail: Trail) -> str:
-    waited = sum(bar.seconds for lane in lanes_of(trail) for bar in lane.bars if bar.kind == "wait")
-    total = trail.steps[-1].at
-    return f"{trail.steps[-1].attempts} attempts in {total:.3g} s, of which {waited:.3g} s were waits"
+def _summary(path: Path) -> str:
+    waited = sum(bar.seconds for lane in lanes_of(path) for bar in lane.bars if bar.kind == "wait")
+    total = path.steps[-1].at
+    return f"{path.steps[-1].attempts} attempts in {total:.3g} s, of which {waited:.3g} s were waits"

@@ -19,15 +19,12 @@ const kindOf = (machine, state) =>
 const chip = (machine, state) => el("span", { class: `chip ${kindOf(machine, state)}` }, state);
 
 // What a guard found, in the order in which it looked.
-const because = (machine, conditions, spent) =>
-  conditions.map((condition) => {
-    if (condition.fact !== undefined) return `${condition.fact}: ${condition.is ? "yes" : "no"}`;
-    const own = machine.counters.find((name) => condition.sum[name] === -1 && condition.sum[`.${name}`] === 1);
-    if (own && Object.keys(condition.sum).length === 2) return `${own}: ${spent[own]} of ${machine.limits[own]} spent`;
-    const terms = Object.entries(condition.sum).map(([name, times]) => `${times} × ${name.replace(".", "limit of ")}`);
-    const most = condition.most === null ? "" : ` ≤ ${condition.most}`;
-    return `${condition.least === null ? "" : `${condition.least} ≤ `}${terms.join(" + ")}${most}`;
-  });
+const because = (machine, questions, spent, facts) =>
+  questions.flatMap((question) =>
+    question.counter
+      ? [`${question.counter}: ${spent[question.counter]} of ${machine.limits[question.counter]} spent`]
+      : question.facts.map((name) => `${name}: ${facts.has(name) ? "yes" : "no"}`),
+  );
 
 const VERDICTS = { decides: ["✓", "decides"], false: ["✗", "false"], untried: ["·", "not tried"] };
 
@@ -39,7 +36,7 @@ const decisionList = (machine, at, event, facts) => {
     const one = tried[place];
     const verdict = one ? (one.holds ? "decides" : "false") : "untried";
     const [sign, words] = VERDICTS[verdict];
-    const found = one ? because(machine, one.because, at.spent).join(" · ") : "";
+    const found = one ? because(machine, one.because, at.spent, facts).join(" · ") : "";
     const guard = row.guard || (rows.length > 1 ? "otherwise" : "always");
     return el(
       "li",

@@ -25,8 +25,8 @@ LEAST = 30  # the height of a state with no panel beside it
 
 
 @frozen
-class Lane:
-    """Be one state of a column, with its arcs."""
+class Track:
+    """Hold one state of a column, with its arcs."""
 
     node: Node
     arc: Arc | None
@@ -62,7 +62,7 @@ class Column:
         states: the width of the states.
     """
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[Track, ...]
     hub: float
     sign: int
     panel: float
@@ -111,12 +111,12 @@ def draw_column(column: Column, top: float, height: float) -> list[str]:
     return parts
 
 
-def _lane(picture: Picture, node: Node) -> Lane:
+def _lane(picture: Picture, node: Node) -> Track:
     notes = tuple(note for note in picture.notes if note.target == node.name)
-    return Lane(node, picture.arc(picture.hub, node.name), picture.arc(node.name, picture.hub), notes)
+    return Track(node, picture.arc(picture.hub, node.name), picture.arc(node.name, picture.hub), notes)
 
 
-def _arc_to(column: Column, lane: Lane, y: float) -> list[str]:
+def _arc_to(column: Column, lane: Track, y: float) -> list[str]:
     """Draw the arc from the hub: stub, label panel, arrow."""
     if not lane.panel:
         return []
@@ -129,7 +129,7 @@ def _arc_to(column: Column, lane: Lane, y: float) -> list[str]:
     return [group([stub, arrow, *panel], arc=f"{lane.arc.source} {lane.arc.target}")]
 
 
-def _arc_back(column: Column, lane: Lane, y: float) -> list[str]:
+def _arc_back(column: Column, lane: Track, y: float) -> list[str]:
     """Draw the thin dashed arc back to the hub, with its label in a gap of the line."""
     if lane.back is None:
         return []

@@ -9,8 +9,8 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.request import Request
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import CallError
-from rungwise.fsm.testing.checks import path, quiet, spending, text
-from rungwise.fsm.testing.checks.seen import Dishonest, Seen
+from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.coverage import RECORDER
 
 if TYPE_CHECKING:
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKS", "PROPERTIES", "Dishonest", "assert_call_honest"]
 
-CHECKS: Final[tuple[Callable[[Seen], None], ...]] = (
+CHECKS: Final[tuple[Callable[[EndedCall], None], ...]] = (
     path.check_end,
     path.check_numbers,
     path.check_rows,
-    path.check_counts,
-    path.check_variant,
     spending.check_chain,
     spending.check_budget,
     spending.check_reserve,
@@ -31,22 +29,22 @@ CHECKS: Final[tuple[Callable[[Seen], None], ...]] = (
     spending.check_waits,
     spending.check_certificate,
     spending.check_sums,
-    text.check_success,
-    text.check_clean,
-    text.check_tools,
-    text.check_text_stays,
-    text.check_stream,
-    text.check_parts,
-    quiet.check_quiet,
-    quiet.check_replay,
+    success.check_success,
+    success.check_clean,
+    success.check_tools,
+    success.check_text_stays,
+    delivery.check_stream,
+    delivery.check_parts,
+    privacy.check_privacy,
+    replays.check_replay,
 )
 """The checks, in the order in which they are made: first those without which the others mean nothing."""
 
 PROPERTIES: Final = (
     *(path.ENDED, path.LEGAL, path.COUNTED, path.BOUNDED, path.FALLS),
     *(spending.CHAIN, spending.BUDGET, spending.WAITS, spending.CERTIFIED, spending.SUMMED),
-    *(text.NOT_EMPTY, text.CLEAN, text.WHOLE_TOOLS, text.TEXT_STAYS, text.KEPT, text.STITCHED),
-    *(quiet.QUIET, quiet.REPLAYS),
+    *(success.NOT_EMPTY, success.CLEAN, success.WHOLE_TOOLS, success.TEXT_STAYS, delivery.KEPT, delivery.STITCHED),
+    *(privacy.PRIVATE, replays.REPLAYS),
 )
 """What must hold of every call, in words."""
 
@@ -75,7 +73,7 @@ def assert_call_honest(
         Dishonest: an `AssertionError` that says which property broke, and at which step.
         IllegalEvent: the call has not ended.
     """
-    seen = Seen.of(
+    call = EndedCall.of(
         ended,
         certificate=certificate,
         events=None if events is None else tuple(events),
@@ -83,15 +81,15 @@ def assert_call_honest(
         secrets=tuple(secrets),
         is_fair=is_fair,
     )
-    check_all(seen)
-    RECORDER.record(seen)
+    check_all(call)
+    RECORDER.record(call)
 
 
-def check_all(seen: Seen) -> None:
+def check_all(ended: EndedCall) -> None:
     """Make every check, and count nothing.
 
     Raises:
         Dishonest: the first property that broke.
     """
     for check in CHECKS:
-        check(seen)
+        check(ended)

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from rungwise.fsm.call.budget import price_of
 from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.reply import NO_USAGE, Usage
 from rungwise.fsm.call.request import Prices
-from rungwise.fsm.call.waiting import keeps_asked_wait
+from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.path import chain_changes
-from rungwise.fsm.testing.checks.seen import Dishonest, Seen
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BUDGET = "nothing exceeds the budget"
 CERTIFIED = "nothing exceeds the certificate"
@@ -23,12 +23,12 @@ CHAIN = "only a fallback changes the backend, and none is asked that cannot be u
 TOLERANCE = 1e-9
 
 
-def check_budget(seen: Seen) -> None:
+def check_budget(ended: EndedCall) -> None:
     """Check each request against what the budget had left when it went out."""
-    budget, used, cost = seen.policy.budget, 0, 0.0
-    if seen.result.attempts > budget.attempts:
-        raise Dishonest(BUDGET, f"{seen.result.attempts} attempts, and the budget has {budget.attempts}")
-    for step in seen.path:
+    budget, used, cost = ended.policy.budget, 0, 0.0
+    if ended.result.attempts > budget.attempts:
+        raise Dishonest(BUDGET, f"{ended.result.attempts} attempts, and the budget has {budget.attempts}")
+    for step in ended.path:
         if step.event == "sent":
             if budget.seconds is not None and step.at >= budget.seconds:
                 raise Dishonest(
@@ -44,15 +44,15 @@ def check_budget(seen: Seen) -> None:
             if step.cap is not None and step.cap < 1:
                 raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}", step)
         used += step.usage.output_tokens
-        prices = _prices(seen, step)
+        prices = _prices(ended, step)
         cost += price_of(step.usage, prices) if prices is not None else 0.0
 
 
-def check_reserve(seen: Seen) -> None:
+def check_reserve(ended: EndedCall) -> None:
     """Check that what each request may cost, at its cap and by its own count of the prompt, was left of the money."""
-    money, cost = seen.policy.budget.money, 0.0
-    for step in seen.path if money is not None else ():
-        prices = _prices(seen, step)
+    money, cost = ended.policy.budget.money, 0.0
+    for step in ended.path if money is not None else ():
+        prices = _prices(ended, step)
         if money is not None and prices is not None and step.event == "sent":
             reserved = price_of(Usage(step.input_tokens or 0, most_counted(step.cap or 0)), prices)
             if cost + reserved > money * (1 + TOLERANCE):
@@ -60,11 +60,11 @@ def check_reserve(seen: Seen) -> None:
         cost += price_of(step.usage, prices) if prices is not None else 0.0
 
 
-def check_fair(seen: Seen) -> None:
+def check_fair(ended: EndedCall) -> None:
     """Check that with providers that keep to their caps the budget holds to the last unit."""
-    if not seen.is_fair:
+    if not ended.is_fair:
         return
-    budget, result = seen.policy.budget, seen.result
+    budget, result = ended.policy.budget, ended.result
     if budget.output_tokens is not None and result.usage.output_tokens > budget.output_tokens:
         raise Dishonest(
             BUDGET, f"{result.usage.output_tokens} output tokens, and the budget has {budget.output_tokens}"
@@ -73,23 +73,23 @@ def check_fair(seen: Seen) -> None:
         raise Dishonest(BUDGET, f"the call cost {result.cost:g}, and the budget has {budget.money:g}")
 
 
-def check_certificate(seen: Seen) -> None:
+def check_certificate(ended: EndedCall) -> None:
     """Check what was spent against the worst cases that were proved."""
-    if seen.certificate is None:
+    if ended.certificate is None:
         return
-    if seen.certificate.table != seen.table.name:
-        raise Dishonest(CERTIFIED, f"the certificate is for the table {seen.certificate.table!r}")
-    if seen.path[-1].spent.get("fallbacks", 0) >= len(seen.certificate.chain):
+    if ended.certificate.table != ended.table.name:
+        raise Dishonest(CERTIFIED, f"the certificate is for the table {ended.certificate.table!r}")
+    if ended.path[-1].spent.get("fallbacks", 0) >= len(ended.certificate.chain):
         raise Dishonest(
-            CERTIFIED, f"the certificate is for a chain of {len(seen.certificate.chain)}, and more were asked"
+            CERTIFIED, f"the certificate is for a chain of {len(ended.certificate.chain)}, and more were asked"
         )
-    asked = seen.journal.setting.max_tokens
-    spent = spending(seen)
-    for worst in seen.certificate.worst:
+    asked = ended.journal.setting.max_tokens
+    spent = spending(ended)
+    for worst in ended.certificate.worst:
         amount = spent.get(worst.name)
         if amount is None or worst.value is None:
             continue
-        if worst.name in ("output tokens", "money") and seen.certificate.max_tokens != asked:
+        if worst.name in ("output tokens", "money") and ended.certificate.max_tokens != asked:
             continue  # it speaks of another request
         if worst.name == "output tokens" and worst.ended_by == "budget.output_tokens":
             amount = spent["output tokens within the caps"]
@@ -97,36 +97,36 @@ def check_certificate(seen: Seen) -> None:
             raise Dishonest(CERTIFIED, f"{amount:g} {worst.name}, and at worst there are {worst.value:g}")
 
 
-def spending(seen: Seen) -> dict[str, float]:
+def spending(ended: EndedCall) -> dict[str, float]:
     """Return what a call spent, by the names of the worst cases."""
-    caps = [step.cap for step in seen.sent]
-    found = {"attempts": float(seen.result.attempts), "waiting seconds": math.fsum(waited(seen))}
+    caps = [step.cap for step in ended.sent]
+    found = {"attempts": float(ended.result.attempts), "waiting seconds": math.fsum(waited(ended))}
     if None not in caps:
         found["output tokens"] = float(sum(cap for cap in caps if cap is not None))
     # A provider that takes no notice of a cap can make a call dearer than any certificate says; that is not counted.
     within, cost, cap = 0.0, 0.0, 0
-    for step in seen.path:
+    for step in ended.path:
         if step.event == "sent":
             cap = step.cap or 0
             continue
         tokens = min(step.usage.output_tokens, most_counted(cap))
         within += tokens
-        prices = _prices(seen, step)
+        prices = _prices(ended, step)
         cost += tokens * prices.output / 1_000_000 if prices is not None else 0.0
     return {**found, "output tokens within the caps": within, "money": cost}
 
 
-def waited(seen: Seen) -> list[float]:
+def waited(ended: EndedCall) -> list[float]:
     """Return the waits after which a request went out."""
-    return [step.wait for step, after in pairwise(seen.path) if after.event == "sent"]
+    return [step.wait for step, after in pairwise(ended.path) if after.event == "sent"]
 
 
-def check_waits(seen: Seen) -> None:
+def check_waits(ended: EndedCall) -> None:
     """Check that a wait that was asked for is kept in full, and that no other is longer than its series allows."""
-    waits = seen.policy.waits
+    waits = ended.policy.waits
     most = max(waits.retry_cap, waits.overload_cap, waits.reask_cap) * (1 + waits.jitter)
-    rungs = seen.table.rungs
-    for step in seen.path:
+    rungs = ended.table.rungs
+    for step in ended.path:
         if not (math.isfinite(step.wait) and step.wait >= 0):
             raise Dishonest(WAITS, f"it waits {step.wait} s", step)
         if step.asked_wait is not None and step.target in rungs and keeps_asked_wait(step.event, step.target):
@@ -142,36 +142,36 @@ def check_waits(seen: Seen) -> None:
             )
 
 
-def check_sums(seen: Seen) -> None:
+def check_sums(ended: EndedCall) -> None:
     """Check that the usage and the cost of the result are those of all its steps."""
     usage, cost, priced = NO_USAGE, 0.0, True
-    for step in seen.path:
+    for step in ended.path:
         usage = usage + step.usage
-        prices = _prices(seen, step)
+        prices = _prices(ended, step)
         if prices is not None:
             cost += price_of(step.usage, prices)
         elif step.usage != NO_USAGE:
             priced = False
-    if usage != seen.result.usage:
-        raise Dishonest(SUMMED, f"the result says {seen.result.usage}, and the steps come to {usage}")
-    said = seen.result.cost
+    if usage != ended.result.usage:
+        raise Dishonest(SUMMED, f"the result says {ended.result.usage}, and the steps come to {usage}")
+    said = ended.result.cost
     if said is not None and priced and not math.isclose(said, cost, rel_tol=TOLERANCE, abs_tol=1e-12):
         raise Dishonest(SUMMED, f"the result costs {said:g}, and the steps come to {cost:g}")
 
 
-def check_chain(seen: Seen) -> None:
+def check_chain(ended: EndedCall) -> None:
     """Check who was asked."""
-    for step in seen.sent:
-        links = seen.links(step.backend)
+    for step in ended.sent:
+        links = ended.links(step.backend)
         if not links:
             raise Dishonest(CHAIN, f"{step.backend!r} is no backend of the chain", step)
         if all(link.problem is not None for link in links):
             raise Dishonest(CHAIN, f"{step.backend!r} was asked, which has a problem: {links[0].problem}", step)
-    for before, step in chain_changes(seen):
+    for before, step in chain_changes(ended):
         if step.source != "fallback":
             raise Dishonest(CHAIN, f"it goes to {step.backend!r} and not to {before.backend!r}", step)
 
 
-def _prices(seen: Seen, step: Step) -> Prices | None:
-    links = seen.links(step.backend)
+def _prices(ended: EndedCall, step: Step) -> Prices | None:
+    links = ended.links(step.backend)
     return links[0].prices if links and all(link.prices == links[0].prices for link in links) else None

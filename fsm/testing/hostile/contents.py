@@ -8,8 +8,8 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.encodings import Hostility
-from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, ValidReply
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
+from rungwise.fsm.testing.hostile.valid import Hostility, ValidReply
 
 BOM: Final = b"\xef\xbb\xbf"
 NUMBERS: Final = (b"9" * 5_000, b"1e999", b"-1e999", b"-1", b"1.5", b"9" * 19, b"NaN", b"Infinity", b"1" + b"0" * 30)

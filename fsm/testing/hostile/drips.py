@@ -8,15 +8,12 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.encodings import Hostility
-from rungwise.fsm.testing.hostile.raw import LAST_CHUNK, RawResponse, RawStep, ValidReply, chunk, delta_event
+from rungwise.fsm.testing.hostile.encodings import EMPTY_BLOCK, GZIP_HEAD
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
+from rungwise.fsm.testing.hostile.valid import LAST_CHUNK, Hostility, ValidReply, chunk, delta_event
 
 FOR_EVER: Final = 100_000
 """Drops of a drip: minutes, of which a server plays as much as it is told to."""
-
-GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
-EMPTY_BLOCK: Final = b"\x00\x00\x00\xff\xff"
-"""A block of a deflate stream that brings nothing."""
 
 
 def delays() -> st.SearchStrategy[float]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, ValidReply
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
+from rungwise.fsm.testing.hostile.valid import Hostility, ValidReply, chunk
 
 MEBIBYTE: Final = 2**20
 BOMB: Final = 384 * MEBIBYTE
 """Bytes that a bomb unpacks to: more than any reader needs, and few enough for a machine to survive."""
+
+GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+EMPTY_BLOCK: Final = b"\x00\x00\x00\xff\xff"
+"""A block of a deflate stream that brings nothing."""
 
 LABELS: Final = ("gzip", "deflate", "br", "zstd", "compress", "x-gzip", "identity", "aes128gcm", "", "gzip;q=1", "\xff")
 
@@ -78,9 +83,9 @@ def _bomb(draw: DrawFn, reply: ValidReply) -> RawResponse:
     head = RawStep(reply.head(b"transfer-encoding: chunked", _labelled(label), status=status))
     start, block = _bomb_of(opening, filler)
     if layers == 1:
-        steps = [RawStep(_chunk(start)), RawStep(_chunk(block), times=BOMB // MEBIBYTE)]
+        steps = [RawStep(chunk(start)), RawStep(chunk(block), times=BOMB // MEBIBYTE)]
         return RawResponse([head, *steps], is_whole=False)
-    return RawResponse([head, RawStep(_chunk(_packed_again(start, block, layers - 1)))], is_whole=False)
+    return RawResponse([head, RawStep(chunk(_packed_again(start, block, layers - 1)))], is_whole=False)
 
 
 @cache
@@ -99,12 +104,6 @@ def _packed_again(start: bytes, block: bytes, times: int) -> bytes:
         body = gzip.compress(body, mtime=0)
     return body
 
-
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
-Hostility = Callable[[DrawFn, ValidReply], RawResponse]
 
 ENCODINGS: Final[Mapping[str, Hostility]] = {
     "gzip": _gzipped,

@@ -8,18 +8,9 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.drips import EMPTY_BLOCK, GZIP_HEAD
-from rungwise.fsm.testing.hostile.encodings import Hostility
-from rungwise.fsm.testing.hostile.raw import (
-    DONE,
-    LAST_CHUNK,
-    RawResponse,
-    RawStep,
-    ValidReply,
-    chunk,
-    delta_event,
-    event,
-)
+from rungwise.fsm.testing.hostile.encodings import EMPTY_BLOCK, GZIP_HEAD
+from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
+from rungwise.fsm.testing.hostile.valid import DONE, LAST_CHUNK, Hostility, ValidReply, chunk, delta_event, event
 
 FLOOD: Final = 8 * 2**20
 """Bytes of a flood."""

@@ -21,15 +21,17 @@ from click.testing import Result
 from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
 from rungwise.adapters.cli.command import COMMANDS, main
-from rungwise.adapters.demo.scenes import SCENES
+from rungwise.adapters.demo.scenarios import SCENARIOS
+from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.provider.server import EmbeddedProvider, ReceivedRequest
+from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import ToolCall
 from rungwise.fsm.call.request import PlainLink, Prices, Request
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.journal.record import Journal
 from support.command_line import invoke
 from support.waiting import until
 
@@ -114,7 +116,7 @@ def test_a_whole_reply_can_be_asked_for(serve: Serve, ask: Ask) -> None:
     result = ask(provider, "--no-stream")
     assert (result.exit_code, result.stdout) == (0, "At once.")
     assert [request.body["stream"] for request in provider.requests] == [False, False]
-    assert "the request failed (HTTP 500, server error): sending the same again" in result.stderr
+    assert "the provider failed (HTTP 500, server error): sending the same again" in result.stderr
     assert "request 2 (retry)" in result.stderr
 
 
@@ -319,7 +321,7 @@ BAD_INPUT = [
     (["serve", "script.toml", "--port", "70000"], "70000"),
     (["serve", "script.toml", "--port", "PORT"], "is taken"),
     (["serve", "script.toml", "--host", "203.0.113.1"], "203.0.113.1"),
-    (["demo", "--scene", "nothing"], "'clean'"),
+    (["demo", "--scenario", "nothing"], "'clean'"),
     (["diagram", "--format", "gif"], "'svg'"),
     (["diagram", "-o", "no/such/folder.svg"], "no/such/folder.svg"),
     (["diagram", "--check", "no-such-folder"], "no-such-folder"),
@@ -417,7 +419,7 @@ def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> No
     assert "Worthless\N{REPLACEMENT CHARACTER}[31m".encode() in seen
     assert b"[taken back: the last 14 characters above" in seen
     assert b"\x1b" not in seen
-    assert b"a tool call was cut" in told
+    assert b"the tool calls were cut" in told
 
 
 def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
@@ -489,7 +491,7 @@ def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
     assert len(provider.requests) <= 2
 
 
-@pytest.mark.parametrize("arguments", [["diagram"], ["demo", "--scene", "clean"]])
+@pytest.mark.parametrize("arguments", [["diagram"], ["demo", "--scenario", "clean"]])
 def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
     with start(*arguments) as process:
         assert process.stdout is not None
@@ -680,11 +682,11 @@ def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
     assert all(line == line.rstrip() for line in demo.splitlines())
 
 
-def test_the_demo_plays_every_scene(demo: str) -> None:
+def test_the_demo_runs_every_scenario(demo: str) -> None:
     rows = re.findall(r"^([a-z-]+) +(ask.*?) {2,}(\w+) +(\d+)$", demo, re.MULTILINE)
     assert {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows} == SEEN
-    assert list(SEEN) == [scene.name for scene in SCENES]
-    assert all(scene.title in demo for scene in SCENES)
+    assert list(SEEN) == [scenario.name for scenario in SCENARIOS]
+    assert all(scenario.title in demo for scenario in SCENARIOS)
     told = " ".join(demo.split())
     assert "9 of 10 calls ended with an answer" in told
     assert "Of 27 requests, 23 arrived." in told
@@ -715,7 +717,7 @@ def test_the_demo_shows(demo: str, line: str) -> None:
 
 
 def test_the_demo_speaks_ascii_where_it_must() -> None:
-    given = command("demo", "--scene", "cut-stream", "--scene", "refusal")
+    given = command("demo", "--scenario", "cut-stream", "--scenario", "refusal")
     more: Mapping[str, str] = {"PYTHONIOENCODING": "ascii"}
     run = subprocess.run(given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=15)
     assert run.returncode == 0
@@ -738,7 +740,7 @@ def test_the_demo_has_colours_on_a_terminal_and_ends_on_ctrl_c() -> None:
     assert b"Traceback" not in told
 
 
-def test_the_demo_lists_its_scenes() -> None:
+def test_the_demo_lists_its_scenarios() -> None:
     result = invoke("demo", "--list")
     assert result.exit_code == 0
     assert [line.split()[0] for line in result.stdout.splitlines()] == list(SEEN)

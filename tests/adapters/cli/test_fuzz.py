@@ -21,12 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
-from rungwise.adapters.testing.case import smallest
 from rungwise.adapters.wires.chat import stream
-from rungwise.fsm.call import call as call_module
-from rungwise.fsm.call import classify, observe
-from rungwise.fsm.call.budget import Ledger
-from rungwise.fsm.call.ladder import Ladder
+from rungwise.fsm.call import classify, delivery, observe
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.testing import Compactor, Dishonest
 from support.command_line import invoke
@@ -138,13 +135,13 @@ def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
 
 
 def empties_are_answers(patch: pytest.MonkeyPatch) -> None:
-    judge = classify.judge
+    classify_reply = classify.classify_reply
 
-    def judged(*arguments: Any, **named: Any) -> str:
-        event = judge(*arguments, **named)
+    def misclassified(*arguments: Any, **named: Any) -> str:
+        event = classify_reply(*arguments, **named)
         return "answered" if event == "came_empty" else event
 
-    patch.setattr(observe, "judge", judged)
+    patch.setattr(observe, "classify_reply", misclassified)
 
 
 def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -164,11 +161,11 @@ def retries_have_no_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_pays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ledger, "pay", lambda ledger, usage, prices: None)
+    patch.setattr(Spending, "pay", lambda spending, usage, prices: None)
 
 
 def streams_are_not_corrected(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(call_module, "correction", lambda shown, target: ())
+    patch.setattr(delivery, "correction", lambda shown, target: ())
 
 
 def cuts_go_unnoticed(patch: pytest.MonkeyPatch) -> None:
@@ -233,7 +230,7 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*arguments: Any, **options: Any) -> str:
         raise RuntimeError("never seen before")
 
-    monkeypatch.setattr(observe, "judge", crash)
+    monkeypatch.setattr(observe, "classify_reply", crash)
     with Fuzzer() as fuzzer:
         found = fuzzer.run(examples=10)
     assert found is not None
@@ -244,7 +241,7 @@ def test_a_crash_is_a_finding_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
     replies = [ScriptedReply(status=500), ScriptedReply(text="a", finish="length"), ScriptedReply(text="b")]
     case = Case(Script(replies), mode="astream", compactor=Compactor("lengthens"))
-    least = smallest(case, lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
+    least = case.shrunk(lambda other: other.compactor is not None and any(r.finish for r in other.script.replies))
     assert least == Case(Script([ScriptedReply(finish="length")]), request=case.request, compactor=case.compactor)
 
 
@@ -312,7 +309,7 @@ def test_nothing_is_run_without_a_limit() -> None:
 
 def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     code = "import sys; sys.argv = ['fuzz', '--examples', '3']; import rungwise.adapters.cli.fuzz as c; c.fuzz()"
-    path = str(Path(call_module.__file__).parent.parent.parent)
+    path = str(Path(delivery.__file__).parent.parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -17,15 +17,15 @@ import rungwise
 from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.testing import Fuzzer, HostileCase, RawServer, assert_survives, survival
-from rungwise.adapters.testing.hostile_case import in_haste
+from rungwise.adapters.testing.hostile_case import hurried
 from rungwise.adapters.testing.peak import _traced, peak_memory
 from rungwise.fsm import testing
 from rungwise.fsm.testing import HOSTILITIES, RawResponse, RawStep
-from rungwise.fsm.testing.hostile.raw import valid_reply
+from rungwise.fsm.testing.hostile.valid import valid_reply
 from rungwise.fsm.testing.profiles import FUZZ
 
 KEY = "sk-1f3870be274f6c49"
-POLICY = in_haste(rungwise.Policy(budget=rungwise.Budget(attempts=4, output_tokens=20_000)))
+POLICY = hurried(rungwise.Policy(budget=rungwise.Budget(attempts=4, output_tokens=20_000)))
 CERTIFICATE = rungwise.verify(POLICY, chain=2)
 MODES = ("call", "stream", "acall", "astream")
 
@@ -126,11 +126,6 @@ def test_unknown_words_are_refused() -> None:
     for kinds in ([], ["gentle"]):
         with pytest.raises(rungwise.ConfigurationError, match="HOSTILITIES"):
             testing.hostile_responses(kinds=kinds)
-
-
-def test_size_and_seconds_are_added_up() -> None:
-    response = RawResponse([RawStep(b"abc", 0.5, 4), RawStep(b"d")])
-    assert (response.size, response.seconds) == (13, 2.0)
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.wires.chat.backend import OpenAIChat
-from rungwise.adapters.wires.chat.reply import STOP_REASONS
+from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.reply import Failure, Reply, ToolCall, Usage
+from rungwise.fsm.call.reply import Reply, ToolCall
 from rungwise.fsm.call.request import Prices, Request, Send
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 from support.texts import cut
 
 KEY = "sk-proj-real-looking-0123456789"
@@ -1007,6 +1009,13 @@ def test_an_error_inside_a_stream(error: bytes) -> None:
 def test_an_error_without_json_is_an_error_still() -> None:
     failure, _ = run(b"event: error\ndata: Internal server error\n\n")
     assert isinstance(failure, Failure)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r"])
+def test_the_last_event_counts_where_only_its_end_is_missing(end: bytes) -> None:
+    half_a_pair = b'data: {"choices": [{"delta": {"content": " to b\\ud83d"}}]}'
+    reply = streamed(delta(content="Not"), half_a_pair + end, failure=Failure("connection"))
+    assert (reply.text, reply.interrupted) == ("Not to b\ufffd", True)
 
 
 def test_an_event_that_is_broken_in_the_middle_cuts_the_stream_there() -> None:

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from rungwise import OpenAIChat
 from rungwise.adapters.wires.json_text import HalfHolder, ObjectScanner, is_heavy, mended
 from rungwise.fsm.call.events import Text
-from rungwise.fsm.call.reply import Failure, Reply, Usage
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 
 MEGABYTE = 2**20
 CHAT = OpenAIChat("m", base_url="http://localhost/v1")

@@ -499,40 +499,6 @@ def test_an_interrupt_in_the_observer_on_the_last_step_leaves_the_call_ended():
     assert (call.cancel().outcome, call.result.text) == ("done", "An answer.")
 
 
-def test_a_rung_of_ones_own_takes_its_counter_and_sends_its_hint():
-    @attrs.define(eq=False)
-    class Pleading(rungwise.Ladder):
-        pleas: int = rungwise.counter()
-
-        @property
-        def may_plead(self):
-            return self.pleas < self.limits.pleas
-
-        def spend_plea(self):
-            self.pleas += 1
-
-    @attrs.frozen(kw_only=True)
-    class Limits(rungwise.Limits):
-        pleas: int = 2
-
-    row = rungwise.Row("refused", "await", "may_plead", "plead", "spend_plea")
-    table = rungwise.CALL.with_rows(row, model=Pleading)
-    policy = rungwise.Policy(table=table, limits=Limits(), hints=rungwise.Hints(rungs={"plead": "Please."}))
-    call, sends = drive(rungwise.Reply("x", stop_reason="content_filter"), policy=policy)
-    assert (rungs(sends), call.result.outcome) == (["ask", "plead", "plead"], "refused")
-    assert [send.messages[-1]["content"] for send in sends] == ["hi", "Please.", "Please."]
-    assert rungwise.verify(policy).ok
-    journal = rungwise.Journal.from_json(call.journal.to_json())
-    assert rungwise.replay(journal, policy).outcome == "refused"
-    with pytest.raises(rungwise.ConfigurationError, match="Limits has no limit 'pleas'"):
-        rungwise.Policy(table=table)
-    for wrong in ("x", None, 1.5, 10**6, -1):
-        with pytest.raises(rungwise.ConfigurationError, match=r"Limits\.pleas must be a whole number"):
-            rungwise.Policy(table=table, limits=Limits(pleas=wrong))
-    with pytest.raises(rungwise.ConfigurationError, match="unknown rung 'pleed'; did you mean 'plead'"):
-        rungwise.Policy(table=table, limits=Limits(), hints=rungwise.Hints(rungs={"pleed": "x"}))
-
-
 @pytest.mark.parametrize("outcome", ["done", "failed"])
 def test_results_and_errors_can_be_copied_and_pickled_without_keys(outcome):
     backend = rungwise.OpenAIChat("m", api_key="sk-a-real-key-1234567890", base_url="http://localhost:1/v1")
@@ -644,10 +610,6 @@ class TestSilence:
         (lambda: begun().receive(ANSWER, "soon"), "now must be seconds"),
         (lambda: rungwise.Budget(seconds=10**400), "finite"),
         (lambda: rungwise.Row("refused", "await", 5, "plead"), "Row.guard must be a name"),
-        (
-            lambda: rungwise.CALL.with_rows(rungwise.Row("refused", "await", None, "partial"), model="x"),
-            "derived from Ladder",
-        ),
         (lambda: rungwise.CALL.with_rows(("answered", "await", None, "done")), "with_rows takes rows"),
     ],
 )
@@ -670,3 +632,22 @@ def test_what_is_of_the_wrong_type_is_named(build, says):
 def test_what_is_of_the_wrong_kind_is_named(given, says):
     with pytest.raises(rungwise.ConfigurationError, match=says):
         rungwise.Call(**{"request": rungwise.Request("hi"), **given})
+
+
+def test_failures_are_counted_for_each_backend_by_itself():
+    policy, busy = rungwise.Policy(switch_after={"overloaded": 2}), failed("overloaded", status=529)
+    chain = [rungwise.PlainLink(name) for name in ("one", "two", "three")]
+    call, sends = drive(busy, busy, busy, ANSWER, policy=policy, chain=chain)
+    # Two of them leave the first backend; the one of the second is only its first.
+    assert rungs(sends) == ["ask", "retry", "fallback", "retry"]
+    assert call.result.backend == "two"
+
+
+@pytest.mark.parametrize(("wait", "goes_out"), [(9.0, True), (10.0, False), (11.0, False)])
+def test_nothing_goes_out_at_the_last_second_or_after_it(wait, goes_out):
+    policy = rungwise.Policy(budget=rungwise.Budget(seconds=10.0))
+    call, _ = drive(failed("rate_limit", asked_wait=wait), ANSWER, policy=policy)
+    assert call.result.attempts == (2 if goes_out else 1)
+    late = rungwise.Call(rungwise.Request("hi"), policy)
+    late.begin(0.0)
+    assert late.sending(wait) is goes_out

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise.fsm.call.delivery import Delivery, SeedFilter, correction, without_seed
+from rungwise.fsm.call.delivery import correction
 from rungwise.fsm.call.events import Discard, Reasoning, Text
-from rungwise.fsm.call.transcript import Composed
+from rungwise.fsm.call.reply_filter import ReplyFilter, SeedFilter, without_seed
+from rungwise.fsm.call.transcript import Reading
 from rungwise.fsm.text.stitching import stitch
 from rungwise.fsm.text.thinking import split_thinking
 from support.texts import cut
@@ -60,8 +61,8 @@ def test_a_correction_takes_back_no_more_than_it_must(shown: str, target: str) -
 def test_what_is_handed_out_is_what_the_whole_reply_holds(
     text: str, gathered: str, seed: str, after_block: bool, places: list[int]
 ) -> None:
-    composed = Composed((), True, seed, before=gathered, after_block=after_block)
-    delivery = Delivery(composed, gathered, echoes=False)
+    reading = Reading(seed=seed, before=gathered, after_block=after_block)
+    delivery = ReplyFilter(reading, gathered)
     shown, thought = "", ""
     for events in (*(delivery.feed(Text(chunk)) for chunk in cut(text, places)), delivery.close()):
         for event in events:

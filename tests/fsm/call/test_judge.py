@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import rungwise
-from rungwise.fsm.call.classify import judge
+from rungwise.fsm.call.classify import classify_reply
 from rungwise.fsm.text.thinking import split_thinking
 
 TOOLS = (
@@ -12,10 +12,10 @@ TOOLS = (
 )
 
 
-def judged(cap=None, **fields):
+def classified(cap=None, **fields):
     reply = rungwise.Reply(**fields)
     visible, inline = split_thinking(reply.text)
-    return judge(reply, visible, reply.reasoning + inline, cap, TOOLS)
+    return classify_reply(reply, visible=visible, reasoning=reply.reasoning + inline, cap=cap, tools=TOOLS)
 
 
 def call(arguments="{}", name="read"):
@@ -74,19 +74,19 @@ def call(arguments="{}", name="read"):
     ],
 )
 def test_the_event_of_a_reply(event, fields):
-    assert judged(**fields) == event
+    assert classified(**fields) == event
 
 
 @pytest.mark.parametrize("stop", [None, "unknown", "tool_calls"])
 @pytest.mark.parametrize(("tokens", "cut"), [(99, False), (100, True), (101, True)])
 def test_tokens_at_the_cap_betray_a_cut_that_the_finish_hides(stop, tokens, cut):
-    event = judged(100, tool_calls=call(), stop_reason=stop, usage=rungwise.Usage(0, tokens))
+    event = classified(100, tool_calls=call(), stop_reason=stop, usage=rungwise.Usage(0, tokens))
     assert (event == "tools_truncated") is cut
 
 
 def test_a_clean_stop_at_the_cap_is_an_answer():
-    assert judged(100, text="hi", stop_reason="stop", usage=rungwise.Usage(0, 100)) == "answered"
+    assert classified(100, text="hi", stop_reason="stop", usage=rungwise.Usage(0, 100)) == "answered"
 
 
 def test_an_estimated_count_proves_no_cut():
-    assert judged(100, text="hi", usage=rungwise.Usage(0, 100, estimated=True)) == "answered"
+    assert classified(100, text="hi", usage=rungwise.Usage(0, 100, estimated=True)) == "answered"

@@ -18,8 +18,10 @@ from rungwise.fsm.call.metering import (
     most_counted,
     reserve_of,
 )
+from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.call.transcript import Transcript
+from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.testing import chunkings
 
 TEXTS = st.text(st.sampled_from("ab é\n\t漢🪜"), max_size=120)
@@ -74,7 +76,7 @@ def test_words_that_pass_the_cap_by_little_are_counted_as_what_they_are() -> Non
     assert least_tokens(text) == 105
     assert measured(Usage(), Reply(text), 100) == (Usage(output_tokens=105, estimated=True), False)
     transcript = Transcript((), Hints())
-    transcript.gather(text, text, 100)
+    transcript.gather(Observation(evidence=Evidence(event="truncated"), part=text, new=text, cap=100))
     assert transcript.gathered_tokens == 105
 
 

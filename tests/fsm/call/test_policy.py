@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import attrs
 import pytest
 from hypothesis import given
@@ -89,3 +92,16 @@ budgets = st.builds(rungwise.Budget, attempts=st.integers(1, 1000), seconds=st.n
 @given(st.builds(rungwise.Policy, limits=limits, budget=budgets))
 def test_a_policy_survives_the_way_to_plain_values_and_back(policy):
     assert from_mapping(rungwise.Policy, policy.to_mapping()) == policy
+
+
+def test_limits_are_a_mapping_that_cannot_be_changed():
+    few = rungwise.Limits(retries=1, fallbacks=2)
+    assert dict(few) == {**rungwise.CALL.limits, "retries": 1, "fallbacks": 2}
+    assert (few.retries, few["reasks"], len(few), "pleas" in few) == (1, 3, 9, False)
+    assert rungwise.Limits(**{**few, "retries": 3, "fallbacks": None}) == rungwise.Limits()
+    assert {few: 1}[rungwise.Limits(fallbacks=2, retries=1)] == 1
+    assert pickle.loads(pickle.dumps(few)) == copy.deepcopy(few) == few
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        few.retries = 5
+    with pytest.raises(AttributeError, match="there is no limit 'retires'"):
+        _ = few.retires

@@ -7,9 +7,10 @@ import pytest
 from attrs import evolve
 
 import rungwise
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.machine.table import CALL, Row
+from rungwise.fsm.machine.table import Row
 from support.command_line import invoke
 
 DEFAULT = rungwise.Policy()

@@ -20,19 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rungwise.fsm.call.ladder
 from attrs import evolve, field, frozen
+from rungwise.fsm.checker.explore import Refusal
 
 import rungwise
-import rungwise.fsm.call.ladder
 from rungwise.fsm.call import ladder as ladder_module
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.verify import check_table
 from rungwise.fsm.checker.branches import dead_rows, ladders
-from rungwise.fsm.checker.explore import Refusal
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.machine.table import Row, Table
 
 _EXCLUDE_EACH_OTHER = "one guard asks for new text and the other for none, so at most one of them holds"
 _NEVER_COUNTED = "a stale connection does not count as a failure that leaves a backend, so at most one of them holds"
@@ -233,7 +233,7 @@ def give(call: rungwise.Call, name: str, number: int) -> None:
     if name == "cancel":
         call.cancel()
         return
-    if call.ladder.rung == "compact":
+    if call.position.state == "compact":
         call.compacted(call.request.messages)
     if name == "cancel_in_flight":
         call.sending()
@@ -262,11 +262,11 @@ def difference(expectation: Expectation, table: Table) -> str | None:
     for (state, guard), (_, decides) in zip(path, wanted, strict=True):
         if decides is not None and guard != decides:
             return f"{guard} decided for {state}, not {decides}"
-    spent = {name: count for name in names_of(table.model, COUNTER) if (count := getattr(call.ladder, name))}
+    spent = {name: count for name, count in zip(call.position.counters, call.position.spent, strict=True) if count}
     if spent != expectation.spent:
         return f"spent {spent}"
-    if call.ladder.kept != expectation.kept:
-        return f"kept {call.ladder.kept}"
+    if call.position.kept != expectation.kept:
+        return f"kept {call.position.kept}"
     sends = len(wanted) - 1 if expectation.sends is None else expectation.sends
     return None if call.result.attempts == sends else f"sent {call.result.attempts}"
 

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-from itertools import product
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
-from attrs import define, evolve
+from attrs import evolve
 
-from rungwise import CALL, Ladder, Row, Table
-from rungwise.fsm.call.ladder import COUNTER, names_of
-from rungwise.fsm.checker.counterexample import PathStep, Property, path_text
-from rungwise.fsm.checker.walk import (
-    ABSORB,
-    ALIVE,
-    BOUNDED,
-    COUNTS,
-    ENDS,
-    FALLS,
-    ILLEGAL,
-    ORDERED,
-    PROPERTIES,
-    PURE,
-    REACHED,
-    TOTAL,
-    Walk,
-    walk,
+from rungwise import CALL, BrokenMachine, Effect, Fact, Guard, Row, Table
+from rungwise.fsm.checker.counterexample import path_text
+from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL, ORDERED, TOTAL
+from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
+from rungwise.fsm.checker.walked import ALIVE, ENDS
+from rungwise.fsm.machine.machine import machine_of
+from support.tables import (
+    COUNTERS,
+    ONES,
+    VECTORS,
+    failing,
+    limits,
+    redeclaring,
+    replacing,
+    replayed,
+    row_of,
+    tampered,
 )
-from rungwise.fsm.machine.machine import fire, machine_of
 
-COUNTERS = names_of(Ladder, COUNTER)
-ONES = dict.fromkeys(COUNTERS, 1)
 GOAL = "every configuration can still reach done"
-
-
-def limits(**given: int) -> dict[str, int]:
-    return {**dict.fromkeys(COUNTERS, 0), **given}
-
-
 FEW = limits(retries=1, reasks=1, nudges=1, continuations=1, fallbacks=1)
-
-
-def failing(walked: Walk) -> dict[str, Property]:
-    return {each.name: each for each in walked.properties if not each.holds}
-
-
-def replayed(table: Table, steps: tuple[PathStep, ...], given: dict[str, int]) -> Ladder:
-    """Fire a counterexample on the real machine, and check that it tells what happens."""
-    ladder = table.model(SimpleNamespace(**given))  # type: ignore[arg-type]
-    for step in steps:
-        assert ladder.rung == step.source
-        for fact in step.facts:
-            setattr(ladder, fact, True)
-        before = {name: getattr(ladder, name) for name in COUNTERS}
-        fire(machine_of(table), ladder, step.event)
-        for fact in step.facts:
-            setattr(ladder, fact, False)
-        assert ladder.rung == step.target
-        now = {name: getattr(ladder, name) for name in COUNTERS}
-        assert {name: (before[name], now[name]) for name in COUNTERS if before[name] != now[name]} == step.changed
-    return ladder
-
-
-VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
 PARTS = 17
 """Every build walks the first part, `.ci/run full` all of them; 17 is odd, so each has every limit as 0 and as 1."""
 
@@ -74,9 +40,11 @@ def test_every_limit_vector_of_zeros_and_ones(part: int) -> None:
 
 
 def test_the_size_of_the_walk_and_its_properties() -> None:
-    walked = walk(CALL, ONES)
+    seen: list[int] = []
+    walked = walk(CALL, ONES, progress=seen.append)
     assert [each.name for each in walked.properties] == [*PROPERTIES, GOAL]
     assert len(walked.configurations) == 2573
+    assert seen == [1000, 2000]
     assert len(walk(CALL, {**ONES, "fallbacks": 0}).configurations) == 1289
     assert len(walk(CALL, limits()).configurations) == 10  # nothing to spend: ask, await and the outcomes
 
@@ -88,115 +56,40 @@ def test_configurations_and_edges_make_one_graph() -> None:
     assert reached == set(range(len(walked.configurations)))
 
 
-def test_progress_is_told_every_thousand_configurations() -> None:
-    seen: list[int] = []
-    walk(CALL, ONES, progress=seen.append)
-    assert seen == [1000, 2000]
-
-
 def test_larger_limits_hold_as_well() -> None:
     assert failing(walk(CALL, limits(retries=3, reasks=2, continuations=2, fallbacks=2))) == {}
 
 
-# faults, each found by the property that it breaks, with a path that the machine really takes
+# faults of what is declared, each found by the property that it breaks, with a path that the machine really takes
 
-
-@define(eq=False)
-class ForgottenIncrement(Ladder):
-    def spend_retry(self) -> None:
-        pass
-
-
-@define(eq=False)
-class RefillsAbove(Ladder):
-    def spend_retry(self) -> None:
-        self.retries += 1
-        self.continuations = 0
-
-
-@define(eq=False)
-class UncheckedGuard(Ladder):
-    @property
-    def may_reask(self) -> bool:
-        return not self.same_empty_again
-
-
-@define(eq=False)
-class ImpureGuard(Ladder):
-    @property
-    def may_reask(self) -> bool:
-        self.retries = 0
-        return self.reasks < self.limits.reasks
-
-
-@define(eq=False)
-class NumberGuard(Ladder):
-    @property
-    def may_reask(self) -> int:  # type: ignore[override]
-        return self.limits.reasks - self.reasks
-
-
-@define(eq=False)
-class TouchesFact(Ladder):
-    def spend_reask(self) -> None:
-        self.reasks += 1
-        self.has_text = True
-
-
-@define(eq=False)
-class RaisingEffect(Ladder):
-    def spend_reask(self) -> None:
-        raise KeyError("reasks")
-
-
+NOTHING_TAKEN = redeclaring(CALL, Effect("spend_retry"))
+REFILLS_ABOVE = redeclaring(CALL, Effect("spend_retry", spends="retries", refills="continuations"))
+UNCOUNTED = redeclaring(CALL, Guard("may_reask", lacks="same_empty_again"))
+ANOTHER_COUNTER = redeclaring(CALL, Guard("may_reask", counter="retries"))
 FAULTS = [
-    (ForgottenIncrement, FALLS, "it goes from"),
-    (ForgottenIncrement, ENDS, "from the end of the path it goes round for ever: await -> retry -> await"),
-    (RefillsAbove, FALLS, "it goes from"),
-    (RefillsAbove, ENDS, "it goes round for ever"),
-    (UncheckedGuard, BOUNDED, "reasks is 2, its limit 1"),
-    (ImpureGuard, PURE, "a guard changed the model"),
-    (NumberGuard, TOTAL, "which is no bool"),
-    (TouchesFact, COUNTS, "does more, or less, than count"),
-    (RaisingEffect, TOTAL, "raises KeyError"),
+    (NOTHING_TAKEN, FALLS, "it goes from"),
+    (NOTHING_TAKEN, ENDS, "from the end of the path it goes round for ever: await -> retry -> await"),
+    (REFILLS_ABOVE, FALLS, "it goes from"),
+    (REFILLS_ABOVE, ENDS, "it goes round for ever"),
+    (UNCOUNTED, BOUNDED, "reasks is 2, its limit 1"),
+    (ANOTHER_COUNTER, BOUNDED, "reasks is 2, its limit 1"),
 ]
 
 
-@pytest.mark.parametrize(("model", "name", "detail"), FAULTS, ids=lambda value: getattr(value, "__name__", str(value)))
-def test_a_fault_is_found_with_a_path_to_it(model: type[Ladder], name: str, detail: str) -> None:
-    table = evolve(CALL, model=model)
+@pytest.mark.parametrize(("table", "name", "detail"), FAULTS, ids=range(len(FAULTS)))
+def test_a_fault_is_found_with_a_path_to_it(table: Table, name: str, detail: str) -> None:
     fault = failing(walk(table, FEW))[name]
     assert detail in fault.detail
-    if fault.path[-1].target is None:
-        assert replayed(table, fault.path[:-1], FEW).rung == fault.path[-1].source
-    else:
+    if name == ENDS:
+        replayed(table, fault.path, FEW)
+        return
+    assert replayed(table, fault.path[:-1], FEW).state == fault.path[-1].source
+    with pytest.raises(BrokenMachine):
         replayed(table, fault.path, FEW)
 
 
-@pytest.mark.parametrize("given", [ONES, limits(reasks=1, nudges=1, compactions=1)], ids=["all", "three"])
-def test_a_fault_in_exactly_one_configuration_has_the_shortest_path(given: dict[str, int]) -> None:
-    @define(eq=False)
-    class OneConfiguration(Ladder):
-        def spend_reask(self) -> None:
-            others = (self.retries, self.prefills, self.enlargements, self.repairs, self.continuations, self.fallbacks)
-            if (self.nudges, self.compactions) != (1, 1) or any(others):
-                self.reasks += 1
-
-    table = evolve(CALL, model=OneConfiguration)
-    found = failing(walk(table, given))
-    assert set(found) == {FALLS, ENDS}
-    path = found[FALLS].path
-    assert [step.target for step in path if step.event != "sent"] in (
-        ["nudge", "compact", "reask"],
-        ["compact", "nudge", "reask"],
-    )
-    assert len(path) == 6  # each rung is sent before the next one
-    assert path[-1].changed == {}
-    replayed(table, path, given)
-
-
 def test_a_path_is_written_as_short_numbered_lines() -> None:
-    fault = failing(walk(evolve(CALL, model=UncheckedGuard), limits(reasks=1)))[BOUNDED]
+    fault = failing(walk(UNCOUNTED, limits(reasks=1)))[BOUNDED]
     assert path_text(fault.path).splitlines() == [
         "  1. ask --sent--> await",
         "  2. await --came_empty [may_reask]--> reask; reasks 0 -> 1",
@@ -214,24 +107,20 @@ def test_a_path_is_written_as_short_numbered_lines() -> None:
 
 
 def test_an_event_without_a_last_resort_is_not_total() -> None:
-    table = evolve(CALL, rows=tuple(row for row in CALL.rows if (row.event, row.guard) != ("refused", None)))
-    found = failing(walk(table, FEW))
+    found = failing(walk(replacing(CALL, {row_of("refused", None): None}), FEW))
     assert found[TOTAL].detail == "no row fires"
     assert [step.event for step in found[TOTAL].path] == ["sent", "refused"]
-    assert found[REACHED].detail == "never reached: refused" if REACHED in found else True
 
 
 def test_a_row_behind_the_last_resort_is_dead() -> None:
-    rows = list(CALL.rows)
-    row = rows.pop(rows.index(Row("refused", "await", "may_fall_back", "fallback", "spend_fallback")))
-    rows.insert(rows.index(Row("refused", "await", None, "refused")) + 1, row)
-    found = failing(walk(evolve(CALL, rows=tuple(rows)), FEW))
+    row, last = row_of("refused", "may_fall_back"), row_of("refused", None)
+    found = failing(walk(replacing(CALL, {row: last, last: row}), FEW))
     assert found[ALIVE].detail == f"never taken: {row}"
 
 
 def test_a_wrong_target_leaves_a_state_unreached_and_the_goal_out_of_reach() -> None:
-    wrong = {"answered": "partial", "called_tools": "partial"}
-    table = evolve(CALL, rows=tuple(evolve(row, target=wrong.get(row.event, row.target)) for row in CALL.rows))
+    answers = row_of("answered", None), row_of("called_tools", None)
+    table = replacing(CALL, {row: evolve(row, target="partial") for row in answers})
     found = failing(walk(table, FEW))
     assert found[GOAL].path == ()
     assert found[GOAL].detail == "not from 'ask' at the end of the path"
@@ -239,23 +128,29 @@ def test_a_wrong_target_leaves_a_state_unreached_and_the_goal_out_of_reach() -> 
 
 
 def test_a_goal_that_is_lost_on_the_way_has_a_path() -> None:
-    @define(eq=False)
-    class Fails(Ladder):
-        @property
-        def has_hope(self) -> bool:
-            return self.fallbacks == 0
-
-    ladder = [Row("answered", "await", "has_hope", "done"), Row("answered", "await", None, "failed")]
-    rows = [row for row in CALL.rows if row.event not in ("answered", "called_tools")]
-    found = failing(walk(evolve(CALL, rows=(*ladder, *rows), model=Fails), FEW))
+    rows = [Row("answered", "await", "may_hope", "done"), Row("answered", "await", None, "failed")]
+    rows += [row for row in CALL.rows if row.event not in ("answered", "called_tools")]
+    table = redeclaring(evolve(CALL, rows=rows), Guard("may_hope", counter="fallbacks"))
+    found = failing(walk(table, FEW))
     assert set(found) == {GOAL}
     assert found[GOAL].path[-1].target == "fallback"
+
+
+def test_a_fact_that_follows_from_one_declared_after_it_holds_all_the_same() -> None:
+    """The compiled machine works out the facts that follow from others in one go, whatever their order."""
+    row = Row("refused", "await", "is_hopeless", "refused")
+    hopeless = Fact("is_hopeless", any_holds="must_stop"), Fact("must_stop", any_lacks="wait_fits")
+    table = redeclaring(evolve(CALL, rows=(row, *CALL.rows)), *hopeless)
+    assert failing(walk(table, FEW)) == {}
+
+
+# machines that do something else than their table says
 
 
 def with_foreign_row(row: Row) -> Table:
     """Return the shipped table on a machine that has one transition more than its rows."""
     table = evolve(CALL, name="tampered")
-    machine_of(table).add_transition(row.event, row.source, row.target, before=row.effect, row=row)
+    machine_of(table).add_transition(row.event, row.source, row.target, row=row, test=None, count=None)
     return table
 
 
@@ -267,18 +162,77 @@ def test_a_machine_that_takes_an_illegal_event_is_found() -> None:
 
 def test_a_machine_that_leaves_an_outcome_is_found() -> None:
     found = failing(walk(with_foreign_row(Row("sent", "done", None, "await")), FEW))
-    assert set(found) == {ABSORB}
+    assert ABSORB in found
     assert [step.event for step in found[ABSORB].path] == ["sent", "answered", "sent"]
 
 
 def test_a_machine_in_another_order_than_its_table_is_found() -> None:
-    rows = list(CALL.rows)
-    first, second = [index for index, row in enumerate(rows) if row.event == "malformed"][:2]
-    rows[first], rows[second] = rows[second], rows[first]
+    first, second = CALL.ladder("malformed", "await")[:2]
     table = evolve(CALL)
-    object.__setattr__(table, "_machine", machine_of(evolve(CALL, rows=tuple(rows))))
+    vars(table)["_machine"] = machine_of(replacing(CALL, {first: second, second: first}))
     fault = failing(walk(table, FEW))[ORDERED]
     assert "the machine tries await --malformed [may_retry]" in fault.detail
+
+
+def moving(place: int, units: int) -> Callable[[Any], Any]:
+    """Return what makes of a count one that changes another counter besides."""
+
+    def mistake(count: Callable[[Any], None]) -> Callable[[Any], None]:
+        def wrong(run: Any) -> None:
+            count(run)
+            run.spent[place] += units
+
+        return wrong
+
+    return mistake
+
+
+MISTAKES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "a guard always holds": ("test", lambda test: lambda run: True),
+    "a guard never holds": ("test", lambda test: lambda run: False),
+    "a guard is negated": ("test", lambda test: lambda run: not test(run)),
+    "nothing is counted": ("count", lambda count: None),
+    "everything is counted twice": ("count", lambda count: lambda run: (count(run), count(run))),
+    "a unit of the fallbacks is taken too": ("count", moving(COUNTERS.index("fallbacks"), 1)),
+    "a unit of the fallbacks is given back": ("count", moving(COUNTERS.index("fallbacks"), -1)),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_machine_that_is_compiled_otherwise_than_its_table_says_is_found(mistake: str) -> None:
+    part, wrong = MISTAKES[mistake]
+    rungs = {rung.name: rung.counter for rung in CALL.declared_rungs}
+    for row in CALL.rows:
+        if row.guard if part == "test" else row.target not in CALL.outcomes:
+            own = {rungs[state]: 1 for state in (row.source, row.target) if state in rungs}
+            assert failing(walk(tampered(row, **{part: wrong}), limits(fallbacks=1) | own)), row
+
+
+def test_a_guard_that_changes_the_run_is_found() -> None:
+    impure = tampered(row_of("came_empty", "may_reask"), test=lambda test: lambda run: run.spent.__setitem__(0, 1))
+    fault = failing(walk(impure, FEW))[PURE]
+    assert fault.detail == "a guard changed the run"
+    assert fault.path[-1].changed == {"retries": (0, 1)}
+
+
+@pytest.mark.parametrize("given", [ONES, limits(reasks=1, nudges=1, compactions=1)], ids=["all", "three"])
+def test_a_fault_in_exactly_one_configuration_has_the_shortest_path(given: dict[str, int]) -> None:
+    wanted = [int(name in ("nudges", "compactions")) for name in COUNTERS]
+
+    def mistake(count: Callable[[Any], None]) -> Callable[[Any], None]:
+        return lambda run: None if run.spent == wanted else count(run)
+
+    table = tampered(row_of("came_empty", "may_reask"), count=mistake)
+    found = failing(walk(table, given))
+    assert set(found) == {COUNTS, FALLS, ENDS}
+    path = found[FALLS].path
+    assert [step.target for step in path if step.event != "sent"] in (
+        ["nudge", "compact", "reask"],
+        ["compact", "nudge", "reask"],
+    )
+    assert len(path) == 6  # each rung is sent before the next one
+    assert path[-1].changed == {}
+    replayed(table, path[:-1], given)
 
 
 def test_gathered_text_is_never_turned_into_an_error() -> None:

@@ -15,20 +15,21 @@ import pytest
 from attrs import evolve
 
 from rungwise.fsm.call.backoff import longest_backoff
-from rungwise.fsm.call.ladder import Ladder
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Limits, Policy, Waits
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Waits
 from rungwise.fsm.call.request import PlainLink
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.call.waiting import cap_of
+from rungwise.fsm.certificate.pictures import drift, fill, numbers, write_all
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.extract import picture_of, row_of
-from rungwise.fsm.diagram.markdown import counters, numbers
+from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
 from rungwise.fsm.diagram.svg.document import PITCH, SIZES
-from rungwise.fsm.diagram.write import drift, fill, write_all
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL, Row, Table
+from rungwise.fsm.machine.table import Row, Table
 from support.colours import contrast
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"

@@ -15,14 +15,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call.ladder import COUNTER, FACT, Ladder, names_of
-from rungwise.fsm.diagram.page import explain_page, play_page
+from rungwise.fsm.call.explained import explain_call, path_of_call, read_call
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.play import play_policy
+from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
-from rungwise.fsm.diagram.page.usual import usual_facts
-from rungwise.fsm.journal.path import Trail, read_trail, trail_of
+from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import CALL
 from support.command_line import invoke
 from support.texts import places
 
@@ -56,8 +56,8 @@ def record(*, names: tuple[str, str] = ("one", "two"), steps: int = len(STORY), 
     return call.journal
 
 
-def trail(**options: Any) -> Trail:
-    return read_trail(record(**options).to_json())
+def trail(**options: Any) -> Route:
+    return read_call(record(**options).to_json())
 
 
 # Reading a journal
@@ -76,7 +76,7 @@ def test_a_call_that_has_not_ended_has_a_trail_too() -> None:
     found = trail(steps=2)
     assert found.journal.outcome is None
     assert found.steps[-1].target == "prefill"
-    assert "not ended" in explain_page(found)
+    assert "not ended" in explain_call(found)
 
 
 def spoilt(*keys: Any, to: Any) -> str:
@@ -124,7 +124,7 @@ BAD = {
 def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> None:
     text, says = BAD[name]
     with pytest.raises(rungwise.ConfigurationError, match=says) as caught:
-        read_trail(text)
+        read_call(text)
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 300
 
@@ -134,9 +134,9 @@ def test_a_derived_table_must_be_passed() -> None:
     call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(table=table), has_compactor=True)
     call.begin()
     call.receive(rungwise.Reply("yes", stop_reason="stop"))
-    assert trail_of(call.journal, table).rows[-1] in table.rows
+    assert path_of_call(call.journal, table).rows[-1] in table.rows
     with pytest.raises(rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
-        trail_of(call.journal, CALL)
+        path_of_call(call.journal, CALL)
 
 
 JSON = st.recursive(
@@ -163,7 +163,7 @@ def test_a_journal_with_anything_in_it_makes_a_page_or_one_error(place: tuple[An
     except TypeError:  # a number that JSON of this kind does not hold
         return
     try:
-        page = explain_page(read_trail(text))
+        page = explain_call(read_call(text))
     except rungwise.ConfigurationError:
         return
     Page(page)
@@ -195,9 +195,9 @@ class Page(HTMLParser):
 
 
 PAGES = {
-    "explain": lambda: explain_page(trail()),
-    "explain with contents": lambda: explain_page(trail(contents=True)),
-    "play": lambda: play_page(rungwise.Policy(), 2),
+    "explain": lambda: explain_call(trail()),
+    "explain with contents": lambda: explain_call(trail(contents=True)),
+    "play": lambda: play_policy(rungwise.Policy(), 2),
 }
 
 
@@ -224,7 +224,7 @@ def test_what_a_stranger_wrote_is_only_ever_text() -> None:
     for step in document["steps"]:
         step |= {"code": NASTY, "note": NASTY, "reason": NASTY, "stop_raw": NASTY, "facts": [NASTY]}
         step["content"] = {NASTY: NASTY}
-    page = Page(explain_page(read_trail(orjson.dumps(document))))
+    page = Page(explain_call(read_call(orjson.dumps(document))))
     assert len(page.tags("script")) == 2
     assert not page.tags("img")
     assert NASTY in page.words
@@ -233,7 +233,7 @@ def test_what_a_stranger_wrote_is_only_ever_text() -> None:
 
 def test_the_page_lists_every_step_and_what_was_left() -> None:
     found = trail()
-    page = Page(explain_page(found))
+    page = Page(explain_call(found))
     options = [attributes for attributes in page.tags("li") if attributes.get("role") == "option"]
     assert [option["id"] for option in options] == [f"step-{step.number}" for step in found.steps]
     call = page.data["call"]
@@ -255,7 +255,7 @@ def test_the_timeline_is_to_scale() -> None:
         ("wait", 11.5, 12.0), ("attempt", 23.5, 0.5),
     ]  # fmt: skip
     assert [(bar.kind, bar.start, bar.seconds) for bar in two.bars] == [("end", 24.0, 5.0)]
-    bars = [attributes for attributes in Page(explain_page(trail())).tags("i") if attributes.get("data-step")]
+    bars = [attributes for attributes in Page(explain_call(trail())).tags("i") if attributes.get("data-step")]
     wait = next(bar for bar in bars if bar["class"] == "bar wait")
     left, width = (float(part) for part in re.findall(r":([\d.]+)%", wait["style"] or ""))
     assert (left, width) == (pytest.approx(100 * 11.5 / 29, abs=0.01), pytest.approx(100 * 12 / 29, abs=0.01))
@@ -274,11 +274,11 @@ def test_a_call_without_times_says_so() -> None:
     call = rungwise.Call(rungwise.Request("?"))
     call.begin()
     call.receive(rungwise.Reply("yes", stop_reason="stop"))
-    assert "No time passed" in explain_page(trail_of(call.journal))
+    assert "No time passed" in explain_call(path_of_call(call.journal))
 
 
 def test_the_picture_of_a_path_numbers_its_steps() -> None:
-    text = explain_page(trail())
+    text = explain_call(trail())
     svg = text[text.index("<svg") : text.index("</svg>") + 6]
     texts = [element.text for element in ET.fromstring(svg).iter() if "rw-on-mark" in (element.get("class") or "")]
     taken = [str(number) for number, row in enumerate(trail().rows, start=1) if row is not None]
@@ -379,7 +379,7 @@ def test_with_the_usual_facts_every_event_goes_on() -> None:
 
 
 def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
-    page = Page(play_page(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
+    page = Page(play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=7)), 3))
     assert any("a chain of 3 backends, a call makes at most 7 attempts" in words for words in page.words)
     assert page.data["machine"]["limits"]["fallbacks"] == 2
     assert page.data["usual"]["at_first"] == ["wait_fits", "has_next_backend"]
@@ -387,7 +387,7 @@ def test_the_play_page_states_the_worst_case_of_its_policy() -> None:
 
 def test_a_chain_has_a_backend() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="must have 1 to 1001 backends"):
-        play_page(rungwise.Policy(), 0)
+        play_policy(rungwise.Policy(), 0)
 
 
 # The command

@@ -127,7 +127,7 @@ def test_every_pattern_is_tried() -> None:
 
 def test_a_body_of_the_greatest_size_is_read_in_linear_time() -> None:
     """Count the work: a body of any size comes to so many words and so much text."""
-    said = failure_body.Said()
-    said.read({"errors": [{"code": "x" * 80, "message": "y" * LONG}] * 10_000})
-    assert len(said.words) <= 100
-    assert len(said.text) <= failure_body._LONGEST_TEXT
+    error = failure_body.ErrorBody()
+    error.read({"errors": [{"code": "x" * 80, "message": "y" * LONG}] * 10_000})
+    assert len(error.words) <= 100
+    assert len(error.text) <= failure_body._LONGEST_TEXT

@@ -13,15 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.fsm.call.reply import Failure, Reason
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.classify import (
-    KEY_HINT_REASONS,
-    classify_exception,
-    classify_response,
-    event_of_failure,
-    is_local_bug,
-)
+from rungwise.fsm.failures.classify import KEY_HINT_REASONS, classify_response, event_of_failure
+from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.transport import classify_exception, is_local_bug
 
 REASONS = frozenset(get_args(Reason))
 

@@ -23,17 +23,14 @@ import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
 from rungwise.adapters.testing import MemoryProvider, MemoryTransport
 from rungwise.fsm import testing
-from rungwise.fsm.call.ladder import Ladder
-from rungwise.fsm.call.pace import Pace, paced, set_pace, waits_are_off
+from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.result import error_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.machine import Watch
-from rungwise.fsm.testing.checks import honesty
+from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
-from rungwise.fsm.testing.checks import quiet as quiet_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
-from rungwise.fsm.testing.checks import text as text_checks
-from rungwise.fsm.testing.checks.seen import Seen
+from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.coverage import Coverage
 
 ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
@@ -136,37 +133,37 @@ FORGERIES: list[tuple[str, Callable[[], tuple[Forged, dict[str, Any]]]]] = [
     (spending_checks.CERTIFIED, lambda: (Forged(rungwise.Failure("auth"), ANSWER, chain=2), {"certificate": verify()})),
     (spending_checks.SUMMED, lambda: (Forged(CUT, REST).result(usage=rungwise.Usage(9, 4)), {})),
     (spending_checks.SUMMED, lambda: (Forged(CUT, REST, chain=PRICED).result(cost=0.0), {})),
-    (text_checks.NOT_EMPTY, lambda: (Forged(ANSWER).result(text=" \n"), {})),
-    (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(stop_reason="length"), {})),
-    (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(interrupted=True), {})),
-    (text_checks.CLEAN, lambda: (Forged(ANSWER).reply(refusal="no"), {})),
-    (text_checks.CLEAN, lambda: (Forged(ANSWER, request=CAPPED).reply(stop_reason=None, stop_raw=None), {})),
+    (success.NOT_EMPTY, lambda: (Forged(ANSWER).result(text=" \n"), {})),
+    (success.CLEAN, lambda: (Forged(ANSWER).reply(stop_reason="length"), {})),
+    (success.CLEAN, lambda: (Forged(ANSWER).reply(interrupted=True), {})),
+    (success.CLEAN, lambda: (Forged(ANSWER).reply(refusal="no"), {})),
+    (success.CLEAN, lambda: (Forged(ANSWER, request=CAPPED).reply(stop_reason=None, stop_raw=None), {})),
     (
-        text_checks.WHOLE_TOOLS,
+        success.WHOLE_TOOLS,
         lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", '{"pa'),)), {}),
     ),
     (
-        text_checks.WHOLE_TOOLS,
+        success.WHOLE_TOOLS,
         lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", "[]"),)), {}),
     ),
-    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),)), {})),
-    (text_checks.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),)), {})),
-    (text_checks.WHOLE_TOOLS, lambda: (Forged(EMPTY).result(tool_calls=(LOOK_UP,)), {})),
-    (text_checks.TEXT_STAYS, lambda: (Forged(EMPTY).result(text="something"), {})),
-    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1]))),
-    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more")))),
-    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold(rungwise.Discard("x"), *whole(forged)))),
-    (text_checks.KEPT, lambda: (forged := streamed(CUT, REST), retold("An answer.", *whole(forged)))),
-    (text_checks.KEPT, lambda: taken_back(streamed(CUT, REST))),
-    (text_checks.KEPT, lambda: (forged := streamed(ANSWER), retold(*whole(forged), Forged(ANSWER).call.result))),
-    (text_checks.STITCHED, lambda: (Forged(CUT, REST).result(text="The first half and the "), {})),
-    (text_checks.STITCHED, lambda: (Forged(CUT, REST).result(text="and the second."), {})),
-    (text_checks.STITCHED, lambda: (said_twice(Forged(CUT, REST)), {})),
-    (quiet_checks.QUIET, lambda: (Forged(ANSWER), {"secrets": ["backend-1"]})),
-    (quiet_checks.QUIET, lambda: (Forged(EMPTY, ANSWER).step(2, content={"part": "x"}), {})),
-    (quiet_checks.QUIET, lambda: (Forged(EMPTY, REST).step(2, stop_raw="it was: and the second."), {})),
-    (quiet_checks.REPLAYS, lambda: (Forged(EMPTY, ANSWER).step(2, draw=0.5), {})),
-    (quiet_checks.REPLAYS, lambda: (Forged(EMPTY, ANSWER).result(cause="nobody knows"), {})),
+    (success.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "look_up", " "),)), {})),
+    (success.WHOLE_TOOLS, lambda: (Forged(TOOLS).result(tool_calls=(rungwise.ToolCall("1", "", "{}"),)), {})),
+    (success.WHOLE_TOOLS, lambda: (Forged(EMPTY).result(tool_calls=(LOOK_UP,)), {})),
+    (success.TEXT_STAYS, lambda: (Forged(EMPTY).result(text="something"), {})),
+    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged)[:-1]))),
+    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(*whole(forged), rungwise.Text("more")))),
+    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold(rungwise.Discard("x"), *whole(forged)))),
+    (delivery.KEPT, lambda: (forged := streamed(CUT, REST), retold("An answer.", *whole(forged)))),
+    (delivery.KEPT, lambda: taken_back(streamed(CUT, REST))),
+    (delivery.KEPT, lambda: (forged := streamed(ANSWER), retold(*whole(forged), Forged(ANSWER).call.result))),
+    (delivery.STITCHED, lambda: (Forged(CUT, REST).result(text="The first half and the "), {})),
+    (delivery.STITCHED, lambda: (Forged(CUT, REST).result(text="and the second."), {})),
+    (delivery.STITCHED, lambda: (said_twice(Forged(CUT, REST)), {})),
+    (privacy.PRIVATE, lambda: (Forged(ANSWER), {"secrets": ["backend-1"]})),
+    (privacy.PRIVATE, lambda: (Forged(EMPTY, ANSWER).step(2, content={"part": "x"}), {})),
+    (privacy.PRIVATE, lambda: (Forged(EMPTY, REST).step(2, stop_raw="it was: and the second."), {})),
+    (replays.REPLAYS, lambda: (Forged(EMPTY, ANSWER).step(2, draw=0.5), {})),
+    (replays.REPLAYS, lambda: (Forged(EMPTY, ANSWER).result(cause="nobody knows"), {})),
 ]
 
 NOTHING = rungwise.Policy(
@@ -303,7 +300,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         cancel_at: int | None,
     ) -> None:
         options = {"turn": turn, "is_streaming": streams, "cancel_at": cancel_at, "has_compactor": True}
-        coverage.record(Seen.of(testing.run(policy, script, chain=chain, request=request, **options)))
+        coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
     kinds = (testing.scripts_of_replies(), testing.requests(), testing.turns(), st.integers(1, 2), st.booleans())
@@ -431,7 +428,7 @@ def test_a_call_with_a_budget_of_money_replays() -> None:
 def test_text_that_was_handed_out_stays_when_the_stream_breaks() -> None:
     first = "a sentence that comes first, "
     events: list[Any] = []
-    broken = testing.Played(rungwise.Failure("connection"), heard=first + first[:20])
+    broken = testing.Played(rungwise.Failure("connection"), streamed=first + first[:20])
     testing.run(DEFAULT, [rungwise.Reply(first, stop_reason="length"), broken], is_streaming=True, events=events)
     assert not [event for event in events if isinstance(event, rungwise.Discard)]
 
@@ -544,10 +541,10 @@ def test_the_clock_moves_only_when_told() -> None:
 
 
 @pytest.fixture
-def no_pace() -> Any:
-    before = set_pace(Pace())
+def no_overrides() -> Any:
+    before = set_overrides(Overrides())
     yield
-    set_pace(before)
+    set_overrides(before)
 
 
 def busy_client() -> tuple[Client, MemoryTransport]:
@@ -558,7 +555,7 @@ def busy_client() -> tuple[Client, MemoryTransport]:
     return Client(backend, http=http, async_http=async_http), transport
 
 
-@pytest.mark.usefixtures("no_pace")
+@pytest.mark.usefixtures("no_overrides")
 def test_no_driver_waits_while_testing() -> None:
     client, _ = busy_client()
     with testing.testing():
@@ -574,7 +571,7 @@ def test_no_driver_waits_while_testing() -> None:
     testing.assert_call_honest(caught.value)
 
 
-@pytest.mark.usefixtures("no_pace")
+@pytest.mark.usefixtures("no_overrides")
 def test_the_switch_is_for_the_whole_process_and_nests() -> None:
     seen: list[bool] = []
     testing.set_testing(True, attempts=2)
@@ -585,13 +582,13 @@ def test_the_switch_is_for_the_whole_process_and_nests() -> None:
     with testing.testing(attempts=1):
         assert testing.run(DEFAULT, [EMPTY]).result.attempts == 1
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 2
-    assert paced(rungwise.Policy(budget=rungwise.Budget(attempts=1))).budget.attempts == 1
+    assert with_overrides(rungwise.Policy(budget=rungwise.Budget(attempts=1))).budget.attempts == 1
     testing.set_testing(False)
     assert testing.run(DEFAULT, [EMPTY]).result.attempts == 4
-    assert paced(DEFAULT) is DEFAULT
+    assert with_overrides(DEFAULT) is DEFAULT
 
 
-@pytest.mark.usefixtures("no_pace")
+@pytest.mark.usefixtures("no_overrides")
 def test_a_client_makes_no_more_attempts_than_the_switch_allows() -> None:
     client, _ = busy_client()
     with testing.testing(attempts=2), pytest.raises(rungwise.OverBudget) as caught:
@@ -616,7 +613,7 @@ def test_the_recorder_tells_paths_rows_and_the_worst() -> None:
     coverage = Coverage()
     certificate = verify(SMALL)
     for script in ([ANSWER], [ANSWER], [EMPTY]):
-        coverage.record(Seen.of(testing.run(SMALL, script), certificate=certificate))
+        coverage.record(EndedCall.of(testing.run(SMALL, script), certificate=certificate))
     assert (coverage.paths, coverage.distinct) == (3, 2)
     assert coverage.states == (5, 19)
     attempts, waiting = coverage.extremes

@@ -1,0 +1,112 @@
+"""`rungwise explain`: the path of one call through its machine, or a page on which to play the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from rungwise.adapters.cli.options import BACKENDS, output_option
+from rungwise.adapters.cli.output import bad_input, note, put, safe, write_file
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
+from rungwise.fsm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.policy import Policy
+
+
+@click.command(short_help="Show the path of a recorded call on the diagram, or play the machine.")
+@click.argument("file", required=False, metavar="[JOURNAL.json]")
+@click.option("--policy", type=POLICY, metavar=METAVAR, help="The policy that the call had, if its table is your own.")
+@click.option("--play", is_flag=True, help="Write the page that plays the machine of the POLICY given in its place.")
+@click.option(
+    "--format",
+    type=click.Choice(["html", "svg", "mermaid"]),
+    default="html",
+    show_default=True,
+    help="A page in one file that works offline, or a picture.",
+)
+@click.option(
+    "--view",
+    type=click.Choice(["hub", "ladder"]),
+    default="hub",
+    show_default=True,
+    help="For a picture: the states and the way through them; or every guard that was tried, in order.",
+)
+@click.option(
+    "--backends",
+    type=BACKENDS,
+    default=None,
+    help="With --play: how many backends the chain has.  [default: 1]",
+)
+@output_option
+def explain(
+    file: str | None,
+    policy: Policy | None,
+    play: bool,
+    format: Literal["html", "svg", "mermaid"],
+    view: Literal["hub", "ladder"],
+    backends: int | None,
+    output: str | None,
+) -> int:
+    """Show what happened in one call: its path on the diagram, when and why, and what was left of its budget.
+
+    JOURNAL.json is what `rungwise ask --journal` writes, or `result.journal.to_json()`. The page has the diagram, the
+    timeline and every step to click on; nothing in it is loaded from anywhere.
+
+    With --play there is no journal: choose what comes back, and see which guard decides and what can still follow.
+
+    \b
+    Exit codes:
+      0  written
+      2  bad input: no journal, a journal of another machine, or a file that cannot be written
+
+    \b
+    Examples:
+      rungwise explain steps.json -o steps.html
+      rungwise explain steps.json --format svg --view ladder > steps.svg
+      rungwise explain --play policy.toml --backends 3 -o play.html
+    """
+    if play:
+        if format != "html":
+            bad_input(f"--play writes a page, which a picture of format {format} is not: leave --format out")
+        chosen = POLICY.convert(file, None, click.get_current_context()) if file else policy
+        text = _playground(chosen or default_policy(), backends or 1)
+    elif file is None:
+        bad_input("give a JOURNAL.json, as rungwise ask --journal writes it; or --play for no journal at all")
+    elif backends is not None:
+        bad_input("--backends is for --play: a journal holds its own chain")
+    else:
+        text = _explained(file, policy or default_policy(), format, view)
+    if output is None:
+        put(text)
+    else:
+        write_file(output, text)
+        note(f"written: {safe(output)}")
+    return 0
+
+
+def _explained(
+    file: str, policy: Policy, format: Literal["html", "svg", "mermaid"], view: Literal["hub", "ladder"]
+) -> str:
+    from rungwise.fsm.call.explained import explain_call, read_call
+    from rungwise.fsm.diagram import Marks, render
+
+    try:
+        text = Path(file).read_bytes()
+    except OSError as error:
+        bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
+    try:
+        path = read_call(text, policy.table)
+    except ConfigurationError as error:
+        bad_input(f"{file}: {error}")
+    if format == "html":
+        return explain_call(path)
+    return render(path.table, format, view, Marks.along(path.rows))
+
+
+def _playground(policy: Policy, backends: int) -> str:
+    from rungwise.fsm.certificate.play import play_policy
+
+    return play_policy(policy, backends)

@@ -1,0 +1,62 @@
+"""The options that several commands take, and what they are checked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rungwise.adapters.cli.output import bad_input
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.call.request import Prices
+
+MOST_TOKENS: Final = 10**9
+HIGHEST_PRICE: Final = 1e9
+TOKENS: Final = click.IntRange(1, MOST_TOKENS)
+BACKENDS: Final = click.IntRange(1, 100)
+
+output_option: Final = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file."
+)
+max_tokens_option: Final = click.option(
+    "--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for."
+)
+
+
+def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Prices | None:
+    from rungwise.fsm.call.request import Prices
+    from rungwise.fsm.errors import ConfigurationError
+
+    if value is None:
+        return None
+    try:
+        price_in, price_out = map(float, value.split("/"))
+        if max(price_in, price_out) <= HIGHEST_PRICE:
+            return Prices(price_in, price_out)
+    except (ValueError, ConfigurationError):
+        pass
+    shape = f"IN/OUT, two prices of a million tokens, each from 0 to {HIGHEST_PRICE:.0f}, as in 2.5/10"
+    raise click.BadParameter(f"{value!r} is not of the form {shape}")
+
+
+def check_prices(policy: Policy, prices: Prices | None) -> None:
+    """Refuse a policy that sets a budget of money where the prices of tokens are missing.
+
+    Raises:
+        click.ClickException: there are no prices.
+    """
+    if policy.budget.money is not None and prices is None:
+        bad_input("the policy has a budget of money, which needs prices: give --prices IN/OUT, as in --prices 2.5/10")
+
+
+def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the option."""
+    return click.option(
+        "--prices",
+        callback=_prices,
+        metavar="IN/OUT",
+        help=f"What a million tokens cost, in and out, {whose}; a budget of money needs it.",
+    )

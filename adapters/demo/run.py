@@ -1,0 +1,168 @@
+"""The demo from end to end: its opening, its scenarios one after the other, and what they came to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+import httpx
+from attrs import frozen
+from rich.text import Text
+
+from rungwise.adapters.cli.output import counted
+from rungwise.adapters.cli.words import plain
+from rungwise.adapters.client import Client
+from rungwise.adapters.demo.scenarios import Scenario
+from rungwise.adapters.demo.screen import STYLES, Screen
+from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
+from rungwise.adapters.demo.view import ScenarioView
+from rungwise.fsm.call.policy import Budget, Policy
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.errors import CallError
+
+POLICY: Final = Policy(budget=Budget(seconds=120.0, output_tokens=4000, money=0.25))
+SEED: Final = 7
+"""Of the jitter: the demo is the same each time."""
+
+
+@frozen
+class ScenarioEnd:
+    """Hold how a scenario ended.
+
+    Arguments:
+        scenario: the scenario.
+        result: the end of its call.
+        arrived: how many requests the servers received.
+        was_followed: whether the pieces that the stream handed out, less what it took back, are the result's text.
+    """
+
+    scenario: Scenario
+    result: Result
+    arrived: int
+    was_followed: bool
+
+
+def run_demo(scenarios: Sequence[Scenario], *, is_watched: bool) -> None:
+    """Run scenarios and show them on stdout."""
+    screen, pace = Screen(), WATCHED if is_watched else PIPED
+    _open(screen, pace, len(scenarios))
+    ends = []
+    # Nothing of the environment, such as a proxy, may stand between the demo and its own servers.
+    with httpx.Client(timeout=None, trust_env=False) as http:
+        for number, scenario in enumerate(scenarios, start=1):
+            ends.append(_run(screen, pace, http, number, scenario))
+    _close(screen, ends)
+
+
+def _open(screen: Screen, pace: Pace, count: int) -> None:
+    budget = POLICY.budget
+    screen.print(f"Rungwise: {counted(count, 'call')} to providers that misbehave on purpose", "bold")
+    screen.print()
+    screen.paragraph(
+        "Real HTTP servers on 127.0.0.1 play the providers, the real client calls them: no key, no network. "
+        f"Waits are shortened to {pace.shorten:.0%} and at most {pace.longest:g} s; the clock of a call counts them "
+        f"in full. Prices are made up: ${PRICES.input:g} for a million tokens in, ${PRICES.output:g} for as many out."
+    )
+    screen.print()
+    screen.paragraph(
+        f"The policy is the default, with a budget for each call: {budget.attempts} attempts, {budget.seconds:g} s, "
+        f"{budget.output_tokens} tokens out, ${budget.money:g}. On the left stand the rungs, in which something is "
+        "sent. And a line such as"
+    )
+    screen.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"))
+    screen.paragraph("says: this came back, this guard was the first to hold, so this comes next.")
+
+
+def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario) -> ScenarioEnd:
+    clock = DemoClock(pace)
+    screen.print()
+    screen.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scenario.title, "bold")))
+    screen.paragraph(scenario.says, "italic", indent=4)
+    screen.print()
+    with started_servers(scenario, pace) as servers:
+        view = ScenarioView(screen, clock, servers)
+        client = Client(
+            servers.chain,
+            policy=POLICY,
+            http=http,
+            clock=clock.now,
+            sleep=clock.sleep,
+            jitter=random.Random(SEED).random,
+        )
+        stream = client.stream(scenario.messages, tools=scenario.tools, max_tokens=scenario.max_tokens)
+        with stream:
+            try:
+                for event in stream:
+                    view.follow(event)
+                error = None
+            except CallError as raised:
+                error = raised
+        was_followed = view.end(stream.result, error)
+        _show_cost(screen, stream.result)
+        clock.pause(pace.scenario)
+        return ScenarioEnd(scenario, stream.result, servers.arrived, was_followed)
+
+
+def _show_cost(screen: Screen, result: Result) -> None:
+    budget, usage = POLICY.budget, result.usage
+    about = "~" if usage.estimated else ""
+    screen.label("spent", "dim")
+    screen.say(
+        f"{result.attempts}/{budget.attempts} attempts, {result.seconds:.1f}/{budget.seconds:g} s, "
+        f"{about}{usage.output_tokens}/{budget.output_tokens} tokens out, "
+        f"{about}${result.cost or 0:.4f}/${budget.money:g}",
+        "dim",
+    )
+
+
+def path_of(result: Result) -> str:
+    """Return the rungs that a call took, in order; repeats are counted."""
+    rungs = [step.source for step in result.journal.steps if step.event == "sent"]
+    runs = [(rung, len(list(run))) for rung, run in groupby(rungs)]
+    return " > ".join(f"{rung} x{count}" if count > 1 else rung for rung, count in runs)
+
+
+def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
+    screen.print()
+    rows: list[tuple[str | Text, ...]] = [
+        (
+            one.scenario.name,
+            path_of(one.result),
+            Text(plain(one.result.outcome), STYLES[one.result.outcome]),
+            str(one.result.attempts),
+        )
+        for one in ends
+    ]
+    screen.table(("scenario", "path", "outcome", "attempts"), rows)
+    screen.print()
+    answered = sum(one.result.is_success for one in ends)
+    sent, arrived = sum(one.result.attempts for one in ends), sum(one.arrived for one in ends)
+    followed = sum(one.was_followed for one in ends)
+    failed = ", and every other one with an error that says why" if answered < len(ends) else ""
+    screen.paragraph(
+        f"{answered} of {counted(len(ends), 'call')} ended with an answer{failed}. Of "
+        f"{counted(sent, 'request')}, {arrived} arrived. In {followed} of {len(ends)}, whoever followed "
+        f"the stream, and what it took back, held exactly the text of the result."
+    )
+    _compare(screen, ends)
+    screen.print()
+    screen.print("Next: rungwise ask --help, rungwise diagram, rungwise verify")
+
+
+def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
+    """Set the worst that the calls took beside the worst that is proved."""
+    certificate = verify(POLICY, 2)
+    screen.print()
+    if not certificate.ok:
+        screen.paragraph("rungwise verify finds a property of this policy that does not hold: run it to see which.")
+        return
+    worst = {case.name: case.value for case in certificate.worst}
+    attempts, seconds = max(one.result.attempts for one in ends), max(one.result.seconds for one in ends)
+    screen.paragraph(
+        "rungwise verify, run just now on this policy with two backends: everything holds. At worst, it says, a call "
+        f"takes {worst['attempts']} attempts and waits {worst['waiting seconds']:g} s; the most seen here: "
+        f"{counted(attempts, 'attempt')} and {seconds:.1f} s, all in all."
+    )

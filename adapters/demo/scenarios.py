@@ -1,0 +1,193 @@
+"""The scenarios of `rungwise demo`, as data: what is asked, and how the providers misbehave.
+
+A scenario says nothing about what the client does: the demo shows what a real run brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.wires.chat.dialects import PrefillMode
+from rungwise.fsm.call.reply import ToolCall
+
+Messages = tuple[Mapping[str, Any], ...]
+
+DOWN: Final = None
+"""The script of a backend on whose port nothing listens."""
+
+
+@frozen(kw_only=True)
+class Scenario:
+    """Hold one scenario.
+
+    Arguments:
+        name: what `--scenario` calls it.
+        title: its heading.
+        says: one sentence on what the providers do.
+        messages: what is asked.
+        primary: the replies of the first backend, the last one for ever; None if it is down.
+        fallback: the replies of the second backend; None for a chain of one.
+        tools: the tools of the request.
+        max_tokens: the caller's own output cap.
+        prefill: whether the first backend goes on from a trailing assistant turn.
+    """
+
+    name: str
+    title: str
+    says: str
+    messages: Messages
+    primary: tuple[ScriptedReply, ...] | None
+    fallback: tuple[ScriptedReply, ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    max_tokens: int = 300
+    prefill: PrefillMode = "no"
+
+
+def _ask(text: str) -> Messages:
+    return ({"role": "user", "content": text},)
+
+
+WEATHER_TOOL: Final[Mapping[str, Any]] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Look up the weather of a place.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+AFTER_A_TOOL: Final[Messages] = (
+    {"role": "user", "content": "Do I need a coat in Oslo?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_1", "content": "4 degrees, light rain"},
+)
+
+# Cut where the caps of 16 and 32 tokens fall, at the provider's 4 characters a token.
+LONG: Final = (
+    "A ladder is two rails and a lot of rungs. The rails carry the load, the rungs carry whoever climbs. Its whole art "
+    "is in the spacing: close enough to be found in the dark by the foot, far enough apart to get anywhere before "
+    "nightfall."
+)
+TIDES: Final = (
+    "The moon pulls on the sea. The water bulges towards it, and on the far side away from it, and as the earth "
+    "turns, each shore passes through both bulges: two high tides a day."
+)
+TIDES_CUT: Final = "on the far side away from it, "
+
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    Scenario(
+        name="clean",
+        title="A clean answer",
+        says="The provider answers at once, as it should.",
+        messages=_ask("Why do ladders have rungs?"),
+        primary=(ScriptedReply(text="So that a fall from one of them is a short one."),),
+    ),
+    Scenario(
+        name="rate-limit",
+        title="Rate limited",
+        says="The provider turns the first request away and asks for 30 seconds of peace.",
+        messages=_ask("Name three rivers."),
+        primary=(
+            ScriptedReply(status=429, headers={"retry-after": "30"}),
+            ScriptedReply(text="Rhine, Rhone and Reuss."),
+        ),
+    ),
+    Scenario(
+        name="tool-round",
+        title="Silence after a tool round",
+        says="The model falls silent on a tool result, as many do.",
+        messages=AFTER_A_TOOL,
+        primary=(ScriptedReply(), ScriptedReply(text="Yes: 4 degrees and light rain call for a coat, and a hat.")),
+        tools=(WEATHER_TOOL,),
+    ),
+    Scenario(
+        name="thinking-only",
+        title="Thoughts, but no answer",
+        says="The model thinks, and stops before it has said anything.",
+        messages=_ask("Is 91 a prime number?"),
+        primary=(
+            ScriptedReply(reasoning="91 is odd, its digits add up to 10, and 7 times 13 is 91."),
+            ScriptedReply(text="No: 91 is 7 times 13."),
+        ),
+        prefill="trailing",
+    ),
+    Scenario(
+        name="truncated",
+        title="Truncated twice",
+        says="The output cap cuts the answer, and then its continuation, in the middle of a word.",
+        messages=_ask("What is a ladder?"),
+        primary=(
+            ScriptedReply(text=LONG[:64], finish="length"),
+            ScriptedReply(text=LONG[64:192], finish="length"),
+            ScriptedReply(text=LONG[192:]),
+        ),
+        max_tokens=20,
+    ),
+    Scenario(
+        name="cut-stream",
+        title="A stream cut in the middle",
+        says="The connection drops amid the answer; asked to go on, the model repeats itself.",
+        messages=_ask("Why are there tides?"),
+        primary=(
+            ScriptedReply(text=TIDES, cut_after=2600),
+            ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),
+        ),
+    ),
+    Scenario(
+        name="cut-tool-call",
+        title="A truncated tool call",
+        says="The output cap cuts a tool call amid its arguments.",
+        messages=_ask("What is the weather in Reykjavik?"),
+        primary=(
+            ScriptedReply(
+                text="Let me look that up.",
+                tool_calls=(ToolCall("call_1", "get_weather", '{"city": "Reykj'),),
+                finish="length",
+            ),
+            ScriptedReply(tool_calls=(ToolCall("call_2", "get_weather", '{"city": "Reykjavik"}'),)),
+        ),
+        tools=(WEATHER_TOOL,),
+        max_tokens=20,
+    ),
+    Scenario(
+        name="refusal",
+        title="A refusal, and a fallback",
+        says="A content filter stops the first provider amid its answer; the second one has none.",
+        messages=_ask("How do I kill a zombie process?"),
+        primary=(ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
+        fallback=(ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
+    ),
+    Scenario(
+        name="dead-primary",
+        title="A dead primary",
+        says="Nobody listens on the port of the first provider.",
+        messages=_ask("Is anybody there?"),
+        primary=DOWN,
+        fallback=(ScriptedReply(text="The second in the chain is here."),),
+    ),
+    Scenario(
+        name="all-broken",
+        title="Everything is broken",
+        says="Both providers fail in one way after another, and no answer ever comes.",
+        messages=_ask("Will you ever answer?"),
+        primary=(
+            ScriptedReply(status=500),
+            ScriptedReply(),
+            ScriptedReply(body="<html><body>It works!</body></html>"),
+        ),
+        fallback=(
+            ScriptedReply(status=529),
+            ScriptedReply(cut_after=0),
+            ScriptedReply(status=401),
+        ),
+    ),
+)

@@ -1,0 +1,138 @@
+"""One scenario of the demo while it runs: every line is read from the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from attrs import define
+from rich.text import Text
+
+from rungwise.adapters.cli.output import counted, safe, shortened
+from rungwise.adapters.cli.words import told
+from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
+from rungwise.adapters.demo.servers import DemoClock, Servers
+from rungwise.fsm.call.events import Discard, Reasoning
+from rungwise.fsm.call.events import Text as Visible
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.errors import CallError
+from rungwise.fsm.journal.record import Step
+
+QUOTED: Final = 34
+QUOTED_AGAIN: Final = 24
+"""Characters of a message that are shown, the first time and later."""
+
+
+@define
+class ScenarioView:
+    """Show one scenario.
+
+    Arguments:
+        screen: where it is shown.
+        clock: the clock of the call.
+        servers: the servers that are called.
+    """
+
+    screen: Screen
+    clock: DemoClock
+    servers: Servers
+    _shown: str = ""
+    _asked: str | None = None  # the backend to which a request is on its way
+    _seen: int = 0
+    _before: Sequence[Any] | None = None
+
+    def follow(self, event: object) -> None:
+        """Show what the stream hands out."""
+        self._show_request()
+        if isinstance(event, Visible):
+            self._shown += event.text
+            self.screen.stream(event.text, "default")
+        elif isinstance(event, Reasoning):
+            self.screen.stream(event.text, "dim italic", "(thinks) ")
+        elif isinstance(event, Discard):
+            self._shown = self._shown.removesuffix(event.text)
+            self.screen.say(f"taken back: the {counted(len(event.text), 'character')} above", "red")
+        elif isinstance(event, Step):
+            self._show_step(event)
+
+    def end(self, result: Result, error: CallError | None) -> bool:
+        """Show the end; tell whether the pieces of the stream, less what it took back, are the result's text."""
+        self.screen.label(result.outcome, STYLES[result.outcome])
+        if error is not None:
+            self.screen.say(f"raises {type(error).__name__}: {error}")
+        for call in result.tool_calls:
+            self.screen.say(f"the model calls {call.name} with {call.arguments}")
+        if result.text:
+            self._show_answer(result)
+        return self._shown == result.text
+
+    def _show_step(self, step: Step) -> None:
+        if step.event == "sent":
+            self.screen.label(step.source, RUNG_STYLE)
+            self._asked = step.backend
+            return
+        line = Text.assemble((step.event, "magenta"))
+        if step.guard:
+            line.append(f" [{step.guard}]", "yellow")
+        line.append(f" {self.screen.arrow} ", "dim").append(step.target, STYLES.get(step.target, RUNG_STYLE))
+        if details := told(step):
+            line.append(f" ({safe(details)})", "dim")
+        self.screen.say(line)
+        if step.wait:
+            why = "as the provider asked" if step.asked_wait == step.wait else "as the policy says"
+            short = self.clock.pace.shortened(step.wait)
+            self.screen.say(f"waits {step.wait:.1f} s, {why} (here {short:.2f} s)", "blue")
+        self.clock.pause(self.clock.pace.step)
+
+    def _show_request(self) -> None:
+        """Show the request that has arrived since the last look; if none has, say so."""
+        backend, self._asked = self._asked, None
+        if backend is None:
+            return
+        line = Text.assemble((f"{self.screen.arrow} ", "dim"), (backend, "cyan"), ": ")
+        server = self.servers.by_name.get(backend)
+        if server is None:
+            line.append("nobody listens there, and nothing arrived")
+        elif self.servers.arrived == self._seen:
+            line.append("nothing arrived")
+        else:
+            body = server.requests[-1].body
+            line.append(safe(summary(body, self._before)))
+            self._seen, self._before = self.servers.arrived, body["messages"]
+        self.screen.say(line)
+
+    def _show_answer(self, result: Result) -> None:
+        size = counted(len(result.text), "character")
+        if result.parts == (result.text,):
+            self.screen.say(f"the answer is what stands above: {size}, from {result.backend}")
+            return
+        twice = sum(map(len, result.parts)) - len(result.text)
+        repeated = f", less {counted(twice, 'character')} said twice" if twice else ""
+        self.screen.say(f"{counted(len(result.parts), 'part')}{repeated}, stitched into one answer of {size}:")
+        self.screen.stream(result.text, "default")
+        self.screen.end_live()
+
+
+def summary(body: Mapping[str, Any], before: Sequence[Any] | None) -> str:
+    """Say what a request held: its last messages, or what it adds to the request before; its cap; how it is sent."""
+    messages = body["messages"]
+    if messages == before:
+        what = f"same {_message(messages[-1], QUOTED_AGAIN)}"
+    elif before is not None and messages[: len(before)] == before:
+        what = f"same, then {_list(messages[len(before) :])}"
+    else:
+        what = f"{'..., ' if len(messages) > 2 else ''}{_list(messages[-2:])}"
+    cap = body.get("max_tokens")
+    how = "stream" if body.get("stream") is True else "no stream"
+    return f"{what}; {f'cap {cap}' if cap is not None else 'no cap'}, {how}"
+
+
+def _list(messages: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(map(_message, messages))
+
+
+def _message(message: Mapping[str, Any], most: int = QUOTED) -> str:
+    calls = message.get("tool_calls")
+    if calls and not message.get("content"):
+        return f"{message['role']} calls {', '.join(call['function']['name'] for call in calls)}"
+    return f"{message['role']} {shortened(message.get('content'), most)}"

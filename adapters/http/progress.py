@@ -1,0 +1,106 @@
+"""How far an attempt is on a client that was passed in, as far as httpcore tells through its `trace` extension."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import h11
+import httpx
+
+from rungwise.adapters.http.connection import StaleConnection
+from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.names import addresses_of
+from rungwise.adapters.http.waiting import arun
+
+_UNANSWERED = "Server disconnected without sending a response."
+"""What httpcore says of a connection that ended before a whole head of a response; it says all else of a broken one."""
+
+
+class Abandoned(Exception):
+    """Stop a client before it sends what nothing waits for any more."""
+
+
+class Progress:
+    """Follow an attempt through the events of httpcore: which socket it uses, and whether it has begun to send."""
+
+    def __init__(self, limits: AttemptLimits) -> None:
+        self.is_connecting = False
+        self.is_abandoned = False
+        self._has_connected = self._has_sent = self._has_heard = False
+        self._limits = limits
+        self._socket: Any = None
+
+    def note(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore."""
+        if name.endswith("connect_tcp.started"):
+            self.is_connecting = self._has_connected = True
+        elif name.endswith("send_request_headers.started"):
+            self.is_connecting, self._has_sent = False, True
+            if self.is_abandoned:
+                raise Abandoned
+        elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self.found(info.get("return_value"))
+        elif name.endswith("receive_response_headers.failed"):
+            self._has_heard = _has_heard(info.get("exception"))
+
+    async def anote(self, name: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore, and look the host up before it does.
+
+        asyncio looks names up in threads that `asyncio.run` waits for at its end, however long they take.
+        """
+        self.note(name, info)
+        if name.endswith("connect_tcp.started"):
+            limits = self._limits
+            lookup = addresses_of(info["host"], info["port"], limits.moment(limits.connect))
+            with suppress(httpx.ConnectError):  # the client may know more than we do, and will say what is wrong
+                await arun(lookup, limits.cancellation)
+
+    def found(self, stream: Any) -> None:
+        """Take the network stream that the attempt uses."""
+        self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+        if self.is_abandoned:
+            self.shut()
+
+    def shut(self) -> None:
+        """Shut the socket down, which ends whatever waits for it."""
+        if isinstance(self._socket, socket.socket):
+            with suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
+
+    def as_stale(self, error: BaseException) -> BaseException:
+        """Return the error as that of a stale connection, if the server had closed one that the client reused.
+
+        Nobody can tell a client to use no such connection again, so of several in a row only the first counts as stale:
+        the next attempts have their ordinary waits.
+        """
+        kind = type(error).__name__
+        broke = kind in ("ReadError", "WriteError") or (kind == "RemoteProtocolError" and str(error) == _UNANSWERED)
+        was_idle = self._has_sent and not (self._has_connected or self._has_heard)
+        if not broke or not was_idle or self.is_abandoned or self._limits.is_fresh:
+            return error
+        return StaleConnection(str(error))
+
+    def timeout(self) -> httpx.TimeoutException:
+        """Return what says that the time was up, and whether the request may have been sent by then."""
+        return httpx.ConnectTimeout("no connection in time") if self.is_connecting else httpx.ReadTimeout("time is up")
+
+
+def _has_heard(error: object) -> bool:
+    """Tell whether anything of an answer had come when httpcore gave up reading its head.
+
+    It says so nowhere, but its frames do: they hold h11's connection with the bytes that do not make a head yet, and
+    the event before, which was some information. Where another client has other frames, nothing is known to have come.
+    """
+    trace = error.__traceback__ if isinstance(error, BaseException) else None
+    while trace is not None:
+        names = trace.tb_frame.f_locals
+        h11_state = getattr(names.get("self"), "_h11_state", None)
+        if trace.tb_frame.f_code.co_name == "_receive_response_headers" and "event" in names:
+            return True
+        if isinstance(h11_state, h11.Connection) and h11_state.trailing_data[0]:
+            return True
+        trace = trace.tb_next
+    return False

@@ -1,0 +1,84 @@
+"""A TCP server on a thread of its own that keeps account of its open connections."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import socketserver
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+POLL_SECONDS: Final = 0.02
+
+
+class LoopbackServer(socketserver.ThreadingTCPServer):
+    """Serve from construction until `close`; a plain TCP server, since `HTTPServer` looks its own name up in DNS.
+
+    Arguments:
+        address: the IPv4 address and the port to listen on.
+        handler: handles one connection, given its socket, the client's address and this server.
+
+    Raises:
+        OSError: the address cannot be listened on.
+        TypeError, ValueError, OverflowError: the address is not of the form of one.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: Callable[[Any, Any, Any], Any]) -> None:
+        self.closing = threading.Event()
+        self._connections: set[socket.socket] = set()
+        self._changed = threading.Condition()
+        super().__init__(address, handler)
+        self._thread = threading.Thread(target=self.serve_forever, args=(POLL_SECONDS,), daemon=True)
+        self._thread.start()
+
+    @property
+    def base_url(self) -> str:
+        """Return the base URL, `http://127.0.0.1:PORT/v1`."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}/v1"
+
+    @property
+    def open_connections(self) -> int:
+        """Count the connections that are open now, idle ones included."""
+        return len(self._connections)
+
+    def wait_disconnected(self, seconds: float = 1.0) -> bool:
+        """Wait until no connection is open, for at most so many seconds, and tell whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._connections, seconds)
+
+    def close(self) -> None:
+        """Stop listening and drop every connection at once, those that hang included."""
+        self.closing.set()
+        self.shutdown()
+        self.server_close()
+        with self._changed:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self.wait_disconnected()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Count a connection in, and handle it in a thread of its own."""
+        with self._changed:
+            self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, and count it out."""
+        super().shutdown_request(request)
+        with self._changed:
+            self._connections.discard(request)
+            self._changed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Show a bug; a client that goes away is what this server is for."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)

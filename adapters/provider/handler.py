@@ -1,0 +1,178 @@
+"""One connection to the embedded provider: read its requests, and send each reply with the accidents it asks for."""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final
+
+import orjson
+
+from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackServer
+from rungwise.adapters.provider.playback import Playback
+from rungwise.adapters.provider.rendering import CREATED, Rendered, render
+from rungwise.adapters.provider.script import ScriptedReply
+
+LARGEST_BODY: Final = 10**9
+"""Bytes of a request that are read: the memory for all of them is taken at once."""
+
+
+class _ClientGone(Exception):
+    """Say that the client went away before it had the whole reply."""
+
+
+class _Closing(Exception):
+    """Say that the server is being closed."""
+
+
+class ReplyHandler(BaseHTTPRequestHandler):
+    """Handle the requests of one connection.
+
+    Arguments:
+        playback: gives the replies, and records what arrives.
+        request: the socket.
+        client_address: where the client is.
+        server: the server, whose closing ends every wait.
+    """
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def __init__(self, playback: Playback, request: Any, client_address: Any, server: LoopbackServer) -> None:
+        self._playback = playback
+        self._closing = server.closing
+        super().__init__(request, client_address, server)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: what arrives is recorded."""
+
+    def do_GET(self) -> None:
+        """List the models of the script."""
+        self._read_body()
+        if self.path.partition("?")[0].endswith("/models"):
+            known = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
+            models = [{"id": model, **known} for model in self._playback.models]
+            return self._play(ScriptedReply(body=orjson.dumps({"object": "list", "data": models}).decode()), {})
+        return self._not_found()
+
+    def do_POST(self) -> None:
+        """Answer a chat completion request from the script."""
+        content = self._read_body()
+        if not self.path.partition("?")[0].endswith("/chat/completions"):
+            return self._not_found()
+        if isinstance(content, ScriptedReply):
+            return self._play(content, {})
+        try:
+            body = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            return self._play(_problem(400, f"The body is not valid JSON: {error}"), {})
+        if not isinstance(body, dict):
+            return self._play(_problem(400, "The body must be a JSON object."), {})
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        number, reply = self._playback.receive(self.path, headers, body)
+        return self._play(reply, body, number)
+
+    def _not_found(self) -> None:
+        self._play(_problem(404, f"Invalid URL ({self.command} {self.path})"), {})
+
+    def do_PUT(self) -> None:
+        """Refuse what is neither a POST nor a GET."""
+        self._read_body()
+        self._not_found()
+
+    do_PATCH = do_DELETE = do_OPTIONS = do_PUT  # noqa: N815  (the names that http.server looks up)
+
+    def _read_body(self) -> bytes | ScriptedReply:
+        """Return the body of the request, or what is answered where it is not read."""
+        length = self.headers.get("content-length", "0")
+        if "transfer-encoding" in self.headers or not length.isdecimal():
+            self.close_connection = True
+            return _problem(411, "Send the body with a Content-Length.")
+        if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
+            self.close_connection = True
+            return _problem(413, f"The body has more than {LARGEST_BODY} bytes.")
+        return self.rfile.read(int(length))
+
+    def _play(self, reply: ScriptedReply, request: Mapping[str, Any], number: int = 0) -> None:
+        try:
+            self._respond(reply, render(reply, request, number), number)
+        except (_ClientGone, OSError):
+            self.close_connection = True
+            if number and not self._closing.is_set():
+                self._playback.mark_aborted(number)
+        except _Closing:
+            self.close_connection = True
+
+    def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
+        self._wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
+        chunked = self._send_head(reply, rendered, number)
+        frames = [_chunk(piece) if chunked else piece for piece in _cut(rendered.pieces, reply.cut_after)]
+        if chunked and reply.cut_after is None:
+            # In one write with the last piece: a client may rightly leave as soon as it has seen `[DONE]`.
+            frames[-1:] = [b"".join([*frames[-1:], b"0\r\n\r\n"])]
+        for index, frame in enumerate(frames):
+            self._wait(reply.chunk_delay if index else 0)
+            self.wfile.write(frame)
+        if reply.cut_after is not None:
+            self.close_connection = True
+            if reply.hang:
+                self._wait(math.inf)
+
+    def _send_head(self, reply: ScriptedReply, rendered: Rendered, number: int) -> bool:
+        """Send status and headers, and tell whether the body is to be sent in chunks."""
+        given = {name.lower(): value for name, value in reply.headers.items()}
+        own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
+        headers = {"date": self.date_time_string(), **own, **given}
+        chunked = rendered.content_type == "text/event-stream" and self.request_version >= "HTTP/1.1"
+        if chunked:
+            headers["transfer-encoding"] = "chunked"
+        else:
+            headers["content-length"] = str(len(rendered.body))
+        self.send_response_only(reply.status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        return chunked
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, unless the client goes away or the provider closes."""
+        deadline = time.monotonic() + seconds
+        while True:
+            if self._client_gone():
+                raise _ClientGone
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            if self._closing.wait(min(left, POLL_SECONDS)):
+                raise _Closing
+
+    def _client_gone(self) -> bool:
+        self.connection.settimeout(0)
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        finally:
+            self.connection.settimeout(None)
+
+
+def _problem(status: int, message: str) -> ScriptedReply:
+    return ScriptedReply(status=status, error={"message": message, "type": "invalid_request_error"})
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+def _cut(pieces: Iterable[bytes], count: int | None) -> Iterator[bytes]:
+    left = math.inf if count is None else count
+    for piece in pieces:
+        if left < len(piece):
+            if left > 0:
+                yield piece[: int(left)]
+            return
+        yield piece
+        left -= len(piece)

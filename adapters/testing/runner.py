@@ -1,0 +1,195 @@
+"""Run the cases of a fuzz run: one provider, in memory or on loopback, and the real client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from copy import deepcopy
+from typing import Any
+
+import anyio
+import attrs
+import httpx
+from attrs import define, field
+
+from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.client import Client
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.provider.server import EmbeddedProvider
+from rungwise.adapters.testing.case import PRICES, Case
+from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.wire_checks import CAPS
+from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.request import Prices, Request
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.errors import CallError, ConfigurationError
+from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.testing.compactors import CompactorFailed
+from rungwise.fsm.testing.fair import prompt_tokens
+
+KEY = "sk-d41f8cd98f00b204"
+
+
+@define(eq=False)
+class CaseRunner:
+    """Run cases, in a `with` block.
+
+    Arguments:
+        policy: how the calls recover.
+        backends: how many backends the chain has; all of them are the same provider.
+        over_http: whether the provider is a server on loopback and not in memory.
+        received: the requests of the last case.
+        compactor_raised: whether the compactor ended its call, so that its consumer has not seen the end.
+    """
+
+    policy: Policy
+    backends: int
+    over_http: bool
+    received: list[ReceivedRequest] = field(factory=list, init=False)
+    compactor_raised: bool = field(default=False, init=False)
+    _clock: VirtualClock = field(factory=VirtualClock, init=False)
+    _stack: ExitStack = field(factory=ExitStack, init=False)
+    _provider: Any = field(default=None, init=False)
+    _http: Any = field(default=None, init=False)
+    _case: Case | None = field(default=None, init=False)
+    _replies: list[ScriptedReply] = field(factory=list, init=False)
+
+    def __enter__(self) -> CaseRunner:
+        if self.over_http:
+            self._provider = self._stack.enter_context(EmbeddedProvider(self._answer))
+        else:
+            self._provider = MemoryProvider(self._answer, self._clock)
+            transport = MemoryTransport(self._provider)
+            self._http = self._stack.enter_context(httpx.Client(transport=transport, trust_env=False))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def chain(self, prefill: Any = "no", prices: Prices = PRICES) -> list[OpenAIChat]:
+        """Return the backends.
+
+        Arguments:
+            prefill: how they continue a trailing assistant turn.
+            prices: what each of them costs.
+        """
+        return [
+            OpenAIChat(
+                f"model-{number}",
+                name=f"backend-{number}",
+                base_url=self._provider.base_url,
+                api_key=KEY,
+                prefill=prefill,
+                prices=prices,
+            )
+            for number in range(1, self.backends + 1)
+        ]
+
+    def run(self, case: Case, events: list[object]) -> Result:
+        """Make the call of a case, and return how it ended.
+
+        Arguments:
+            events: is filled with what a consumer of the stream was given.
+        """
+        LEARNED.forget()
+        # A compactor may change the messages that it is given, and a case is run more than once.
+        case = attrs.evolve(case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages)))
+        self._case, self.received, self._replies, self.compactor_raised = case, [], [], False
+        try:
+            if case.is_async:
+                return anyio.run(self._ask_async, case, events)
+            with self._client(case, http=self._http) as client:
+                return _ask(client, case, events)
+        except CallError as error:
+            return error.result
+        except (CompactorFailed, ConfigurationError) as error:
+            if case.compactor is None:
+                raise
+            self.compactor_raised = True
+            result: Result = error.result  # type: ignore[union-attr] # drivers put it there
+            return result
+
+    def reply(self, index: int) -> ScriptedReply:
+        """Return the reply that the request with this index was given."""
+        return self._replies[index]
+
+    def _answer(self, request: ReceivedRequest) -> ScriptedReply:
+        case = self._case
+        assert case is not None
+        self.received.append(request)
+        reply = case.script.reply(len(self.received) - 1)
+        self._replies.append(_fair(reply, request, case.request) if case.is_fair else reply)
+        return self._replies[-1]
+
+    async def _ask_async(self, case: Case, events: list[object]) -> Result:
+        if self.over_http:
+            async with self._client(case) as client:
+                return await _ask_async(client, case, events)
+        async with httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False) as http:
+            return await _ask_async(self._client(case, async_http=http), case, events)
+
+    def _compact(self, messages: tuple[Any, ...]) -> Any:
+        case = self._case
+        assert case is not None
+        assert case.compactor is not None
+        self._clock.advance(case.compactor.seconds)
+        return case.compactor(messages)
+
+    def _client(self, case: Case, **http: Any) -> Client:
+        clock = self._clock
+        return Client(
+            self.chain(case.prefill, case.prices),
+            policy=self.policy,
+            compactor=self._compact if case.compactor is not None else None,
+            contents=case.contents,
+            clock=clock,
+            sleep=clock.sleep,
+            async_sleep=clock.asleep,
+            jitter=lambda: 1.0,
+            **http,
+        )
+
+
+def _ask(client: Client, case: Case, events: list[object]) -> Result:
+    if case.mode == "call":
+        return client.call(case.request, turn=case.turn)
+    with client.stream(case.request, turn=case.turn) as stream:
+        while _stays(case, events):
+            event = next(stream, None)
+            if event is None:
+                break
+            events.append(event)
+    return stream.result
+
+
+async def _ask_async(client: Client, case: Case, events: list[object]) -> Result:
+    if case.mode == "acall":
+        return await client.acall(case.request, turn=case.turn)
+    async with client.astream(case.request, turn=case.turn) as stream:
+        while _stays(case, events):
+            event = await anext(stream, None)
+            if event is None:
+                break
+            events.append(event)
+    return stream.result
+
+
+def _stays(case: Case, events: Sequence[object]) -> bool:
+    return case.leaves_after is None or len(events) < case.leaves_after
+
+
+def _fair(reply: ScriptedReply, request: ReceivedRequest, asked: Request) -> ScriptedReply:
+    """Return the reply of a provider that keeps to the cap and counts its tokens as they are; it comes whole."""
+    body, cap = request.body, next((request.body[name] for name in CAPS if name in request.body), None)
+    usage = reply.usage or {}
+    said = int(usage.get("completion_tokens", 9))
+    if cap is not None:
+        said = cap if reply.finish_reason == "length" else min(said, cap)
+    prompt = prompt_tokens(body["messages"], asked)
+    counts: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": max(1, said)}
+    if usage.get("prompt_tokens_details"):
+        counts["prompt_tokens_details"] = {"cache_creation_tokens": prompt}
+    whole: dict[str, Any] = {"body": None, "cut_after": None, "error_event": None, "hang": False}
+    return attrs.evolve(reply, usage=counts, **whole)

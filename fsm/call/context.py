@@ -1,0 +1,87 @@
+"""What the parts of one call share: what was asked, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define
+
+from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.journal import Journal, Links, Setting
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.position import Position
+from rungwise.fsm.call.request import Link, Request, TurnContext
+from rungwise.fsm.call.transcript import Transcript
+from rungwise.fsm.errors import ConfigurationError
+
+
+@define(eq=False, repr=False)
+class CallContext:
+    """Hold what the parts of one call share.
+
+    Arguments:
+        request: what the caller asks.
+        policy: how the call may recover, and its budget.
+        turn: what the call cannot see of the turn around it.
+        has_compactor: whether messages can be shortened.
+        chain: the backends, and which of them is asked.
+        position: where the call stands in its machine.
+        transcript: the text so far, and what the rungs have added to the messages.
+        spending: what is used of the budget.
+        journal: every step.
+    """
+
+    request: Request
+    policy: Policy
+    turn: TurnContext
+    has_compactor: bool
+    chain: Chain
+    position: Position
+    transcript: Transcript
+    spending: Spending
+    journal: Journal
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        policy: Policy,
+        chain: Sequence[Link],
+        turn: TurnContext,
+        *,
+        contents: bool,
+        has_compactor: bool,
+    ) -> CallContext:
+        """Begin with what a call was given.
+
+        Raises:
+            ConfigurationError: something is not of its form, no backend can be used, or one lacks prices.
+        """
+        _check(request, policy, turn)
+        budget = policy.budget
+        backends = Chain.of(chain, needs_prices=budget.money is not None)
+        links = backends.links
+        position = Position.of(policy, len(links))
+        setting = Setting(policy, Links(links), request.max_tokens, request.input_tokens, has_compactor)
+        return cls(
+            request=request,
+            policy=policy,
+            turn=turn,
+            has_compactor=has_compactor,
+            chain=backends,
+            position=position,
+            transcript=Transcript(request.messages, policy.hints),
+            spending=Spending(budget),
+            journal=Journal(
+                table=policy.table.name, counters=policy.table.counters, contents=contents, setting=setting
+            ),
+        )
+
+
+def _check(request: object, policy: object, turn: object) -> None:
+    if isinstance(request, Request) and isinstance(policy, Policy) and isinstance(turn, TurnContext):
+        return
+    for name, value, kind in (("request", request, Request), ("policy", policy, Policy), ("turn", turn, TurnContext)):
+        if not isinstance(value, kind):
+            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

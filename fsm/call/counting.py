@@ -1,0 +1,97 @@
+"""What an attempt is counted as: its prompt, and its reply where the provider did not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from attrs import define, evolve, field
+
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.estimate import STAND_IN_TOKENS
+from rungwise.fsm.call.metering import measured
+from rungwise.fsm.call.proposal import Proposal
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Message
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.transport import may_be_billed
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+
+@define(eq=False, repr=False)
+class TokenCounter:
+    """Count the tokens of what is sent and of what comes back.
+
+    Arguments:
+        context: the messages, the backend, and the budget.
+        estimate: counts the input tokens of messages or tools.
+        recorded: the tokens of each prompt as a journal recorded them; None counts them.
+    """
+
+    context: CallContext
+    estimate: Callable[[Any], int]
+    recorded: Iterator[int] | None = None
+    _base: int | None = field(default=None, init=False)
+
+    def forget_prompt(self) -> None:
+        """Count the caller's messages and tools anew: they, or the backend, have changed."""
+        self._base = None
+
+    def prompt(self, messages: Sequence[Message], added_tokens: int) -> int:
+        """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
+
+        Arguments:
+            messages: as they go out.
+            added_tokens: the tokens of what the rungs have added to them.
+        """
+        if self.recorded is not None:
+            return next(self.recorded, 0)
+        if self._base is None:
+            self._base = self._count_base()
+        if self.context.transcript.restore_reasoning:
+            added_tokens += STAND_IN_TOKENS * sum(message.get("role") == "assistant" for message in messages)
+        return self._base + added_tokens
+
+    def _count_base(self) -> int:
+        """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
+        request, messages = self.context.request, self.context.transcript.messages
+        known = request.messages
+        if request.input_tokens is not None and messages[: len(known)] == known:  # a compactor may have added to them
+            return request.input_tokens + (self.estimate(messages[len(known) :]) if len(messages) > len(known) else 0)
+        own = getattr(self.context.chain.link, "parameters", ())  # a backend may send tools or a schema of its own
+        return sum(map(self.estimate, (messages, request.tools, request.parameters, own)))
+
+    def usage_of(
+        self, proposal: Proposal, reply: Reply | None, failure: Failure | None = None, *, was_cancelled: bool = False
+    ) -> tuple[Usage, bool]:
+        """Return what an attempt is counted as, and whether its reply is longer than what was reserved for it.
+
+        A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
+        have been worked on, is counted as if it had used its cap, so that no budget rests on silence.
+
+        Arguments:
+            proposal: what was sent.
+            reply: what came of a reply, if anything came.
+            failure: why nothing came, or what cut it.
+            was_cancelled: whether the caller ended the call.
+        """
+        usage = NO_USAGE if reply is None else reply.usage
+        context, cap = self.context, proposal.send.max_tokens
+        link, reserves = context.chain.link, context.spending.needs_cap
+        if not reserves and link.prices is None:
+            return usage, False
+        silence, overran = cap, False
+        if silence is not None and context.request.max_tokens is None and link.max_tokens is None:
+            silence = min(silence, context.policy.base_cap)  # one silence does not use up a budget that nobody split
+        if reply is not None:
+            is_free = was_cancelled or (failure is not None and not may_be_billed(failure))
+            usage, overran = measured(usage, reply, cap, None if is_free else silence)
+        elif failure is not None:
+            if not may_be_billed(failure):
+                return usage, False
+            usage = Usage(output_tokens=silence or 0)
+        if not usage.input_tokens:
+            usage = evolve(
+                usage, input_tokens=self.prompt(proposal.send.messages, proposal.send.added_tokens), estimated=True
+            )
+        return usage, overran and reserves

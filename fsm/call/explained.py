@@ -1,0 +1,57 @@
+"""The page of a recorded call: its path through the table, and what was left of its budget after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import asdict
+
+from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.journal import Journal, Setting
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.diagram.page import Setup, explain_page
+from rungwise.fsm.journal.path import Path, path_of, read_path
+from rungwise.fsm.machine.table import Table
+
+
+def read_call(text: str | bytes, table: Table = CALL) -> Path:
+    """Read the journal of a call and find the rows that its steps took.
+
+    Arguments:
+        text: a journal as JSON; nothing in it is trusted.
+        table: the machine that the call ran on; one of your own is not recorded and must be passed.
+
+    Raises:
+        ConfigurationError: the text is no journal of this table; the message says where.
+    """
+    return read_path(text, table, Journal)
+
+
+def path_of_call(journal: Journal, table: Table = CALL) -> Path:
+    """Find the rows that the steps of a journal took; as `read_call`, for a journal at hand."""
+    return path_of(journal, table)
+
+
+def explain_call(path: Path) -> str:
+    """Write the page of a recorded call: its path on the diagram, its timeline, and every step to be selected.
+
+    Arguments:
+        path: the path of the call; everything that a stranger wrote into it is escaped.
+    """
+    setting: Setting = path.record.setting
+    setup = Setup(
+        limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain)),
+        budget=asdict(setting.policy.budget),
+        lanes=tuple(link.name for link in setting.chain),
+    )
+    return explain_page(path, setup, money=tuple(_money(path)))
+
+
+def _money(path: Path) -> Iterator[float | None]:
+    """Yield what was spent after each step; None where the backend has no prices."""
+    setting: Setting = path.record.setting
+    prices = {link.name: link.prices for link in reversed(setting.chain)}
+    spending = Spending(setting.policy.budget)
+    for step in path.steps:
+        spending.pay(step.usage, prices.get(step.backend))
+        yield None if prices.get(step.backend) is None else spending.cost

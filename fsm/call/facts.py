@@ -1,0 +1,88 @@
+"""The facts of a reply that the guards read."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.repetition import is_repetitive
+from rungwise.fsm.text.thinking import split_thinking
+
+CUT = frozenset({"truncated", "paused", "interrupted"})
+"""The events after which text may be gone on from."""
+
+EMPTY = frozenset({"came_empty", "only_reasoned"})
+"""The events of a reply without an answer."""
+
+
+@define(eq=False, repr=False)
+class FactFinder:
+    """Find every fact of what came back, from the reply and from what the call knows besides.
+
+    Arguments:
+        context: what the call knows.
+    """
+
+    context: CallContext
+    _alike: dict[str, int] | None = field(default=None, init=False)  # failures of each reason, on this backend
+
+    def forget_failures(self) -> None:
+        """Count failures anew: another backend is asked."""
+        self._alike = None
+
+    def find(self, observation: Observation, previous: Observation | None, *, asks_for_little: bool) -> tuple[str, ...]:
+        """Return the names of the facts that hold.
+
+        Arguments:
+            observation: what came back; its text is gathered already.
+            previous: what came back before it.
+            asks_for_little: whether the caller wants a handful of tokens.
+        """
+        context, failure = self.context, observation.failure
+        policy, turn, transcript = context.policy, context.turn, context.transcript
+        evidence, event, gathered = observation.evidence, observation.event, transcript.gathered
+        prior = turn.prior_answer if turn.only_housekeeping and is_blank(gathered) else None
+        facts = {
+            "has_delivered": event in EMPTY and not is_blank(observation.delivered),
+            "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
+            "has_text": not is_blank(gathered or transcript.spare),
+            "added_text": not is_blank(observation.new),
+            "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
+            "thinks_inline": observation.thinks_inline,
+            "repeats_itself": event in CUT and is_repetitive(gathered),
+            "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
+            "wait_fits": self._fits(evidence.asked_wait),
+            "switch_asked": self._is_one_too_many(observation),
+            "repair_known": evidence.repair is not None,
+            "has_compactor": context.has_compactor,
+            "has_next_backend": context.chain.next_usable() is not None,
+            "connection_was_stale": failure is not None and failure.is_stale,
+            "asks_for_little": asks_for_little,
+            "overran": observation.overran,
+        }
+        return tuple([name for name, holds in facts.items() if holds])
+
+    def _fits(self, asked: float | None) -> bool:
+        context = self.context
+        return asked is None or (asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked))
+
+    def _is_one_too_many(self, observation: Observation) -> bool:
+        """Count a failure, and tell whether the policy leaves the backend after so many of its reason."""
+        reason, failure = observation.evidence.reason, observation.failure
+        if reason is None:
+            return False
+        alike = self._alike = self._alike or {}
+        if failure is None or not failure.is_stale:
+            alike[reason] = alike.get(reason, 0) + 1
+        most = self.context.policy.switch_after.get(reason)
+        return most is not None and alike.get(reason, 0) >= most
+
+
+def _same_empty(observation: Observation, previous: Observation | None) -> bool:
+    """Tell whether two empty replies in a row are alike: same finish, no output tokens."""
+    if previous is None or observation.event != "came_empty" or previous.event != "came_empty":
+        return False
+    one, other = observation.evidence, previous.evidence
+    return one.stop_raw == other.stop_raw and one.usage.output_tokens == other.usage.output_tokens == 0

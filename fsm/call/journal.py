@@ -1,0 +1,175 @@
+"""The journal of a call: the record of its steps, and what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import attrs
+from attrs import define
+
+from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.policy import SWITCH_AFTER, Hints, Policy, from_mapping
+from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.forms import (
+    COUNT,
+    FLAG,
+    OBJECT,
+    OBJECTS,
+    TEXT,
+    Forms,
+    check_object,
+    forms_of,
+    list_of,
+    or_null,
+)
+from rungwise.fsm.journal.record import Record
+from rungwise.fsm.values.checks import is_text
+from rungwise.fsm.values.label import short
+
+
+class Links:
+    """Keep the backends of a call from whatever writes attrs objects down: they hold keys."""
+
+    __slots__ = ("live",)
+
+    def __init__(self, live: tuple[Link, ...]) -> None:
+        self.live = live
+
+    @property
+    def plain(self) -> tuple[PlainLink, ...]:
+        """Return what a journal may tell of them."""
+        names = [attribute.name for attribute in attrs.fields(PlainLink)]
+        return tuple(PlainLink(**{name: getattr(link, name) for name in names}) for link in self.live)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Links, (self.plain,)
+
+
+@define(eq=False)
+class Setting:
+    """Hold what a call was given, without its messages.
+
+    Arguments:
+        policy: as the call got it.
+        links: the backends.
+        max_tokens, input_tokens: as in `Request`.
+        has_compactor: whether the driver could shorten messages.
+    """
+
+    policy: Policy
+    links: Links
+    max_tokens: int | None = None
+    input_tokens: int | None = None
+    has_compactor: bool = False
+    # Known after reading: the policy with the limits and hints of rungs of one's own.
+    recorded: Mapping[str, Any] | None = None
+
+    @property
+    def chain(self) -> tuple[PlainLink, ...]:
+        """Return the backends as far as a journal tells of them."""
+        return self.links.plain
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the setting as plain values."""
+        return {
+            "policy": self.recorded or self.policy.to_mapping(),
+            "chain": [attrs.asdict(link) for link in self.chain],
+            "max_tokens": self.max_tokens,
+            "input_tokens": self.input_tokens,
+            "has_compactor": self.has_compactor,
+        }
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
+        """Read a setting back.
+
+        Raises:
+            ConfigurationError: a call cannot have been given this.
+        """
+        chain = tuple(_link(link, f"chain[{index}]") for index, link in enumerate(values["chain"]))
+        policy, recorded = _policy(values["policy"], values["counters"])
+        if not chain:
+            raise ConfigurationError("its chain is empty")
+        if all(link.problem is not None for link in chain):
+            raise ConfigurationError("no backend of its chain can be used")
+        if policy.budget.money is not None and any(link.prices is None for link in chain):
+            raise ConfigurationError("its budget of money needs prices on every backend of its chain")
+        tokens = {name: values[name] for name in ("max_tokens", "input_tokens")}
+        Request("(not recorded)", **tokens)  # which refuses other numbers of tokens
+        return cls(policy, Links(chain), **tokens, has_compactor=values["has_compactor"], recorded=recorded)
+
+
+@define(eq=False, kw_only=True)
+class Journal(Record):
+    """Record one call.
+
+    Arguments:
+        setting: what the call was given.
+        table, counters, contents, outcome: as in `Record`.
+    """
+
+    forms: ClassVar[Forms] = {
+        **Record.forms,
+        "policy": (lambda value: True, ""),  # which has a reader of its own
+        "chain": OBJECTS,
+        **dict.fromkeys(("max_tokens", "input_tokens"), or_null(COUNT)),
+        "has_compactor": FLAG,
+    }
+    content_forms: ClassVar[Forms] = {
+        **dict.fromkeys(("part", "new", "delivered", "reasoning"), TEXT),
+        **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
+        "tool_calls": (
+            list_of(list_of(is_text, 3)),
+            "a list of calls, each of which is a list of id, name and arguments",
+        ),
+    }
+
+    setting: Setting
+
+    def _given(self) -> dict[str, Any]:
+        return self.setting.to_mapping()
+
+    @classmethod
+    def _read_setting(cls, document: Mapping[str, Any]) -> Setting:
+        return Setting.from_mapping(document)
+
+
+_LINK = forms_of(
+    PlainLink, prices=or_null(OBJECT), identities=(list_of(list_of(is_text, 2)), "a list of pairs of texts")
+)
+_PRICES = forms_of(Prices)
+
+
+def _link(values: Mapping[str, Any], where: str) -> PlainLink:
+    if not isinstance(values.get("name", ""), str):
+        raise ConfigurationError(f"a backend of its chain is named {short(values['name'])}, which is no text")
+    check_object(values, _LINK, [name for name in _LINK if name != "expects_json"], where)
+    prices = values["prices"]
+    if prices is not None:
+        check_object(prices, _PRICES, ("input", "output"), f"{where}: 'prices'")
+        prices = Prices(**prices)
+    identities = frozenset((kind, name) for kind, name in values["identities"])
+    return PlainLink(**{**values, "prices": prices, "identities": identities})
+
+
+def _policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
+    """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those."""
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")
+    own = set(counters).difference(Limits())
+    limits, hints = values.get("limits", {}), values.get("hints", {})
+    rungs = hints.get("rungs", {}) if isinstance(hints, Mapping) else {}
+    if isinstance(limits, Mapping):
+        for name in own.intersection(limits):
+            Limits(retries=limits[name])  # of the form of any other
+        limits = {name: limit for name, limit in limits.items() if name not in own}
+    if isinstance(hints, Mapping):
+        Hints(rungs=rungs)  # likewise
+        hints = {**hints, "rungs": {}}
+    switch_after = values.get("switch_after", {})
+    if isinstance(switch_after, Mapping):  # a policy fills in its defaults, and the call of this one had none but these
+        switch_after = {**dict.fromkeys(SWITCH_AFTER, LARGEST_LIMIT), **switch_after}
+    policy: Policy = from_mapping(Policy, {**values, "limits": limits, "hints": hints, "switch_after": switch_after})
+    return policy, values

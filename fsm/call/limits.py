@@ -1,0 +1,83 @@
+"""How often each rung may be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_whole
+from rungwise.fsm.values.frozen_map import FrozenMap
+from rungwise.fsm.values.label import short
+
+LARGEST_LIMIT = 1_000
+"""No limit and no attempt budget may exceed this: a policy is a promise that a person can check."""
+
+
+class Limits(Mapping[str, "int | None"]):
+    """Say how often each rung may be taken, by its counter: `Limits(retries=1, nudges=0)`.
+
+    A counter that is not named keeps the limit that its rung declares. `fallbacks` of None means as many as the chain
+    has. A rung of your own is limited in the same way; whether a table has that counter is checked by the policy.
+
+    Raises:
+        ConfigurationError: a limit is no whole number from 0 to 1000.
+    """
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, **limits: int | None) -> None:
+        for name, limit in limits.items():
+            if not is_whole(limit, 0, LARGEST_LIMIT) and not (name == "fallbacks" and limit is None):
+                raise ConfigurationError(
+                    f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
+                )
+        object.__setattr__(self, "_limits", FrozenMap({**CALL.limits, **limits}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._limits:
+            raise AttributeError(f"there is no limit {name!r}")
+        return self._limits[name]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("limits cannot be changed")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __getitem__(self, name: str) -> int | None:
+        limit: int | None = self._limits[name]
+        return limit
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._limits)
+
+    def __len__(self) -> int:
+        return len(self._limits)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._limits.items()))
+
+    def __repr__(self) -> str:
+        return f"Limits({', '.join(f'{name}={limit}' for name, limit in self._limits.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _limits, (dict(self._limits),)
+
+    def bounded(self, table_limits: Mapping[str, int | None], backends: int) -> dict[str, int]:
+        """Return the limit of each counter of a table, the fallbacks bounded by the chain.
+
+        Arguments:
+            table_limits: the limits that the table declares, which hold where these name no other.
+            backends: how many backends the chain has.
+        """
+        found = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
+        most = backends - 1
+        return {
+            name: most if limit is None else min(limit, most) if name == "fallbacks" else limit
+            for name, limit in found.items()
+        }
+
+
+def _limits(limits: dict[str, int | None]) -> Limits:
+    return Limits(**limits)

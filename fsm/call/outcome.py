@@ -1,0 +1,83 @@
+"""How a call ends: its result, out of everything that was gathered and spent."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.machine.table import Row
+from rungwise.fsm.text.thinking import split_thinking
+
+
+@define(eq=False, repr=False)
+class Outcome:
+    """Gather what a call ends with.
+
+    Arguments:
+        context: the text, and what was spent.
+        last: what came back last.
+    """
+
+    context: CallContext
+    last: Observation | None = None
+    _failures: dict[int, Failure] | None = field(default=None, init=False)  # the last one of each backend
+
+    def note(self, observation: Observation) -> None:
+        """Remember what came back."""
+        self.last = observation
+        if observation.failure is not None:
+            self._failures = {**(self._failures or {}), self.context.chain.index: observation.failure}
+
+    def settle(self, row: Row, cause: str | None) -> Result:
+        """Return the result of a call that has ended.
+
+        Arguments:
+            row: the last one, which led to the outcome.
+            cause: why the call did not simply succeed, in a sentence.
+        """
+        context, last = self.context, self.last
+        transcript, spending, chain = context.transcript, context.spending, context.chain
+        outcome, text, parts = row.target, transcript.gathered, transcript.parts
+        if transcript.spare and outcome not in ("done", "salvaged"):
+            text = transcript.spare
+            parts = (text,)
+        elif outcome == "salvaged":
+            text = self._salvaged(row, text)
+            parts = (*parts, text)
+        reply = last.reply if last is not None else None
+        context.journal.outcome = outcome
+        failures = self._failures or {}
+        return Result(
+            outcome=outcome,
+            text=text,
+            final_text=_final_text(text, reply, parts) if outcome == "done" else text,
+            tool_calls=reply.tool_calls if reply is not None and row.event == "called_tools" else (),
+            reasoning=last.reasoning if last is not None else "",
+            parts=parts,
+            usage=spending.usage,
+            cost=spending.cost if chain.link.prices is not None else None,
+            seconds=spending.elapsed,
+            attempts=context.position.attempts,
+            backend=chain.link.name,
+            cause=cause,
+            failures=tuple([(chain.links[index].name, failures[index]) for index in sorted(failures)]),
+            reply=reply,
+            journal=context.journal,
+            overran=spending.overran is not None,
+        )
+
+    def _salvaged(self, row: Row, gathered: str) -> str:
+        if row.effect == "keep_delivered" and self.last is not None:
+            return gathered + self.last.delivered
+        return split_thinking(self.context.turn.prior_answer or "")[0]
+
+
+def _final_text(text: str, reply: Reply | None, parts: tuple[str, ...]) -> str:
+    """Return the last text block; text that was stitched from several parts is one block unless the last was split."""
+    if reply is None or reply.final_text is None or (len(parts) > 1 and reply.final_text == reply.text):
+        return text
+    return split_thinking(reply.final_text)[0]

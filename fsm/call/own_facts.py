@@ -1,0 +1,33 @@
+"""Facts of the user's own: found once for each reply, by a function that may do anything."""
+
+from __future__ import annotations
+
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.machine.declare import Fact
+from rungwise.fsm.machine.table import Table
+
+
+def own_facts_of(table: Table, came: Reply | Failure) -> tuple[str, ...]:
+    """Return the names of the facts of the user's own that hold; where no reply came, none does.
+
+    Raises:
+        ConfigurationError: a fact is no bool, or its function raises.
+    """
+    if not table.own_facts or not isinstance(came, Reply):
+        return ()
+    return tuple(fact.name for fact in table.own_facts if _holds(fact, came))
+
+
+def _holds(fact: Fact, reply: Reply) -> bool:
+    assert fact.of is not None
+    try:
+        held = fact.of(reply)
+    except Exception as error:
+        raise ConfigurationError(
+            f"the fact {fact.name!r} raised {type(error).__name__}: its function takes a Reply and returns True or False"
+        ) from error
+    if not isinstance(held, bool):
+        raise ConfigurationError(f"the fact {fact.name!r} must be True or False, and is of type {type(held).__name__}")
+    return held

@@ -1,0 +1,74 @@
+"""Where a call stands in its machine; nothing else of a call touches the machine or its counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.waiting import RAISING, cap_of, is_drawn, wait_of
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.machine.run import Run
+
+
+@attrs.frozen
+class Wait:
+    """Hold the seconds of a wait, and the number that chance drew for it, if it did."""
+
+    seconds: float
+    draw: float | None
+
+
+NO_WAIT = Wait(0.0, None)
+
+
+@attrs.define(eq=False)
+class Position(Run):
+    """Move a call through its table, and work out what its rungs wait and which cap they send."""
+
+    @classmethod
+    def of(cls, policy: Policy, backends: int) -> Position:
+        """Return the position of a call that has not begun.
+
+        Arguments:
+            policy: the table and its limits.
+            backends: how many there are, which bounds the fallbacks.
+        """
+        return cls.at_start(policy.table, policy.limits.bounded(policy.table.limits, backends))
+
+    @property
+    def rung(self) -> Rung:
+        """Return the declaration of the rung that the last row led to."""
+        rung = self.table.rung(self.state)
+        assert rung is not None
+        return rung
+
+    def wait(
+        self,
+        policy: Policy,
+        event: str,
+        facts: tuple[str, ...],
+        failure: Failure | None,
+        jitter: Callable[[], float],
+    ) -> Wait:
+        """Return how long the current rung waits after an event.
+
+        Arguments:
+            policy: how long waits are.
+            event: what led to the rung.
+            facts: the facts that held.
+            failure: what failed, if anything did.
+            jitter: returns a number from 0 to 1 where chance places the wait.
+        """
+        rung = self.rung
+        asked = None if failure is None else failure.asked_wait
+        if rung.at_once_on in facts and asked is None:
+            return NO_WAIT
+        draw = min(1.0, max(0.0, jitter())) if is_drawn(rung, event, asked) else None
+        return Wait(wait_of(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw or 0.0), draw)
+
+    def cap(self, policy: Policy, asked: int | None) -> int | None:
+        """Return an output cap in tokens as the rungs have raised it; None sends none."""
+        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked)

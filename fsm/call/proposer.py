@@ -1,0 +1,87 @@
+"""What each rung proposes to send: the messages with what the rungs have added, and the cap that can be paid for."""
+
+from __future__ import annotations
+
+from attrs import define
+
+from rungwise.fsm.call.classify import expects_json
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.counting import TokenCounter
+from rungwise.fsm.call.proposal import Proposal
+from rungwise.fsm.call.request import CAP_PARAMETERS, Send, headers_for
+from rungwise.fsm.call.transcript import Composed
+
+
+@define(eq=False, repr=False)
+class Proposer:
+    """Work out what the next attempt sends.
+
+    Arguments:
+        context: the rung, the backend, the messages, and what is left of the budget.
+        counter: counts prompts for a budget of money.
+    """
+
+    context: CallContext
+    counter: TokenCounter
+
+    def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
+        """Return what the current rung sends.
+
+        Arguments:
+            wait: seconds until it goes out.
+            is_compacted: whether the compactor that the rung waits for has run, or will not run at all.
+        """
+        context = self.context
+        request, policy, transcript, chain = context.request, context.policy, context.transcript, context.chain
+        link, rung = chain.link, context.position.state
+        asked = request.max_tokens or link.max_tokens
+        needs_compaction = rung == "compact" and not is_compacted
+        prompt = cap = None
+        if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
+            composed = Composed(messages=transcript.messages)
+        else:
+            prefills = link.prefills and chain.index not in transcript.without_prefill
+            composed = transcript.compose(prefills=prefills, echoes=link.echoes)
+            prompt = (
+                self.counter.prompt(composed.messages, composed.added_tokens)
+                if policy.budget.money is not None
+                else None
+            )
+            cap = self._cap(asked, prompt or 0)
+        send = Send(
+            rung=rung,
+            backend=chain.index,
+            wait=wait,
+            messages=composed.messages,
+            max_tokens=cap,
+            request=request,
+            prefill=composed.prefill,
+            dropped=transcript.dropped,
+            lower_reasoning=transcript.lower_reasoning,
+            portable=transcript.portable,
+            deadline=context.spending.deadline,
+            needs_compaction=needs_compaction,
+            added_tokens=composed.added_tokens,
+            must_cut=context.spending.needs_cap,
+            restore_reasoning=transcript.restore_reasoning,
+            headers=headers_for(request, chain.links[0], link),
+        )
+        asks_json = expects_json(request.parameters) if request.parameters else None
+        return Proposal(
+            send=send,
+            reading=composed.reading,
+            prompt_tokens=prompt,
+            expects_json=link.expects_json if asks_json is None else asks_json,
+            asks_for_little=asked is not None and asked <= policy.handful,
+        )
+
+    def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
+        """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
+        context, transcript = self.context, self.context.transcript
+        cap = context.position.cap(context.policy, asked)
+        cap = context.spending.lowered(cap, prompt_tokens, context.chain.link.prices)
+        available = transcript.available_tokens
+        if available is not None:
+            cap = available if cap is None else min(cap, available)
+        # A backend that takes it by no name is sent none.
+        return None if transcript.dropped.issuperset(CAP_PARAMETERS) else cap

@@ -1,0 +1,128 @@
+"""Writing down what a call does: in its journal, and for whoever listens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import define
+
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.delivery import Delivery
+from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.position import NO_WAIT, Wait
+from rungwise.fsm.call.proposal import Proposal
+from rungwise.fsm.call.request import Link
+from rungwise.fsm.journal.record import RecordedStep, Step
+from rungwise.fsm.machine.table import Row
+
+logger = logging.getLogger("rungwise")
+
+Observer = Callable[[Step], None]
+
+
+@define(eq=False, repr=False)
+class Recorder:
+    """Record each step, and tell the stream, the observer and the log of it.
+
+    Arguments:
+        context: the journal, and what stands in it.
+        delivery: hands steps to the consumer of a stream.
+        observer: is given each step; what it raises is logged and goes no further.
+    """
+
+    context: CallContext
+    delivery: Delivery
+    observer: Observer | None
+
+    def record(
+        self,
+        row: Row,
+        *,
+        proposal: Proposal | None = None,
+        observation: Observation | None = None,
+        facts: tuple[str, ...] = (),
+        wait: Wait = NO_WAIT,
+        note: str | None = None,
+    ) -> None:
+        """Record that a row was taken.
+
+        Arguments:
+            row: the row.
+            proposal: what was sent, or could not be afforded.
+            observation: what the row was taken for.
+            facts: the facts that held.
+            wait: how long the rung waits that the row leads to.
+            note: what is worth knowing besides.
+        """
+        context, position = self.context, self.context.position
+        self._add(
+            RecordedStep(
+                row=row,
+                evidence=None if observation is None else observation.evidence,
+                at=context.spending.elapsed,
+                backend=context.chain.link.name,
+                wait=wait.seconds,
+                draw=wait.draw,
+                cap=proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
+                input_tokens=None if proposal is None else proposal.prompt_tokens,
+                facts=facts,
+                spent=tuple(position.spent),
+                attempts=position.attempts,
+                note=note,
+                content=self._content(observation, facts) if context.journal.contents else None,
+            )
+        )
+
+    def skip(self, state: str, passed_over: Iterable[tuple[Link, str]]) -> None:
+        """Record which backends of the chain are passed over in a state, and why."""
+        context, position = self.context, self.context.position
+        for link, why in passed_over:
+            self._add(
+                RecordedStep(
+                    row=Row("skipped", state, None, state),
+                    at=context.spending.elapsed,
+                    backend=link.name,
+                    spent=tuple(position.spent),
+                    attempts=position.attempts,
+                    note=why,
+                )
+            )
+
+    def _add(self, recorded: RecordedStep) -> None:
+        journal = self.context.journal
+        journal.record(recorded)
+        if self.delivery.is_streaming:
+            self.delivery.show(journal.last)
+        if self.observer is not None:
+            try:
+                self.observer(journal.last)
+            except Exception as error:
+                logger.warning("the observer raised %s; the call goes on", type(error).__name__)
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s", journal.last)
+
+    def _content(self, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
+        """Return the texts and tool calls of a step, for a journal that may hold them."""
+        if observation is None:
+            return None
+        if observation.event == "cancelled":
+            return {"delivered": observation.part}
+        reply = observation.reply
+        content: dict[str, Any] = {
+            "part": observation.part,
+            "new": observation.new,
+            "delivered": observation.delivered,
+        }
+        if observation.unsays:
+            content["unsays"] = True
+        if observation.spare:
+            content["spare"] = observation.spare
+        if reply is not None:
+            content["reasoning"] = observation.reasoning
+            content["final_text"] = reply.final_text
+            content["tool_calls"] = [[call.id, call.name, call.arguments] for call in reply.tool_calls]
+        if "has_prior_answer" in facts:
+            content["prior_answer"] = self.context.turn.prior_answer
+        return content

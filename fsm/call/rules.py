@@ -1,0 +1,139 @@
+"""What must be true of a table that runs model calls, besides that every path ends: the honest endings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rungwise.fsm.call.table import ANSWERS, CALL, KEEPS_TEXT, keeps_asked_wait
+from rungwise.fsm.checker.branches import finds
+from rungwise.fsm.checker.check import check_table
+from rungwise.fsm.checker.proof import RowProof, prove
+from rungwise.fsm.errors import TableError
+from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.values.suggest import close_to
+
+ERRORS = frozenset({"exhausted", "failed", "refused"})
+"""The outcomes that gathered text must not end in; only what the provider itself refuses is `refused` all the same."""
+
+KEEPERS = {"has_delivered": "keep_delivered", "has_prior_answer": "keep_prior_answer"}
+"""The effects that say what stands as the answer of a salvaged call."""
+
+OWN = {"cancelled": "cancelled", "ran_out": "over_budget"}
+"""The outcomes of what the driver does, and of nothing else."""
+
+NEEDS = {
+    "retry": ("wait_fits", "a wait that the service asks for could last for ever"),
+    "fallback": ("has_next_backend", "there may be no other backend"),
+    "compact": ("has_compactor", "there may be no compactor"),
+    "repair": ("repair_known", "there may be nothing to repair"),
+}
+"""The fact that the guard of each row to a rung must have found, and why."""
+
+PAYS = {"fallback": "fallbacks", "prefill": "prefills"}
+"""The rungs that only one counter may pay for: the certificate tells by it what is sent there, and to whom."""
+
+LENGTHENS = ("continuations", "compactions", "fallbacks")
+"""The counters that tell the certificate how much text was gathered: a reply that adds to it takes from one of them."""
+
+FORGETS = ("continuation", "fallback", "reask", "nudge")
+"""The rungs that drop seeded reasoning, so that prefills may be given back on the way there."""
+
+
+def check_call_table(table: Table) -> None:
+    """Refuse a table that model calls cannot run on: `check_table`, and the rules of an honest call.
+
+    Raises:
+        TableError: what is wrong, with the row, or the shortest path that shows it.
+    """
+    check_table(table)
+    found = tuple(faults_of(table))
+    if found:
+        told = "".join(f"\n- {each}" for each in found)
+        raise TableError(f"the table {table.name!r} is refused for calls:{told}", table=table)
+
+
+def faults_of(table: Table) -> Iterator[str]:
+    """Yield what is wrong with a table, in words."""
+    for event in table.events:
+        if event not in CALL.events:
+            yield f"no call ever fires the event {event!r}{close_to(event, CALL.events)}"
+    for outcome in table.outcomes:
+        if outcome not in CALL.outcomes:
+            yield f"no call ends as {outcome!r}{close_to(outcome, CALL.outcomes)}"
+    replies = [event for event in CALL.events if event not in ("sent", "ran_out")]
+    needed = {**{rung: ["sent", "cancelled", "ran_out"] for rung in table.rungs}, table.hub: replies}
+    for state, events in needed.items():
+        for event in events:
+            if not table.ladder(event, state):
+                yield f"no row takes {event!r} in {state!r}, where every call can meet it"
+    for proof in prove(table):
+        yield from _faults_of_row(table, proof.row)
+        if proof.row.target in table.rungs:
+            yield from _lacks_of_row(table, proof.row)
+            yield from _debts_of_row(table, proof)
+    for event in table.events:
+        for state in table.states:
+            yield from _faults_of_ladder(table.ladder(event, state))
+
+
+def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
+    if row.target == "done" and row.event not in ANSWERS:
+        yield f"{row}: only {' and '.join(sorted(ANSWERS))} are done"
+    if row.target == "partial" and row.event != "truncated" and not finds(table, row, "has_text"):
+        yield f"{row}: its guard must find 'has_text', or the text may be empty"
+    if row.target == "salvaged" and row.effect not in KEEPERS.values():
+        yield f"{row}: needs an effect that says what stands as the answer: {', '.join(KEEPERS.values())}"
+    elif row.target == "salvaged":
+        fact = next(fact for fact, effect in KEEPERS.items() if effect == row.effect)
+        if not finds(table, row, fact):
+            yield f"{row}: its guard must find {fact!r}, or nothing stands as the answer"
+    elif row.effect in KEEPERS.values():
+        yield f"{row}: {row.effect} says what stands as the answer, and only a salvaged call has such"
+    always = {**OWN, "sent": table.hub}.get(row.event)
+    if always is not None and (row.guard is not None or row.target != always):
+        yield f"{row}: {row.event} always leads to {always}"
+    if always is None and row.target in OWN.values():
+        event = next(event for event, outcome in OWN.items() if outcome == row.target)
+        yield f"{row}: only {event} leads to {row.target}"
+
+
+def _lacks_of_row(table: Table, row: Row) -> Iterator[str]:
+    """Yield the facts that a row needs for what its rung does, and that its guard does not look at."""
+    needed = dict([NEEDS[row.target]] if row.target in NEEDS else [])
+    if keeps_asked_wait(row.event, row.target):
+        needed.setdefault(*NEEDS["retry"])
+    for fact, why in needed.items():
+        if not finds(table, row, fact):
+            yield f"{row}: its guard must find {fact!r}, or {why}"
+
+
+def _debts_of_row(table: Table, proof: RowProof) -> Iterator[str]:
+    """Yield what a row to a rung does to the counters that the certificate tells money and backends by."""
+    row, pays = proof.row, PAYS.get(proof.row.target)
+    if proof.takes is None:  # which was refused already
+        return
+    if pays is not None and proof.takes != pays:
+        yield f"{row}: must take one of {pays!r}, not of {proof.takes!r}, or the certificate takes it for another rung"
+    if proof.takes == "fallbacks" and row.target != "fallback":
+        yield f"{row}: takes one of 'fallbacks', which counts the backends that were left: only a row to fallback does"
+    for name in proof.refills:
+        if name in LENGTHENS:
+            yield f"{row}: refills {name!r}, and what was gathered or left behind at its expense stays"
+        if name == "prefills" and row.target not in FORGETS:
+            yield f"{row}: refills 'prefills', which only a row to {', '.join(FORGETS)} may: elsewhere the seed stays"
+    if row.event not in KEEPS_TEXT - ANSWERS or proof.takes in LENGTHENS:
+        return  # an answer that leads to a rung is discarded
+    if not any(finds(table, row, fact, held=False) for fact in ("added_text", "has_text")):
+        yield (
+            f"{row}: the text of {row.event} is kept and makes every later request longer, so the row must take one of "
+            f"{', '.join(LENGTHENS)}, lead to an end, or have a guard that finds no 'added_text'"
+        )
+
+
+def _faults_of_ladder(rows: tuple[Row, ...]) -> Iterator[str]:
+    keeps_text = False
+    for row in rows:
+        keeps_text = keeps_text or (row.guard == "has_text" and row.target == "partial")
+        is_told = row.event == row.target == "refused"
+        if row.target in ERRORS and not is_told and not keeps_text:
+            yield f"{row}: has_text -> partial must stand before it, or text that was gathered becomes an error"

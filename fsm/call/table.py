@@ -1,0 +1,219 @@
+"""The table of a model call, declared: its events, its facts, its rungs, and the ladder of each event.
+
+A ladder lists rungs and endings in the order in which they are tried; the first that may be taken is. A rung stands
+here once: its counter and limit, what its guard needs, what it refills, how it waits, what it changes in the request.
+
+Before every last resort that leads to `exhausted` or `failed` stands `KEEP_TEXT`: text that was gathered is never
+turned into an error.
+
+Warning: the order of a ladder is the behaviour. Moving a line changes what a call does, what it may cost, the diagrams
+and the certificate.
+"""
+
+from __future__ import annotations
+
+from rungwise.fsm.call import changes
+from rungwise.fsm.machine.build import build_table
+from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
+from rungwise.fsm.machine.table import ship
+
+AWAIT = "await"
+OUTCOMES = ("done", "salvaged", "partial", "refused", "exhausted", "failed", "cancelled", "over_budget")
+
+EVENTS = (
+    Event("answered", "the answer came"),
+    Event("called_tools", "the model called tools"),
+    Event("came_empty", "the reply was empty"),
+    Event("only_reasoned", "the reply held reasoning but no answer"),
+    Event("truncated", "the reply was cut at the output cap", " and is not gone on from"),
+    Event("paused", "the provider paused the turn", " and no continuation is left"),
+    Event("tools_truncated", "the tool calls were cut or could not be parsed"),
+    Event("json_truncated", "the JSON was cut at the output cap"),
+    Event("reasoning_truncated", "the output cap was used up by reasoning"),
+    Event("interrupted", "the stream ended before its terminal event"),
+    Event("malformed", "the reply had no usable shape or an unknown finish reason"),
+    Event("refused", "the provider or the model refused"),
+    Event("failed_transiently", "the provider failed"),
+    Event("failed_permanently", "the provider rejected the request for good"),
+    Event("rejected_fixably", "the provider rejected the request", ", and no repair is left"),
+    Event("overflowed", "the conversation does not fit the model's context"),
+    Event("cancelled", "the caller ended the call"),
+    Event("ran_out", "the next request cannot be afforded"),
+)
+"""What can come back, and what the caller and the budget can do, each with its sentence."""
+
+ANSWERS = frozenset({"answered", "called_tools"})
+"""The events that are a success, and the only ones."""
+
+KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
+"""The events whose reply is a part of the answer. The text of any other is discarded."""
+
+MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
+"""The events of a failure that may pass: a wait that the service asks for is kept before it is asked again."""
+
+LEAVES = frozenset({"fallback", "compact"})
+"""The rungs that keep no wait: one asks another backend, the other sends something else."""
+
+
+def keeps_asked_wait(event: str, rung: str) -> bool:
+    """Tell whether a wait that the service asks for is kept between an event and a rung."""
+    return event in MAY_ASK and rung not in LEAVES
+
+
+FACTS = (
+    Fact("has_delivered", says="this attempt handed text to the consumer"),
+    Fact("has_prior_answer", says="the turn holds an answer given beside housekeeping tools only"),
+    Fact("has_text", says="text was gathered, in earlier parts or in this one"),
+    Fact("added_text", says="this attempt brought text that is kept"),
+    Fact("follows_tool_result", says="a tool result is among the last messages"),
+    Fact("thinks_inline", says="the reasoning came in inline tags"),
+    Fact("repeats_itself", says="the text gathered runs in circles"),
+    Fact("same_empty_again", says="the policy takes identical empty replies for final, and this is one"),
+    Fact("wait_fits", says="no wait was asked for, or one that the policy and the deadline allow"),
+    Fact("switch_asked", says="the policy says that this failure leaves the backend now"),
+    Fact("repair_known", says="the provider named one thing that was not yet repaired"),
+    Fact("has_compactor", says="the caller gave a compactor"),
+    Fact("has_next_backend", says="a usable backend follows in the chain", lasts="fallbacks"),
+    Fact("connection_was_stale", says="the server had closed the reused connection before the request came"),
+    Fact("asks_for_little", says="the caller wants a handful of tokens, so that a cut reply is what was asked for"),
+    Fact("overran", says="the reply is longer than its cap, so that no budget can rest on the next one's"),
+    Fact("should_leave", says="waiting for this backend is pointless", any_holds="switch_asked", any_lacks="wait_fits"),
+)
+
+RETRY = Rung(
+    "retry",
+    limit=3,
+    holds="wait_fits",
+    lacks="added_text",
+    wait="retry",
+    at_once_on="connection_was_stale",
+    says="the same request may be sent again; never after text that is kept",
+    does="sending the same again",
+)
+REASK = Rung(
+    "reask",
+    limit=3,
+    lacks="same_empty_again",
+    wait="reask",
+    change=changes.forget_seed,
+    says="an empty reply may be asked for again",
+    does="asking the same again",
+)
+NUDGE = Rung(
+    "nudge",
+    limit=1,
+    holds="follows_tool_result",
+    lacks="thinks_inline",
+    change=changes.add_nudge,
+    says="an empty reply to a tool result may be nudged; inline reasoning goes to the prefill",
+    does="hinting at the tool results",
+)
+PREFILL = Rung(
+    "prefill",
+    limit=2,
+    change=changes.seed,
+    says="reasoning without an answer may be seeded",
+    does="handing its reasoning back to be finished",
+)
+CONTINUE = Rung(
+    "continuation",
+    limit=3,
+    lacks=("repeats_itself", "asks_for_little", "overran"),
+    refills=("retries", "reasks", "prefills"),
+    refills_on="added_text",
+    change=changes.go_on,
+    verb="continue",
+    says="cut text may be gone on from",
+    does="asking for the rest",
+)
+ENLARGE = Rung(
+    "enlarge",
+    limit=3,
+    change=changes.lower_reasoning,
+    unit="enlargement",
+    says="the output cap may be raised",
+    does="asking again with a larger cap",
+)
+REPAIR = Rung(
+    "repair",
+    limit=3,
+    holds=("repair_known", "wait_fits"),
+    change=changes.repair,
+    says="the one thing that the provider named may be fixed",
+    does="sending it again without that",
+)
+COMPACT = Rung(
+    "compact",
+    limit=3,
+    holds="has_compactor",
+    unit="compaction",
+    says="the caller's compactor may run",
+    does="shortening the conversation",
+)
+FALL_BACK = Rung(
+    "fallback",
+    limit=None,
+    holds="has_next_backend",
+    refills=("retries", "reasks", "nudges", "prefills", "enlargements", "repairs"),
+    change=changes.fall_back,
+    verb="fall_back",
+    says="the next backend of the chain may be asked",
+    does="turning to the next backend",
+)
+RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung))
+"""Every rung that is declared above, in that order."""
+
+RESEND = RETRY.when(
+    "may_resend",
+    holds="connection_was_stale",
+    says="the same request may be sent again at once, because nobody had read it",
+)
+RESUME = CONTINUE.when(
+    "may_resume",
+    holds=("added_text", "wait_fits"),
+    says="a cut stream may be gone on from: it brought text that is kept, and no wait is in the way",
+)
+SWITCH = FALL_BACK.when(
+    "must_switch",
+    holds="should_leave",
+    says="waiting for this backend is pointless and another can be asked",
+)
+
+DONE, PARTIAL, EXHAUSTED = Ending("done"), Ending("partial"), Ending("exhausted")
+REFUSED, FAILED = Ending("refused"), Ending("failed")
+KEEP_TEXT = Ending("partial", holds="has_text")
+KEEP_DELIVERED = Ending("salvaged", holds="has_delivered", effect="keep_delivered")
+KEEP_PRIOR = Ending("salvaged", holds="has_prior_answer", effect="keep_prior_answer")
+
+CALL = ship(
+    build_table(
+        name="call",
+        start="ask",
+        hub=AWAIT,
+        outcomes=OUTCOMES,
+        rungs=RUNGS,
+        facts=FACTS,
+        events=EVENTS,
+        ladders={
+            "answered": (DONE,),
+            "called_tools": (DONE,),
+            "came_empty": (KEEP_DELIVERED, KEEP_PRIOR, NUDGE, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "only_reasoned": (KEEP_DELIVERED, KEEP_PRIOR, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "truncated": (CONTINUE, PARTIAL),
+            "paused": (CONTINUE, KEEP_TEXT, EXHAUSTED),
+            "tools_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "interrupted": (RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+            "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),
+            "refused": (FALL_BACK, REFUSED),
+            "failed_transiently": (RESEND, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+            "failed_permanently": (FALL_BACK, KEEP_TEXT, FAILED),
+            "rejected_fixably": (REPAIR, FALL_BACK, KEEP_TEXT, FAILED),
+            "overflowed": (COMPACT, FALL_BACK, KEEP_TEXT, FAILED),
+        },
+        everywhere={"cancelled": "cancelled"},
+        unsent={"ran_out": "over_budget"},
+    )
+)
+"""The machine that every call runs on, unless its policy brings one of its own."""

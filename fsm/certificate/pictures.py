@@ -1,0 +1,118 @@
+"""Keep a directory of pictures in step with the machine: write them all, or name those that have drifted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.request import PlainLink
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.diagram import Format, View, render
+from rungwise.fsm.diagram.markdown import counters, markdown_table
+
+PICTURES: tuple[tuple[str, Format, View], ...] = (
+    ("{name}.mmd", "mermaid", "hub"),
+    ("{name}.svg", "svg", "hub"),
+    ("{name}.dot", "dot", "hub"),
+    ("ladder.mmd", "mermaid", "ladder"),
+    ("ladder.svg", "svg", "ladder"),
+    ("rows.md", "rows", "hub"),
+)
+EXPLANATION = "README.md"
+CHAINS = (1, 2, 3)
+"""The lengths of chain for which the certificate is written."""
+
+
+def write_all(directory: Path, policy: Policy = DEFAULT_POLICY) -> list[str]:
+    """Write every picture and the certificate of a policy's table, and refresh the blocks of the README beside them.
+
+    Returns the names of the files that changed.
+
+    Arguments:
+        directory: where to write; made if it is missing.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    changed = []
+    for name, wanted in _wanted(directory, policy):
+        if _read(directory / name) != wanted:
+            (directory / name).write_text(wanted, encoding="utf-8", newline="\n")
+            changed.append(name)
+    return changed
+
+
+def drift(directory: Path, policy: Policy = DEFAULT_POLICY) -> list[str]:
+    """List the files of a directory that `write_all` would change."""
+    return [name for name, wanted in _wanted(directory, policy) if _read(directory / name) != wanted]
+
+
+def fill(text: str, blocks: dict[str, str]) -> str:
+    """Put each block between its two markers, `<!-- begin NAME -->` and `<!-- end NAME -->`; the rest stays."""
+    for name, block in blocks.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
+        text = pattern.sub(lambda match, block=block: f"{match[1]}\n{block}\n{match[2]}", text)  # type: ignore[misc]
+    return text
+
+
+def _wanted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:
+    table = policy.table
+    for name, format, view in PICTURES:
+        yield name.format(name=table.name), render(table, format, view)
+    explanation = _read(directory / EXPLANATION)
+    if explanation is not None:
+        blocks = {
+            "decisions": render(table, "rows", "ladder"),
+            "counters": counters(table, policy.limits),
+            "numbers": numbers(policy),
+        }
+        yield EXPLANATION, fill(explanation, blocks)
+    yield "certificate.md", _certificate(policy)
+
+
+def _certificate(policy: Policy) -> str:
+    chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]
+    return "\n".join(verify(policy, chain).to_markdown() for chain in chains)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def numbers(policy: Policy) -> str:
+    """Write the numbers of a policy that stand in no row: the budget, the waits, the output caps."""
+    budget, waits = policy.budget, policy.waits
+    caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
+    lines = [
+        ["attempts of the whole call", f"{budget.attempts}"],
+        ["seconds of the whole call", _limit(budget.seconds)],
+        ["output tokens of the whole call", _limit(budget.output_tokens)],
+        ["money of the whole call", _limit(budget.money)],
+        ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
+        ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
+        ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
+        ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
+        ["longest wait that a provider may ask for", f"{waits.longest_asked:g} s"],
+        ["wait before every other rung", "none, but for one that the provider asks for"],
+        ["output caps where you gave none", f"none, then {caps} tokens"],
+        ["messages searched for a tool result", f"the last {policy.nudge_window}"],
+        ["failures of a kind after which a backend is left", reasons or "no such kind"],
+    ]
+    return markdown_table(["what", "how much"], lines)
+
+
+def _limit(limit: float | None) -> str:
+    return "no limit" if limit is None else f"{limit:g}"
+
+
+def _series(base: float, cap: float) -> str:
+    return f"{base:g} s, doubled each time, at most {cap:g} s"

@@ -1,0 +1,46 @@
+"""The page on which a reviewer plays a policy's machine."""
+
+from __future__ import annotations
+
+from attrs import asdict
+
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.usual_facts import usual_facts
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.diagram.page import Setup, play_page
+from rungwise.fsm.errors import TableError
+
+
+def play_policy(policy: Policy = DEFAULT_POLICY, backends: int = 1) -> str:
+    """Write the page on which a reviewer plays a policy's machine.
+
+    Arguments:
+        policy: the table with its limits and its budget.
+        backends: how many backends the chain has.
+
+    Raises:
+        ConfigurationError: there is no backend.
+        TableError: the table cannot be proved.
+    """
+    table, certificate = policy.table, verify(policy, backends)
+    if not certificate.ok:
+        failed = "; ".join(each.detail for each in certificate.properties if not each.holds)
+        raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
+    usual = usual_facts(policy, backends)
+    return play_page(
+        table,
+        Setup(limits=certificate.limits, budget=asdict(policy.budget)),
+        heading=_at_worst(certificate),
+        at_first=min((facts.now for facts in usual.values()), key=len, default=()),
+        facts={event: facts.to_mapping() for event, facts in usual.items()},
+    )
+
+
+def _at_worst(certificate: Certificate) -> str:
+    attempts, waiting = certificate.worst[:2]
+    chain = "one backend" if len(certificate.chain) == 1 else f"a chain of {len(certificate.chain)} backends"
+    return (
+        f"With {chain}, a call makes at most {attempts.value:,} attempts and waits at most {waiting.value:,g} s "
+        "between them; this page follows it step by step. Choose what comes back, and see which guard decides."
+    )

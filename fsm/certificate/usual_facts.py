@@ -1,0 +1,75 @@
+"""The facts that usually hold with an event, as the core itself finds them when it is given such a reply.
+
+Whoever plays the machine may set every fact as they like; this is only what is set at first.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve, frozen
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.policy import Budget, Policy
+from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.request import PlainLink, Request
+from rungwise.fsm.errors import IllegalEvent
+from rungwise.fsm.failures.failure import Failure
+
+EXAMPLES: tuple[Reply | Failure, ...] = (
+    Reply("", stop_reason="stop"),
+    Reply("", reasoning="thoughts", stop_reason="stop"),
+    Reply("some text", stop_reason="length"),
+    Reply("some text", stop_reason="paused"),
+    Reply(tool_calls=(ToolCall("1", "read", "{"),), stop_reason="length"),
+    Reply("", reasoning="thoughts", stop_reason="length"),
+    Reply("some text", interrupted=True),
+    Reply("text", stop_reason="unknown"),
+    Reply(stop_reason="content_filter"),
+    Failure("server_error", status=503),
+    Failure("auth", status=401),
+    Failure("parameter_unsupported", status=400, parameter="seed"),
+    Failure("context_overflow", status=400),
+)
+IN_JSON: tuple[Reply | Failure, ...] = (Reply('{"some": "json', stop_reason="length"),)
+"""What comes back where the request asked for JSON."""
+
+
+@frozen
+class Usual:
+    """Hold what holds with an event, and which of it still holds at the next reply."""
+
+    now: tuple[str, ...]
+    later: tuple[str, ...]
+
+    def to_mapping(self) -> dict[str, list[str]]:
+        """Return it as plain values."""
+        return {"now": list(self.now), "later": list(self.later)}
+
+
+def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Return the usual facts of each event that an example brings about, by event.
+
+    Arguments:
+        policy: how the call recovers; its limits and its budget make no difference.
+        backends: how many backends the chain has.
+    """
+    ample = evolve(policy, limits=Limits(), budget=Budget())
+    found: dict[str, Usual] = {}
+    plain, in_json = Request("a prompt"), Request("a prompt", parameters={"response_format": {"type": "json_object"}})
+    for example in (*EXAMPLES, *IN_JSON):
+        request = in_json if example in IN_JSON else plain
+        call = Call(request, ample, [PlainLink(f"backend {place}") for place in range(1, backends + 1)])
+        try:
+            call.begin()
+            now = _facts_after(call, example)
+            later = () if call.is_over else _facts_after(call, EXAMPLES[0])
+        except IllegalEvent:  # a table of one's own need not take this event
+            continue
+        event = next(step.event for step in call.journal.steps if step.event not in ("sent", "skipped"))
+        found[event] = Usual(now, later)
+    return found
+
+
+def _facts_after(call: Call, reply: Reply | Failure) -> tuple[str, ...]:
+    call.receive(reply)
+    return next(step.facts for step in reversed(call.journal.steps) if step.event not in ("sent", "skipped"))

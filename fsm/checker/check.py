@@ -1,0 +1,37 @@
+"""Refuse a table that cannot be proved."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rungwise.fsm.checker.branches import dead_rows
+from rungwise.fsm.checker.counterexample import PathStep, path_text
+from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.checker.structure import problems
+from rungwise.fsm.checker.walk import walk
+from rungwise.fsm.errors import TableError
+from rungwise.fsm.machine.table import Table, is_shipped
+
+
+@lru_cache(maxsize=256)
+def check_table(table: Table) -> None:
+    """Refuse a table that cannot be proved; a table that was found good is not looked at again.
+
+    Shipped tables are not walked over: the test suite does that with every limit vector of 0s and 1s.
+
+    Raises:
+        TableError: what is wrong, with the row, or the shortest path that shows it.
+    """
+    wrong = list(problems(table))
+    path: tuple[PathStep, ...] = ()
+    if not wrong:
+        wrong = [f"{proof.row}: {proof.why}" for proof in prove(table) if proof.verdict == "refused"]
+        wrong = wrong or [f"{row}: is never taken: the rows before it always win" for row in dead_rows(table)]
+        if wrong or not is_shipped(table):
+            failed = [each for each in walk(table, dict.fromkeys(table.counters, 1)).properties if not each.holds]
+            wrong += [f"{each.name}: {each.detail}" for each in failed]
+            path = next((each.path for each in failed if each.path), ())
+    if wrong:
+        told = "".join(f"\n- {each}" for each in wrong)
+        shown = f"\nthe shortest path to it, with every limit 1:\n{path_text(path)}" if path else ""
+        raise TableError(f"the table {table.name!r} is refused:{told}{shown}", path, table)

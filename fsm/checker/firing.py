@@ -1,0 +1,149 @@
+"""One firing of an event as it was seen, and what must be true of each: predicates for whoever watches a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from rungwise.fsm.checker.ways import changes, first_row
+from rungwise.fsm.machine.table import Row, Table
+
+Configuration = tuple[str, tuple[int, ...]]
+"""A state, with what is spent of each counter."""
+
+TOTAL = "total"
+ORDERED = "deterministic by order"
+ABSORB = "finals absorb"
+ILLEGAL = "illegal events change nothing"
+COUNTS = "effects only count"
+BOUNDED = "counters within limits"
+FALLS = "the variant falls on every step"
+
+
+@frozen
+class Firing:
+    """Hold an event that was fired, and what came of it.
+
+    Arguments:
+        table: the machine.
+        limits: the limit of each counter, in the order of `table.counters`.
+        before: the configuration before.
+        event: what was fired.
+        facts: the facts that held, by name.
+        row: the row that was taken; None where the event was refused.
+        after: the configuration after.
+        sends: how many attempts were counted.
+    """
+
+    table: Table
+    limits: tuple[int, ...]
+    before: Configuration
+    event: str
+    facts: tuple[str, ...]
+    row: Row | None
+    after: Configuration
+    sends: int = 0
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Return the rows that are tried."""
+        return self.table.ladder(self.event, self.before[0])
+
+    @property
+    def expected(self) -> Row | None:
+        """Return the first row whose guard holds, by the declarations."""
+        return first_row(self.table, self.rows, self.ask)
+
+    def ask(self, name: str) -> bool:
+        """Tell whether a fact holds, or a unit of a counter is left."""
+        place = self.table.places.get(name)
+        return name in self.facts if place is None else self.before[1][place] < self.limits[place]
+
+
+Predicate = Callable[[Firing], str | None]
+"""Says what is wrong with a firing; None where nothing is."""
+
+
+def always_taken(firing: Firing) -> str | None:
+    """Demand that each event of a state's ladders takes a row."""
+    return "no row fires" if firing.rows and firing.row is None else None
+
+
+def always_first(firing: Firing) -> str | None:
+    """Demand that the row taken is the first whose guard holds, and leads where it says."""
+    if not firing.rows or firing.row is None:
+        return None
+    expected = firing.expected
+    is_first = firing.row == expected and firing.after[0] == firing.row.target
+    return None if is_first else f"took {firing.row}, not {expected}"
+
+
+def always_absorbed(firing: Firing) -> str | None:
+    """Demand that an outcome takes no event."""
+    return _unmoved(firing) if firing.before[0] in firing.table.outcomes else None
+
+
+def always_refused(firing: Firing) -> str | None:
+    """Demand that an event that does not belong to a state changes nothing."""
+    return None if firing.rows or firing.before[0] in firing.table.outcomes else _unmoved(firing)
+
+
+def _unmoved(firing: Firing) -> str | None:
+    if firing.row is not None:
+        return f"{firing.event!r} is taken"
+    return None if firing.after == firing.before else f"{firing.event!r} is refused, but changes the run"
+
+
+def always_counting(firing: Firing) -> str | None:
+    """Demand that a row takes and refills what its effect declares and nothing else, and that each send is counted."""
+    if firing.row is None:
+        return None
+    takes, refills = changes(firing.table, firing.row, firing.ask)
+    counters, before = firing.table.counters, firing.before[1]
+    spent = tuple(
+        0 if name in refills else count + (name == takes) for name, count in zip(counters, before, strict=True)
+    )
+    is_right = firing.after[1] == spent and firing.sends == (firing.row.target == firing.table.hub)
+    return None if is_right else f"{firing.row} does more, or less, than count"
+
+
+def always_bounded(firing: Firing) -> str | None:
+    """Demand that no counter leaves its limits."""
+    for name, count, limit in zip(firing.table.counters, firing.after[1], firing.limits, strict=True):
+        if not 0 <= count <= limit:
+            return f"{name} is {count!r}, its limit {limit}"
+    return None
+
+
+def always_falling(firing: Firing) -> str | None:
+    """Demand that what is left, by rank, is less after every step."""
+    if firing.row is None:
+        return None
+    before, now = (
+        variant(firing.table, firing.limits, firing.before),
+        variant(firing.table, firing.limits, firing.after),
+    )
+    return None if now < before else f"it goes from {before} to {now}"
+
+
+def variant(table: Table, limits: tuple[int, ...], configuration: Configuration) -> tuple[int, ...]:
+    """Return what is left, by rank, and then whether something waits to be sent; less after the end."""
+    state, spent = configuration
+    if state in table.outcomes:
+        return (0,)
+    left = [limit - count for limit, count in zip(limits, spent, strict=True)]
+    ranked = [sum([left[place] for place in group]) for group in table.ranked_places]
+    return (1, *ranked, int(state != table.hub))
+
+
+ALWAYS: dict[str, Predicate] = {
+    TOTAL: always_taken,
+    ORDERED: always_first,
+    ABSORB: always_absorbed,
+    ILLEGAL: always_refused,
+    COUNTS: always_counting,
+    BOUNDED: always_bounded,
+    FALLS: always_falling,
+}
+"""What must be true of every firing, by the name of the property."""

@@ -1,0 +1,101 @@
+"""What a walk has seen, and what must be true of all of it together: what happens sometimes, and what eventually."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from rungwise.fsm.checker.firing import Configuration
+from rungwise.fsm.checker.graph import able_to_reach, first_cycle
+from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.machine.table import Row, Table
+
+ALIVE = "no dead row"
+REACHED = "no unreachable state"
+ENDS = "every path ends"
+
+
+@frozen
+class Walked:
+    """Hold the configurations that were reached, the steps between them, and the rows that were taken.
+
+    Arguments:
+        table: the machine.
+        limits: the limit of each counter, by name.
+        order: every configuration, the nearest to the start first.
+        edges: for each of them, the indices of those that one step leads to.
+        taken: the rows that were taken.
+    """
+
+    table: Table
+    limits: dict[str, int]
+    order: list[Configuration]
+    edges: list[set[int]]
+    taken: set[Row]
+
+
+@frozen
+class Verdict:
+    """Hold what was found of a property: what is wrong or was looked at, and the configuration in which it shows."""
+
+    holds: bool
+    detail: str
+    at: int | None = None
+
+
+def sometimes_taken(walked: Walked) -> Verdict:
+    """Demand that each row is taken, apart from those that a limit of 0 switches off."""
+    due = _due(walked)
+    dead = [row for row in due if row not in walked.taken]
+    if dead:
+        return Verdict(False, f"never taken: {'; '.join(map(str, dead))}")
+    off = len(walked.table.rows) - len(due) if _off(walked) else 0
+    return Verdict(True, f"all {len(due)} rows were taken" + (f"; {off} are off, as their limit is 0" if off else ""))
+
+
+def sometimes_reached(walked: Walked) -> Verdict:
+    """Demand that each state is reached, apart from those that a limit of 0 switches off."""
+    expected = _expected(walked)
+    missing = expected - {state for state, _ in walked.order}
+    if missing:
+        return Verdict(False, f"never reached: {', '.join(sorted(missing))}")
+    return Verdict(True, f"{len(expected)} states")
+
+
+def eventually_over(walked: Walked) -> Verdict:
+    """Demand that no configuration leads back to itself."""
+    cycle = first_cycle(walked.edges)
+    if cycle:
+        states = " -> ".join(walked.order[index][0] for index in cycle)
+        return Verdict(False, f"from the end of the path it goes round for ever: {states}", cycle[0])
+    return Verdict(True, f"{sum(map(len, walked.edges))} steps, and no cycle")
+
+
+def eventually_able(walked: Walked, goal: str) -> Verdict:
+    """Demand that the goal can be reached from every configuration that does not end the run."""
+    outcomes = walked.table.outcomes
+    able = able_to_reach(walked.edges, [index for index, (state, _) in enumerate(walked.order) if state == goal])
+    going = [index for index, (state, _) in enumerate(walked.order) if state not in outcomes]
+    lost = next((index for index in going if index not in able), None)
+    if lost is not None:
+        return Verdict(False, f"not from {walked.order[lost][0]!r} at the end of the path", lost)
+    return Verdict(True, f"from each of {len(going)} configurations that do not end the call")
+
+
+def _off(walked: Walked) -> set[Row]:
+    return {proof.row for proof in prove(walked.table) if proof.takes and walked.limits[proof.takes] == 0}
+
+
+def _expected(walked: Walked) -> set[str]:
+    """Return the states that can be reached at all with these limits."""
+    off, expected, todo = _off(walked), {walked.table.start}, [walked.table.start]
+    while todo:
+        state = todo.pop()
+        new = {row.target for row in walked.table.rows if row.source == state and row not in off} - expected
+        expected |= new
+        todo += sorted(new)
+    return expected
+
+
+def _due(walked: Walked) -> list[Row]:
+    off, expected = _off(walked), _expected(walked)
+    return [row for row in walked.table.rows if row.source in expected and row not in off]

@@ -1,0 +1,66 @@
+"""Every way in which the guards and the effect of some rows can come out, read from their declarations.
+
+A guard asks questions: does this fact hold, is a unit of this counter left? A body that asks is run once for each way
+in which its questions can be answered, in the order in which it asks, so that one list speaks for all limits at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from rungwise.fsm.machine.declare import Guard
+from rungwise.fsm.machine.table import Row, Table
+
+T = TypeVar("T")
+Ask = Callable[[str], bool]
+"""Tells whether a fact holds, or a unit of a counter is left, by name."""
+
+
+def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
+    """Yield each way through a body: its answers, in the order of its questions, and what came of it."""
+    todo: list[tuple[bool, ...]] = [()]
+    while todo:
+        told = todo.pop()
+        answers: dict[str, bool] = {}
+
+        def ask(name: str, told: tuple[bool, ...] = told, answers: dict[str, bool] = answers) -> bool:
+            if name not in answers:
+                answers[name] = told[len(answers)] if len(answers) < len(told) else True
+            return answers[name]
+
+        result = body(ask)
+        given = tuple(answers.values())
+        todo += [(*given[:index], False) for index in range(len(told), len(given))]
+        yield answers, result
+
+
+def holds(table: Table, guard: Guard, ask: Ask) -> bool:
+    """Tell whether a guard holds: the facts that must, those that must not, and then the counter."""
+    return (
+        all(is_fact(table, name, ask) for name in guard.holds)
+        and not any(is_fact(table, name, ask) for name in guard.lacks)
+        and (guard.counter is None or ask(guard.counter))
+    )
+
+
+def is_fact(table: Table, name: str, ask: Ask) -> bool:
+    """Tell whether a fact holds, by itself or because it follows from others."""
+    fact = table.fact(name)
+    if not fact.is_derived:
+        return ask(name)
+    return any(is_fact(table, each, ask) for each in fact.any_holds) or not all(
+        is_fact(table, each, ask) for each in fact.any_lacks
+    )
+
+
+def first_row(table: Table, rows: Iterable[Row], ask: Ask) -> Row | None:
+    """Return the first row whose guard holds."""
+    return next((row for row in rows if holds(table, table.guard(row.guard), ask)), None)
+
+
+def changes(table: Table, row: Row, ask: Ask) -> tuple[str | None, tuple[str, ...]]:
+    """Return the counter of which a row takes a unit, and those that it refills."""
+    effect = table.effect(row.effect)
+    refills = effect.refills if effect.refills_on is None or is_fact(table, effect.refills_on, ask) else ()
+    return effect.spends, refills

@@ -1,0 +1,77 @@
+"""Build a table from the ladders of its events, so that each rung is declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung
+from rungwise.fsm.machine.ranks import joined, ranks_of
+from rungwise.fsm.machine.table import Row, Table
+
+Step = Rung | Entry | Ending
+"""What a ladder is made of."""
+
+SENT = "sent"
+COUNT_ATTEMPT = Effect("count_attempt")
+"""What each row that sends something does, and no other row."""
+
+
+def build_table(
+    *,
+    name: str,
+    start: str,
+    hub: str,
+    outcomes: Sequence[str],
+    rungs: Sequence[Rung],
+    ladders: Mapping[str, Sequence[Step]],
+    facts: Sequence[Fact] = (),
+    events: Sequence[Event] = (),
+    everywhere: Mapping[str, str] | None = None,
+    unsent: Mapping[str, str] | None = None,
+) -> Table:
+    """Build a table.
+
+    Arguments:
+        name: what the machine is called.
+        start: the first state, one of the rungs or none of them; something is sent from it.
+        hub: the state in which something is in flight.
+        outcomes: the final states.
+        rungs: the rungs, in the order in which they are shown.
+        ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
+        facts: the facts that the ladders look at, besides those that were given to the rungs themselves.
+        events: the sentences of the events.
+        everywhere: events that end the machine in any state, each with its outcome.
+        unsent: events that end it in a rung, before what waits there is sent, each with its outcome.
+
+    Raises:
+        TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
+    """
+    states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
+    replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
+    ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
+    stops = [Row(event, state, None, end) for event, end in (unsent or {}).items() for state in states]
+    steps = [step for ladder in ladders.values() for step in ladder]
+    entries = [Entry.of(step) for step in steps if not isinstance(step, Ending)]
+    kept = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
+    return Table(
+        name=name,
+        rows=(*(Row(SENT, state, None, hub, COUNT_ATTEMPT.name) for state in states), *replies, *ends, *stops),
+        start=start,
+        hub=hub,
+        outcomes=tuple(outcomes),
+        ranks=ranks_of(rungs),
+        declared_rungs=tuple(rungs),
+        facts=joined(facts, [fact for entry in entries for fact in entry.facts]),
+        guards=joined((), [entry.guard for entry in entries]),
+        effects=joined((), [COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
+        declared_events=tuple(events),
+    )
+
+
+def _rows(event: str, hub: str, ladder: Iterable[Step]) -> Iterable[Row]:
+    for step in ladder:
+        if isinstance(step, Ending):
+            yield Row(event, hub, step.holds, step.outcome, step.effect)
+        else:
+            entry = Entry.of(step)
+            yield Row(event, hub, entry.guard.name, entry.rung.name, entry.rung.effect.name)

@@ -1,0 +1,103 @@
+"""One run of a machine: where it stands, what is spent, and the one way to fire an event on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from attrs import define, field
+from transitions import MachineError
+
+from rungwise.fsm.errors import BrokenMachine, IllegalEvent
+from rungwise.fsm.machine.machine import RowMachine, machine_of
+from rungwise.fsm.machine.table import Row, Table
+
+
+@define(eq=False)
+class Run:
+    """Hold the configuration of one run, and check each of its steps against what was proved of the table.
+
+    A proof is about the rows; the check is about what runs.
+
+    Arguments:
+        table: the machine that it runs on.
+        limits: the limit of each counter, in the order of `table.counters`.
+        state: where it stands.
+        spent: what is spent of each counter.
+        facts: the facts of the last reply, as bits.
+        row: the row that was taken last.
+        attempts: how often something was sent.
+    """
+
+    table: Table
+    limits: tuple[int, ...]
+    state: str
+    spent: list[int]
+    facts: int = 0
+    row: Row | None = None
+    attempts: int = 0
+    machine: RowMachine = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.machine = machine_of(self.table)
+
+    @classmethod
+    def at_start(cls, table: Table, limits: Mapping[str, int]) -> Self:
+        """Return a run that has not begun.
+
+        Arguments:
+            limits: the limit of each counter, by name.
+        """
+        ceilings = tuple([limits[name] for name in table.counters])
+        return cls(table, ceilings, table.start, [0] * len(ceilings))
+
+    def spent_of(self, counter: str) -> int:
+        """Return what is spent of a counter; 0 of one that the table does not have."""
+        place = self.table.places.get(counter)
+        return 0 if place is None else self.spent[place]
+
+    def is_guarded(self, event: str) -> bool:
+        """Tell whether some guard decides on an event, so that facts must be found for it."""
+        return event not in self.machine.unguarded
+
+    def fire(self, event: str, facts: Iterable[str] = ()) -> Row:
+        """Fire an event and return the row that was taken.
+
+        Arguments:
+            facts: the names of the facts that hold; all others do not.
+
+        Raises:
+            IllegalEvent: the state does not take the event, or no guard held; the run is as it was.
+            BrokenMachine: the step left the limits, or did not lower the variant.
+        """
+        handler = self.machine.events.get(event)
+        before = tuple(self.spent)
+        was = self.facts
+        if event not in self.machine.unguarded:
+            self.facts = self.machine.mask(facts)
+        try:
+            moved = handler is not None and handler.trigger(self)
+        except MachineError:
+            moved = False
+        row = self.row
+        if not moved or row is None:
+            self.facts = was
+            raise IllegalEvent(f"event {event!r} does not belong to state {self.state!r}")
+        if row.target not in self.table.outcomes:  # an end is nearer than anything, also to a run that went wrong
+            self._check(row, before)
+        return row
+
+    def _check(self, row: Row, before: tuple[int, ...]) -> None:
+        if tuple(self.spent) == before:
+            falls = row.target == self.table.hub and row.source != self.table.hub
+        else:
+            falls = row.target != self.table.hub and self._left(self.spent) < self._left(before)
+        if not falls:
+            raise BrokenMachine(f"{row}: the variant did not fall")
+        for count, limit in zip(self.spent, self.limits, strict=True):
+            if not 0 <= count <= limit:
+                raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
+
+    def _left(self, spent: Iterable[int]) -> list[int]:
+        left = [limit - count for limit, count in zip(self.limits, spent, strict=True)]
+        return [sum([left[place] for place in group]) for group in self.table.ranked_places]

@@ -1,0 +1,116 @@
+"""Whether the text of a call is what its replies and its stream brought: nothing lost, and nothing said twice."""
+
+from __future__ import annotations
+
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall, shown_by
+
+KEPT = "what a stream handed out is the text of the result"
+STITCHED = "the parts make up the text, nothing lost and nothing said twice"
+
+SHORTEST_ECHO = 6
+SHORTEST_RESTART = 12
+"""Repeats of fewer code points come by chance, and dropping them would lose text."""
+
+LONGEST_JUDGED = 20_000
+"""Characters of parts that are tried at every place where they may be joined, which is quadratic work."""
+
+
+def check_stream(ended: EndedCall) -> None:
+    """Follow the events as a consumer does, and compare what it shows with the result."""
+    if ended.events is None:
+        return
+    numbers: list[int] = []
+    kept = shown = thought = ""
+    for event, shown in shown_by(ended.events, KEPT):
+        if isinstance(event, Reasoning):
+            thought = event.text
+        if isinstance(event, Step):
+            numbers.append(event.number)
+            if kept.strip() and not shown.startswith(kept) and thought != kept:
+                raise Dishonest(KEPT, "text of an earlier part was taken back, and not for reasoning", event)
+            kept = shown if event.event == "sent" else kept
+        if isinstance(event, Result) and event is not ended.result:
+            raise Dishonest(KEPT, "the last event is another result")
+    if numbers != [step.number for step in ended.steps]:
+        raise Dishonest(KEPT, f"the steps handed out are {numbers}, and the journal has {len(ended.steps)}")
+    if shown != ended.result.text:
+        raise Dishonest(KEPT, f"a consumer shows {shown[:80]!r}, and the text is {ended.result.text[:80]!r}")
+
+
+def check_parts(ended: EndedCall) -> None:
+    """Check that the text is made of its parts, each without what it repeats of the text before it, and no less."""
+    result = ended.result
+    parts, text = result.parts, result.text
+    if result.outcome == "salvaged":
+        if parts[-1:] != (text,):
+            raise Dishonest(STITCHED, "the last part is not what was salvaged")
+        return
+    if sum(map(len, parts)) > LONGEST_JUDGED:
+        if len(parts) == 1 and parts[0] != text:
+            raise Dishonest(STITCHED, "the only part is not the text")
+        return
+    delivered = result.outcome == "cancelled" and _was_shown(ended)
+    ends = {0}
+    for index, part in enumerate(parts):
+        is_judged = not (delivered and index == len(parts) - 1)
+        ends = {end for start in ends for end in _ends(text, start, part, is_judged)}
+    if len(text) not in ends:
+        raise Dishonest(
+            STITCHED, f"{len(parts)} parts of {sum(map(len, parts))} characters do not make {len(text)} characters"
+        )
+
+
+def _ends(text: str, start: int, part: str, is_judged: bool) -> list[int]:
+    """Return where a part may end that begins at `start`, given what may be dropped of it."""
+    gathered = text[:start]
+    ends = []
+    for dropped in range(len(part) + 1):
+        if not text.startswith(part[dropped:], start) or not _may_drop(gathered, part, dropped):
+            continue
+        if not is_judged or dropped >= _must_drop(gathered, part):
+            ends.append(start + len(part) - dropped)
+    return ends
+
+
+def _may_drop(gathered: str, part: str, dropped: int) -> bool:
+    """Tell whether the beginning of a part is a repeat: of the end of the text, of all of it, or a restart."""
+    beginning = part[:dropped]
+    if gathered.endswith(beginning) or gathered.strip() == beginning.strip():
+        return True
+    return dropped == len(part) and (gathered.startswith(part) or gathered.lstrip().startswith(part))
+
+
+def _must_drop(gathered: str, part: str) -> int:
+    """Return how much of a part repeats everything before it beyond doubt; text that repeats itself leaves doubts."""
+    if _repeats_itself(gathered):
+        return 0
+    if len(gathered) >= SHORTEST_ECHO and part.startswith(gathered):
+        return len(gathered)
+    core = gathered.strip()
+    if _repeats_itself(core):
+        return 0
+    if len(core) >= SHORTEST_ECHO and part.startswith(core):
+        return len(core)
+    # A restart that stands in the text only once, even in part, is no turn of something that recurs in it.
+    restarts = len(part) >= SHORTEST_RESTART and gathered.startswith(part)
+    return len(part) if restarts and gathered.count(part[: len(part) // 2]) == 1 else 0
+
+
+def _repeats_itself(text: str) -> bool:
+    """Tell whether a text is one unit again and again."""
+    return any(text.startswith(text[period:]) for period in range(1, len(text) // 2 + 1))
+
+
+def _was_shown(ended: EndedCall) -> bool:
+    """Tell whether the text that a cancelled call ends with had been handed out by then, so that no echo is in it."""
+    if ended.events is None:
+        return True
+    after = False
+    for event in ended.events:
+        if after and isinstance(event, Text):
+            return False
+        after = after or (isinstance(event, Step) and event.event == "cancelled")
+    return True

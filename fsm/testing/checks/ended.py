@@ -1,0 +1,152 @@
+"""A call that has ended, as the checks look at it, and the error that says which property it broke."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.events import Discard, Reasoning, Text
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.request import Link, Request, TurnContext
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.errors import CallError
+from rungwise.fsm.journal.path import SKIPPED
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.machine.table import Row, Table
+
+if TYPE_CHECKING:
+    from rungwise.fsm.certificate.certificate import Certificate
+
+
+class Dishonest(AssertionError):
+    """Say which property a call broke, and at which step.
+
+    Arguments:
+        property: what must hold, in words.
+        detail: what is wrong.
+        step: the step of the journal at which it shows; None where it shows in the result alone.
+    """
+
+    def __init__(self, property: str, detail: str, step: Step | None = None) -> None:
+        where = f", at step {step.number}: {step}" if step is not None else ""
+        super().__init__(f"{property}: {detail}{where}")
+        self.property = property
+        self.step = step
+
+
+@define(eq=False, slots=False)
+class EndedCall:
+    """Hold what can be seen of a call that has ended.
+
+    Arguments:
+        result: how it ended.
+        call: the call itself, where that is at hand.
+        request: what was asked, where that is known.
+        turn: what the call was told of its turn, where that is known.
+        events: what the consumer of its stream was given, or None.
+        certificate: what was proved before it began, or None.
+        secrets: texts that may stand nowhere.
+        is_fair: whether its providers kept to their caps, and counted no more input than they were sent.
+    """
+
+    result: Result
+    call: Call | None = None
+    request: Request | None = None
+    turn: TurnContext | None = None
+    events: Sequence[object] | None = None
+    certificate: Certificate | None = None
+    secrets: tuple[str, ...] = ()
+    is_fair: bool = False
+
+    @classmethod
+    def of(cls, ended: Call | Result | CallError, **others: Any) -> EndedCall:
+        """Look at a call, at its result, or at the error that it raised."""
+        if isinstance(ended, Call):
+            return cls(ended.result, ended, **{**others, "request": ended.request, "turn": ended.turn})
+        return cls(ended.result if isinstance(ended, CallError) else ended, **others)
+
+    @property
+    def journal(self) -> Journal:
+        """Return the record of the call."""
+        return self.result.journal
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Return every step."""
+        return self.journal.steps
+
+    @cached_property
+    def path(self) -> tuple[Step, ...]:
+        """Return the steps that are rows."""
+        return tuple(step for step in self.steps if step.event != SKIPPED)
+
+    @property
+    def sent(self) -> tuple[Step, ...]:
+        """Return a step for each request."""
+        return tuple(step for step in self.path if step.event == "sent")
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy."""
+        return self.journal.setting.policy
+
+    @property
+    def table(self) -> Table:
+        """Return the table."""
+        return self.policy.table
+
+    @property
+    def chain(self) -> tuple[Link, ...]:
+        """Return the backends."""
+        return self.journal.setting.chain
+
+    @cached_property
+    def limits(self) -> Mapping[str, int]:
+        """Return the limit of each counter, the fallbacks bounded by the chain."""
+        return self.policy.limits.bounded(self.table.limits, len(self.chain))
+
+    def ladder(self, step: Step) -> tuple[Row, ...]:
+        """Return the rows that are tried for a step's event in its state."""
+        return self._ladders.get((step.event, step.source), ())
+
+    @cached_property
+    def _ladders(self) -> Mapping[tuple[str, str], tuple[Row, ...]]:
+        found: dict[tuple[str, str], tuple[Row, ...]] = {}
+        for row in self.table.rows:
+            key = row.event, row.source
+            found[key] = (*found.get(key, ()), row)
+        return found
+
+    def links(self, name: str) -> list[Link]:
+        """Return the backends of a name."""
+        return [link for link in self.chain if link.name == name]
+
+
+def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, str]]:
+    """Follow a stream as a consumer does: yield each event with the text that is shown after it.
+
+    Arguments:
+        events: what was handed out.
+        property: what breaks if a consumer cannot follow.
+
+    Raises:
+        Dishonest: an event takes back what was not there, or is none.
+    """
+    shown = ""
+    for event in events:
+        if isinstance(event, Text):
+            shown += event.text
+        elif isinstance(event, Discard):
+            if not event.text or not shown.endswith(event.text):
+                raise Dishonest(
+                    property, f"a Discard takes back {event.text!r}, which is not the end of what was shown"
+                )
+            shown = shown.removesuffix(event.text)
+        elif not isinstance(event, (Reasoning, Step, Result)):
+            raise Dishonest(property, f"a stream hands out no {type(event).__name__}")
+        yield event, shown

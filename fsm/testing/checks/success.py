@@ -1,0 +1,101 @@
+"""Whether a call succeeds by what it got and by nothing less: nothing empty, nothing cut, no text lost to an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.result import SUCCESSES
+from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
+from rungwise.fsm.text.blank import is_blank
+
+NOT_EMPTY = "an empty answer is no success"
+CLEAN = "what is done ended cleanly"
+WHOLE_TOOLS = "no cut tool call is handed out"
+TEXT_STAYS = "text is never turned into an error"
+
+
+def check_success(ended: EndedCall) -> None:
+    """Check that a success has something to show, and that an outcome that raises is no success."""
+    result = ended.result
+    if result.is_success != (result.outcome in SUCCESSES):
+        raise Dishonest(
+            NOT_EMPTY, f"the outcome {result.outcome!r} is taken for {'a' if result.is_success else 'no'} success"
+        )
+    something = not is_blank(result.text) or (result.outcome == "done" and result.tool_calls)
+    if result.is_success and not something:
+        raise Dishonest(
+            NOT_EMPTY, f"the outcome is {result.outcome!r}, and there is no text and no tool call", ended.path[-1]
+        )
+
+
+def check_clean(ended: EndedCall) -> None:
+    """Check that a call is done only after a reply that says of itself that it is whole."""
+    result, last = ended.result, ended.path[-1]
+    if result.outcome != "done" or result.reply is None:
+        return  # a replay without contents has no reply
+    reply = result.reply
+    if reply.interrupted or reply.refusal:
+        raise Dishonest(CLEAN, f"the last reply was {'interrupted' if reply.interrupted else 'a refusal'}", last)
+    if reply.stop_reason in ("length", "content_filter", "overflow", "error", "unknown"):
+        raise Dishonest(CLEAN, f"the last reply ended by {reply.stop_raw or reply.stop_reason!r}", last)
+    if _is_at_cap(ended, reply):
+        raise Dishonest(
+            CLEAN, f"the last reply filled its cap of {ended.sent[-1].cap} tokens and says nothing of its end", last
+        )
+
+
+def _is_at_cap(ended: EndedCall, reply: Reply) -> bool:
+    cap = ended.sent[-1].cap if ended.sent else None
+    silent = reply.stop_reason is None and reply.stop_raw is None
+    hides = silent or reply.stop_reason == "tool_calls"
+    return hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
+
+
+def check_tools(ended: EndedCall) -> None:
+    """Check that tool calls are handed out only when done, and only whole ones."""
+    result, last = ended.result, ended.path[-1]
+    if not result.tool_calls:
+        return
+    if result.outcome != "done":
+        raise Dishonest(WHOLE_TOOLS, f"the outcome is {result.outcome!r}, and there are tool calls", last)
+    if result.reply is not None and result.reply.stop_reason == "length":
+        raise Dishonest(WHOLE_TOOLS, "the reply was cut at its output cap", last)
+    for call in result.tool_calls:
+        problem = _problem(ended, call)
+        if problem:
+            raise Dishonest(WHOLE_TOOLS, f"the call {call.name!r} {problem}", last)
+
+
+def _problem(ended: EndedCall, call: ToolCall) -> str | None:
+    if is_blank(call.name):
+        return "has no name"
+    if not call.arguments.strip():
+        return _missing_arguments(ended, call)
+    try:
+        value: Any = orjson.loads(call.arguments)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return "has arguments that are no JSON"
+    return None if isinstance(value, dict) else "has arguments that are no JSON object"
+
+
+def _missing_arguments(ended: EndedCall, call: ToolCall) -> str | None:
+    """Say that arguments are missing; a tool that requires none may be called without."""
+    if ended.request is None:
+        return None  # nobody can tell which tools there were
+    for tool in ended.request.tools:
+        function = tool.get("function", tool)
+        if function.get("name") == call.name:
+            required = (function.get("parameters") or {}).get("required")
+            return f"has no arguments, and {required} are required" if required else None
+    return "has no arguments, and no such tool was offered"
+
+
+def check_text_stays(ended: EndedCall) -> None:
+    """Check that a call with text does not end exhausted or failed, where its table provides for that."""
+    result, last = ended.result, ended.path[-1]
+    provided = any(row.guard == "has_text" for row in ended.ladder(last))
+    if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):
+        raise Dishonest(TEXT_STAYS, f"the outcome is {result.outcome!r}, and there is text", last)

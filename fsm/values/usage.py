@@ -1,0 +1,39 @@
+"""How many tokens an attempt took, or several of them."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+
+@frozen
+class Usage:
+    """Count the tokens of one attempt, or of several added up.
+
+    `input_tokens` includes the cached ones; `output_tokens` includes the reasoning. `estimated` marks counts that no
+    provider reported: an aborted stream is counted from the text that had arrived.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    reasoning_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def total_tokens(self) -> int:
+        """Add input and output tokens."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_creation_tokens + other.cache_creation_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.estimated or other.estimated,
+        )
+
+
+NO_USAGE = Usage()

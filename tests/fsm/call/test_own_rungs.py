@@ -1,0 +1,102 @@
+"""A rung of one's own: one declaration, which is limited, waited for, sent, certified and replayed like the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+import rungwise
+from rungwise import CALL, ConfigurationError, Failure, Hints, Limits, Policy, Reply, Rung
+from rungwise.fsm.testing import assert_call_honest, run
+from support.tables import PLEAD
+
+FILTERED = Reply("x", stop_reason="content_filter")
+ANSWER = Reply("An answer.", stop_reason="stop")
+TABLE = CALL.with_rung(PLEAD, refused=None)
+
+
+def targets(call: rungwise.Call) -> list[str]:
+    return [step.target for step in call.journal.steps if step.target != "await"]
+
+
+@pytest.mark.parametrize("pleas", [0, 1, 2])
+def test_it_is_taken_as_often_as_its_limit_says(pleas: int) -> None:
+    policy = Policy(table=TABLE, limits=Limits(pleas=pleas))
+    call = run(policy, [FILTERED])
+    assert targets(call) == ["plead"] * pleas + ["refused"]
+    certificate = rungwise.verify(policy)
+    assert certificate.ok
+    assert certificate.worst[0].ladder == 46 + pleas
+    assert_call_honest(call, certificate=certificate)
+    journal = rungwise.Journal.from_json(call.journal.to_json())
+    assert rungwise.replay(journal, policy).outcome == "refused"
+
+
+def test_without_more_it_has_the_limit_and_the_hint_of_its_declaration() -> None:
+    assert Policy(table=TABLE).limits == Limits(pleas=1)
+    assert Policy(table=TABLE).hints.rungs == {"plead": "Please."}
+    assert Policy(table=TABLE.without("plead")).hints == Hints()
+
+
+def test_its_hint_is_a_user_turn_behind_the_same_request() -> None:
+    for hints, said in ((Hints(), "Please."), (Hints(rungs={"plead": "Pretty please."}), "Pretty please.")):
+        call = rungwise.Call(rungwise.Request("hi"), Policy(table=TABLE, hints=hints))
+        call.begin()
+        send = call.receive(FILTERED)
+        assert send is not None
+        assert [message["content"] for message in send.messages] == ["hi", said]
+
+
+def test_it_can_change_the_request_by_a_function_of_its_own() -> None:
+    def change(transcript: Any, cue: Any) -> None:
+        transcript.dropped |= {"temperature"}
+
+    call = rungwise.Call(
+        rungwise.Request("hi"), Policy(table=CALL.with_rung(Rung("cool", change=change), refused=None))
+    )
+    call.begin()
+    send = call.receive(FILTERED)
+    assert send is not None
+    assert send.dropped == {"temperature"}
+
+
+def test_under_more_conditions_it_stands_where_it_is_put_and_keeps_the_wait_that_was_asked_for() -> None:
+    table = CALL.with_rung(PLEAD.when("may_plead_in_time", holds="wait_fits"), failed_transiently="may_resend")
+    call = run(Policy(table=table), [Failure("rate_limit", asked_wait=7.0), ANSWER])
+    assert [(step.target, step.wait) for step in call.journal.steps if step.wait] == [("plead", 7.0)]
+    call = run(Policy(table=table), [Failure("rate_limit", asked_wait=700.0)])
+    assert targets(call) == ["failed"]
+
+
+def test_its_waits_are_of_the_series_that_it_names() -> None:
+    patient = attrs.evolve(PLEAD, wait="reask", limit=2)
+    call = run(Policy(table=CALL.with_rung(patient, refused=None)), [FILTERED])
+    assert [step.wait for step in call.journal.steps if step.wait] == [5.0, 10.0]
+
+
+def test_toml_limits_it_like_the_others() -> None:
+    assert Policy.from_toml("[limits]\npleas = 3", table=TABLE).limits.pleas == 3
+    with pytest.raises(ConfigurationError, match="unknown limit 'plees'; did you mean 'pleas'"):
+        Policy.from_toml("[limits]\nplees = 3", table=TABLE)
+    with pytest.raises(ConfigurationError, match="unknown limit 'pleas'"):
+        Policy.from_toml("[limits]\npleas = 3")
+
+
+@pytest.mark.parametrize("wrong", ["x", None, 1.5, 10**6, -1, True])
+def test_a_limit_that_is_no_number_of_times_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):
+        Limits(pleas=wrong)
+
+
+def test_a_hint_of_an_unknown_rung_is_refused_with_the_name_that_was_meant() -> None:
+    with pytest.raises(ConfigurationError, match="unknown rung 'pleed'; did you mean 'plead'"):
+        Policy(table=TABLE, hints=Hints(rungs={"pleed": "x"}))
+
+
+def test_a_limit_that_the_declaration_leaves_to_its_owner_must_be_given() -> None:
+    table = CALL.with_rung(attrs.evolve(PLEAD, limit=None), refused=None)
+    with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):
+        Policy(table=table)
+    assert rungwise.verify(Policy(table=table, limits=Limits(pleas=2))).limits["pleas"] == 2

@@ -1,0 +1,90 @@
+"""Tables that nothing has checked, machines that were tampered with, and limits to walk over them with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+from attrs import evolve
+
+from rungwise import CALL, Effect, Fact, Guard, Policy, Row, Rung, Table
+from rungwise.fsm.checker.counterexample import PathStep, Property
+from rungwise.fsm.checker.walk import Walk
+from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.machine.run import Run
+
+COUNTERS = CALL.counters
+ONES = dict.fromkeys(COUNTERS, 1)
+VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
+PLEAD = Rung("plead", unit="plea", hint="Please.")
+
+
+def limits(**given: int) -> dict[str, int]:
+    """Return limits of the shipped table; those that are not given are 0."""
+    return {**dict.fromkeys(COUNTERS, 0), **given}
+
+
+def row_of(event: str, guard: str | None, source: str = "await") -> Row:
+    """Return the row of the shipped table with this event, guard and source."""
+    (found,) = [row for row in CALL.ladder(event, source) if row.guard == guard]
+    return found
+
+
+def replacing(table: Table, changed: Mapping[Row, Row | None]) -> Table:
+    """Return a table in which other rows stand in the place of some; None drops one."""
+    return evolve(table, rows=[row for row in (changed.get(row, row) for row in table.rows) if row is not None])
+
+
+def redeclaring(table: Table, *declared: Guard | Effect | Fact) -> Table:
+    """Return a table in which the names of some guards, effects and facts mean something else, or are new."""
+
+    def of(kind: type[Any], known: tuple[Any, ...]) -> tuple[Any, ...]:
+        new = [each for each in declared if isinstance(each, kind)]
+        return tuple({each.name: each for each in (*known, *new)}.values())
+
+    return evolve(
+        table,
+        facts=of(Fact, table.facts),
+        guards=of(Guard, table.guards),
+        effects=of(Effect, table.effects),
+    )
+
+
+def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any]) -> Table:
+    """Return a table, the shipped one if no other, on a machine in which one transition was compiled wrongly.
+
+    Arguments:
+        row: the row of the transition.
+        mistakes: for its `test` or its `count`, what makes another function of the right one.
+    """
+    table = evolve(table, name="tampered")
+    (transition,) = [each for each in machine_of(table).get_transitions(row.event, row.source) if each.row == row]
+    for name, mistake in mistakes.items():
+        setattr(transition, name, mistake(getattr(transition, name)))
+    return table
+
+
+def unchecked(table: Table, policy: Policy | None = None) -> Policy:
+    """Put a table into a policy behind the back of its constructor, which refuses what is faulty."""
+    policy = evolve(policy or Policy())
+    object.__setattr__(policy, "table", table)
+    return policy
+
+
+def failing(walked: Walk) -> dict[str, Property]:
+    """Return the properties that a walk found broken, by name."""
+    return {each.name: each for each in walked.properties if not each.holds}
+
+
+def replayed(table: Table, steps: tuple[PathStep, ...], given: Mapping[str, int]) -> Run:
+    """Fire the steps of a path on the real machine, and check that each of them tells what happens."""
+    run = Run.at_start(table, given)
+    for step in steps:
+        before = list(run.spent)
+        assert run.state == step.source
+        assert run.fire(step.event, step.facts).guard == step.guard
+        assert run.state == step.target
+        pairs = zip(table.counters, before, run.spent, strict=True)
+        assert {name: (was, now) for name, was, now in pairs if was != now} == step.changed
+    return run
