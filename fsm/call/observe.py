@@ -6,10 +6,10 @@ from rungwise.fsm.call.classify import classify_reply, is_json
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.proposal import Proposal
-from rungwise.fsm.call.reply import Failure, Reply, Usage
+from rungwise.fsm.call.reply import NO_USAGE, Failure, Reply, Usage
 from rungwise.fsm.call.reply_filter import without_seed
 from rungwise.fsm.call.request import CAP_PARAMETERS
-from rungwise.fsm.call.transcript import Reading, Transcript
+from rungwise.fsm.call.transcript import PLAIN, Reading, Transcript
 from rungwise.fsm.failures.classify import event_of_failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank
@@ -45,6 +45,27 @@ def observe(
         return _observe_failure(came, proposal, transcript, counter.usage_of(proposal, None, came), delivered)
     reply = Reply(delivered, interrupted=True, failure=came)
     return _observe_cut(reply, came, proposal, transcript, counter.usage_of(proposal, reply, came))
+
+
+def observe_cancel(
+    partial: Reply | None, *, proposal: Proposal | None, is_sent: bool, counter: TokenCounter, delivered: str | None
+) -> Observation:
+    """Return what was there of a reply when the caller ended the call.
+
+    Arguments:
+        partial: what had arrived of it.
+        proposal: what was sent, or was to be.
+        is_sent: whether it was.
+        counter: counts what the provider did not.
+        delivered: the visible text of the reply; None where it is still to be read.
+    """
+    usage = NO_USAGE if partial is None else partial.usage
+    if proposal is not None and is_sent:
+        usage, _ = counter.usage_of(proposal, partial, was_cancelled=True)
+    if delivered is None:
+        reading = PLAIN if proposal is None else proposal.reading
+        delivered = "" if partial is None else part_reply(partial, reading).visible
+    return Observation(evidence=Evidence(event="cancelled", usage=usage), part=delivered, new=delivered)
 
 
 _Counted = tuple[Usage, bool]
