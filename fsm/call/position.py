@@ -16,14 +16,14 @@ from rungwise.fsm.machine.table import Row, Table
 
 
 @attrs.frozen
-class Wait:
+class RungWait:
     """Hold the seconds of a wait, and the number that chance drew for it, if it did."""
 
     seconds: float
     draw: float | None
 
 
-NO_WAIT = Wait(0.0, None)
+NO_WAIT = RungWait(0.0, None)
 
 
 class Position:
@@ -103,7 +103,7 @@ class Position:
         self._watch.check(row, spent)
         return spent
 
-    def wait(self, policy: Policy, event: str, failure: Failure | None, jitter: Callable[[], float]) -> Wait:
+    def wait(self, policy: Policy, event: str, failure: Failure | None, jitter: Callable[[], float]) -> RungWait:
         """Return how long the current rung waits after an event.
 
         Arguments:
@@ -114,7 +114,7 @@ class Position:
         """
         asked = None if failure is None else failure.asked_wait
         draw = min(1.0, max(0.0, jitter())) if is_drawn(self._ladder, event, asked) else None
-        return Wait(wait_of(policy.waits, self._ladder, event, failure, draw or 0.0), draw)
+        return RungWait(wait_of(policy.waits, self._ladder, event, failure, draw or 0.0), draw)
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""
