@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define, field
+from attrs import define
 
 from rungwise.fsm.call.request import Link
 from rungwise.fsm.errors import ConfigurationError
@@ -21,8 +21,8 @@ class Chain:
     """
 
     links: tuple[Link, ...]
-    index: int = 0
-    link: Link = field(init=False)
+    index: int
+    link: Link
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
@@ -38,17 +38,17 @@ class Chain:
                 raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
         if not links:
             raise ConfigurationError("the chain is empty; give at least one backend")
-        if all(link.problem is not None for link in links):
+        for link in links:
+            if link.problem is None:
+                break
+        else:
             problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
             raise ConfigurationError(f"no backend of the chain can be used ({problems})")
         if needs_prices:
             for link in links:
                 if link.prices is None:
                     raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
-        return cls(tuple(links))
-
-    def __attrs_post_init__(self) -> None:
-        self.move_to(self.index)
+        return cls(tuple(links), 0, links[0])
 
     def leave_unusable(self) -> list[tuple[Link, str]]:
         """Ask the first backend that can be used, and return those that stand before it, each with its problem."""
