@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field
 
 from rungwise.fsm.call.request import Link
+from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 
 
@@ -18,11 +19,13 @@ class Chain:
         links: the backends in order.
         index: the place of the one that is asked.
         link: the one that is asked.
+        shapes: the form in which its messages are written.
     """
 
     links: tuple[Link, ...]
     index: int = 0
     link: Link = field(init=False)
+    shapes: Shapes = field(init=False)
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
@@ -61,6 +64,7 @@ class Chain:
     def move_to(self, index: int) -> None:
         """Ask another backend from now on."""
         self.index, self.link = index, self.links[index]
+        self.shapes = getattr(self.link, "shapes", NEUTRAL)  # a backend of the user's own may name none
 
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""

@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.metering import measured
+from rungwise.fsm.call.parts import Turn
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Message
@@ -37,7 +38,7 @@ class TokenCounter:
         """Count the caller's messages and tools anew: they, or the backend, have changed."""
         self._base = None
 
-    def prompt(self, messages: Sequence[Message], added_tokens: int) -> int:
+    def prompt(self, messages: Sequence[Message | Turn], added_tokens: int) -> int:
         """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
 
         Arguments:
@@ -49,7 +50,8 @@ class TokenCounter:
         if self._base is None:
             self._base = self._count_base()
         if self.context.transcript.restore_reasoning:
-            added_tokens += STAND_IN_TOKENS * sum(message.get("role") == "assistant" for message in messages)
+            roles = map(self.context.chain.shapes.role_of, messages)
+            added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
         return self._base + added_tokens
 
     def _count_base(self) -> int:

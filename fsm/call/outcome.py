@@ -68,6 +68,7 @@ class Outcome:
             reply=reply,
             journal=context.journal,
             overran=spending.overran is not None,
+            shapes=chain.shapes,
         )
 
     def _salvaged(self, row: Row, gathered: str) -> str:
