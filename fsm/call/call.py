@@ -31,6 +31,7 @@ from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.observe import observe, part_reply
 from rungwise.fsm.call.outcome import Outcome
+from rungwise.fsm.call.own_facts import own_facts_of
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.position import Position
 from rungwise.fsm.call.proposal import Proposal
@@ -40,6 +41,7 @@ from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.reply_filter import ReplyFilter
 from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
 from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.call.transcript import PLAIN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
@@ -208,11 +210,13 @@ class Call:
 
         Raises:
             IllegalEvent: nothing is in flight.
-            ConfigurationError: this is neither a reply nor a failure.
+            ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no bool or raises; the
+                call is as it was.
         """
         if not isinstance(reply, (Reply, Failure)):
             raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
         proposal = self._ensure_sent()
+        own = own_facts_of(self.position.table, reply)
         self.spending.pass_time(now)
         observation = observe(
             reply,
@@ -225,7 +229,7 @@ class Call:
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
         if self.position.is_guarded(observation.event):
             facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.asks_for_little)
-        return self._advance(observation, facts)
+        return self._advance(observation, facts + own)
 
     @without_locals
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
@@ -333,6 +337,8 @@ class Call:
             return None
         wait = position.wait(context.policy, observation.event, facts, observation.failure, self._jitter)
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
+        if observation.event in ANSWERS:
+            context.transcript.discard(observation)
         context.transcript.prepare(position.rung, observation)
         if row.target == "fallback":
             self._move_on()

@@ -9,7 +9,7 @@ from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.reply_filter import without_seed
 from rungwise.fsm.call.request import CAP_PARAMETERS
-from rungwise.fsm.call.table import KEEPS_TEXT
+from rungwise.fsm.call.table import ANSWERS, KEEPS_TEXT
 from rungwise.fsm.call.transcript import Reading, Transcript
 from rungwise.fsm.failures.classify import event_of_failure
 from rungwise.fsm.failures.failure import Failure
@@ -18,9 +18,6 @@ from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.stitching import MINIMUM_ECHO, stitch
 from rungwise.fsm.text.thinking import Parted, part_thinking
 from rungwise.fsm.values.usage import Usage
-
-ANSWERS = frozenset({"answered", "called_tools"})
-"""The events of a reply that is whole."""
 
 BROKEN = frozenset({"connection", "timeout"})
 """The reasons of a failure that cut a stream without being an answer of the provider's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from attrs import Factory, evolve, field, frozen, validators
 
@@ -254,7 +254,6 @@ class PlainLink:
         ConfigurationError: a field is not of its form.
     """
 
-    shapes: ClassVar[Shapes] = NEUTRAL
     name: str = field(default="backend", validator=_kind(str))
     prefills: bool = False
     echoes: bool = False
@@ -268,6 +267,11 @@ class PlainLink:
     def origin(self) -> str:
         """Return the empty text: it is reached by a transport that is not known here."""
         return ""
+
+    @property
+    def shapes(self) -> Shapes:
+        """Return the neutral form."""
+        return NEUTRAL
 
 
 def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:

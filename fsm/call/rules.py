@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.table import CALL, KEEPS_TEXT, keeps_asked_wait
+from rungwise.fsm.call.table import ANSWERS, CALL, KEEPS_TEXT, keeps_asked_wait
 from rungwise.fsm.checker.branches import finds
 from rungwise.fsm.checker.check import check_table
 from rungwise.fsm.checker.proof import RowProof, prove
 from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.suggest import close_to
-
-ANSWERS = frozenset({"answered", "called_tools"})
-"""The events that are a success, and the only ones."""
 
 ERRORS = frozenset({"exhausted", "failed", "refused"})
 """The outcomes that gathered text must not end in; only what the provider itself refuses is `refused` all the same."""

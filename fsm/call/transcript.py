@@ -105,6 +105,12 @@ class Transcript:
         elif not self.gathered:
             self.spare = max(self.spare, observation.spare, key=len)
 
+    def discard(self, observation: Observation) -> None:
+        """Drop what an answer brought: a rung of the user's own asks for another one."""
+        if observation.part:
+            self.parts, self._uncounted = self.parts[:-1], self._uncounted[:-1]
+            self.gathered = self.gathered[: len(self.gathered) - len(observation.new)]
+
     @property
     def gathered_tokens(self) -> int:
         """Count the tokens of the text so far; no part has more than the cap that it came under."""

@@ -76,6 +76,8 @@ def _name_problems(table: Table) -> Iterator[str]:
     for name in facts:
         if name in table.counters:
             yield f"{name!r} is declared as a fact, and is a counter"
+        if any(guard.name == name for guard in table.guards):
+            yield f"{name!r} is declared as a fact and as a guard, so that nobody can tell which of them a row means"
     try:
         TopologicalSorter(table.follows_from).prepare()
     except CycleError as error:

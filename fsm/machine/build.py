@@ -33,12 +33,12 @@ def build_table(
 
     Arguments:
         name: what the machine is called.
-        start: the first state; something is sent from it.
+        start: the first state, one of the rungs or none of them; something is sent from it.
         hub: the state in which something is in flight.
         outcomes: the final states.
         rungs: the rungs, in the order in which they are shown.
         ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
-        facts: the facts that the ladders look at.
+        facts: the facts that the ladders look at, besides those that were given to the rungs themselves.
         events: the sentences of the events.
         everywhere: events that end the machine in any state, each with its outcome.
         unsent: events that end it in a rung, before what waits there is sent, each with its outcome.
@@ -46,11 +46,12 @@ def build_table(
     Raises:
         TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
     """
-    states = (start, *(rung.name for rung in rungs))
+    states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
     ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
     stops = [Row(event, state, None, end) for event, end in (unsent or {}).items() for state in states]
     steps = [step for ladder in ladders.values() for step in ladder]
+    entries = [Entry.of(step) for step in steps if not isinstance(step, Ending)]
     kept = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
     return Table(
         name=name,
@@ -60,8 +61,8 @@ def build_table(
         outcomes=tuple(outcomes),
         ranks=ranks_of(rungs),
         declared_rungs=tuple(rungs),
-        facts=tuple(facts),
-        guards=joined((), [step.guard for step in steps if not isinstance(step, Ending)]),
+        facts=joined(facts, [fact for entry in entries for fact in entry.facts]),
+        guards=joined((), [entry.guard for entry in entries]),
         effects=joined((), [COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
         declared_events=tuple(events),
     )
@@ -72,5 +73,5 @@ def _rows(event: str, hub: str, ladder: Iterable[Step]) -> Iterable[Row]:
         if isinstance(step, Ending):
             yield Row(event, hub, step.holds, step.outcome, step.effect)
         else:
-            rung = step.rung if isinstance(step, Entry) else step
-            yield Row(event, hub, step.guard.name, rung.name, rung.effect.name)
+            entry = Entry.of(step)
+            yield Row(event, hub, entry.guard.name, entry.rung.name, entry.rung.effect.name)

@@ -54,10 +54,12 @@ class Event:
     Arguments:
         name: a past participle, such as `came_empty`.
         says: what it means, as every page and message tells it.
+        at_last: how the sentence goes on where the machine ends on it.
     """
 
     name: str = field(validator=_name)
     says: str = field(default="", validator=_sentence)
+    at_last: str = field(default="", validator=_sentence)
 
 
 @frozen(kw_only=True)
@@ -153,6 +155,7 @@ class Rung:
         hint: the text that it adds to the request, for a rung of your own; a policy's hints may say another.
         change: what it changes in the request, given what the request is made of and what led to the rung.
         says: what its guard means.
+        does: what it does, in words that follow what happened.
         verb: what its guard is called by, behind `may_`; the name of the rung where left out.
         unit: what its effect is called by, behind `spend_`, and its counter in the plural; the name where left out.
 
@@ -171,6 +174,7 @@ class Rung:
     hint: str | None = field(default=None, validator=attrs.validators.optional(_sentence))
     change: Callable[[Any, Any], None] | None = field(default=None, validator=_function, hash=False)
     says: str = field(default="", validator=_sentence)
+    does: str = field(default="", validator=_sentence)
     verb: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)
     unit: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)
 
@@ -188,7 +192,7 @@ class Rung:
     @property
     def facts(self) -> tuple[Fact, ...]:
         """List the facts of your own that it was given."""
-        return tuple(each for each in (*self.holds, *self.lacks) if isinstance(each, Fact))
+        return _facts_among((*self.holds, *self.lacks))
 
     @property
     def guard(self) -> Guard:
@@ -209,30 +213,38 @@ class Rung:
             holds, lacks: the facts that must hold, or must not, besides those of the rung.
             says: what the guard means.
         """
-        plain = self.guard
-        more, fewer = _names_of(_names(holds)), _names_of(_names(lacks))
-        return Entry(
-            self,
-            Guard(
-                guard,
-                counter=plain.counter,
-                holds=(*more, *plain.holds),
-                lacks=(*fewer, *plain.lacks),
-                says=says,
-            ),
-        )
+        plain, more, fewer = self.guard, _names(holds), _names(lacks)
+        wanted, unwanted = (*_names_of(more), *plain.holds), (*_names_of(fewer), *plain.lacks)
+        facts = (*self.facts, *_facts_among((*more, *fewer)))
+        return Entry(self, Guard(guard, counter=plain.counter, holds=wanted, lacks=unwanted, says=says), facts)
 
 
 def _names_of(facts: Iterable[Any]) -> tuple[str, ...]:
     return tuple(each.name if isinstance(each, Fact) else each for each in facts)
 
 
+def _facts_among(facts: Iterable[Any]) -> tuple[Fact, ...]:
+    return tuple(each for each in facts if isinstance(each, Fact))
+
+
 @frozen
 class Entry:
-    """Hold a rung in a ladder that needs more facts there than elsewhere; `Rung.when` makes one."""
+    """Hold a rung as it stands in a ladder, where it may need more facts than elsewhere; `Rung.when` makes one.
+
+    Arguments:
+        rung: the rung.
+        guard: what must hold for it to be taken there.
+        facts: the facts of your own that the guard looks at.
+    """
 
     rung: Rung
     guard: Guard
+    facts: tuple[Fact, ...] = ()
+
+    @classmethod
+    def of(cls, step: Rung | Entry) -> Entry:
+        """Return a rung under its own conditions, or what its `when` has returned."""
+        return step if isinstance(step, Entry) else cls(step, step.guard, step.facts)
 
 
 @frozen(kw_only=True)

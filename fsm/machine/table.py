@@ -157,7 +157,8 @@ class Table:
     @cached_property
     def hints(self) -> Mapping[str, str]:
         """Return what its rungs add to a request, by rung, as far as they declare it."""
-        return {rung.name: rung.hint for rung in self.declared_rungs if rung.hint is not None}
+        rungs = [rung for rung in self.declared_rungs if rung.name in self.rungs]
+        return {rung.name: rung.hint for rung in rungs if rung.hint is not None}
 
     @cached_property
     def found_facts(self) -> tuple[str, ...]:
@@ -203,9 +204,12 @@ class Table:
         """Return the declaration of a rung; None for the first state, which nothing leads to, and for other states."""
         return next((rung for rung in self.declared_rungs if rung.name == name), None)
 
-    def says(self, event: str) -> str:
-        """Return the sentence of an event; its name where it has none."""
-        return next((each.says for each in self.declared_events if each.name == event), "") or event
+    def says(self, event: str, *, at_last: bool = False) -> str:
+        """Return the sentence of an event, as it ends where the machine does; its name where it has none."""
+        found = next((each for each in self.declared_events if each.name == event), None)
+        if found is None or not found.says:
+            return event
+        return found.says + (found.at_last if at_last else "")
 
     @property
     def guard_names(self) -> tuple[str, ...]:
@@ -243,16 +247,12 @@ class Table:
         Raises:
             TableError: there is no such event or guard.
         """
-        entry = rung if isinstance(rung, Entry) else None
         if not isinstance(rung, (Rung, Entry)):
             raise TableError(f"with_rung takes a Rung, or what its `when` returns, not {type(rung).__name__}")
-        declared = entry.rung if entry else rung
-        assert isinstance(declared, Rung)
-        guard = entry.guard if entry else declared.guard
+        entry = Entry.of(rung)
+        name = entry.rung.name
         if not before:
-            raise TableError(
-                f"with_rung needs an event in whose ladder {declared.name!r} is tried, as in came_empty=None"
-            )
+            raise TableError(f"with_rung needs an event in whose ladder {name!r} is tried, as in came_empty=None")
         table = self
         for event, place in before.items():
             rows = self.ladder(event, self.hub)
@@ -263,8 +263,8 @@ class Table:
             if front is None:
                 guards = ", ".join(str(row.guard) for row in rows)
                 raise TableError(f"the ladder of {event!r} has no guard {place!r}; it has: {guards}")
-            row = Row(event, self.hub, guard.name, declared.name, declared.effect.name)
-            table = table.with_rows(row, before=front, declare=(declared, guard))
+            row = Row(event, self.hub, entry.guard.name, name, entry.rung.effect.name)
+            table = table.with_rows(row, before=front, declare=(entry.rung, entry.guard, *entry.facts))
         return table
 
     def with_rows(self, *rows: Row, before: Row | None = None, declare: Iterable[Any] = ()) -> Table:

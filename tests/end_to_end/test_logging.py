@@ -33,7 +33,7 @@ def test_a_user_who_logs_everything_sees_our_steps_and_no_machinery(
     ]
     assert not [record for record in caplog.records if record.name.startswith("transitions") and record.args]
     caplog.clear()
-    library.setLevel(logging.INFO)  # asked for, it is given
+    library.setLevel(logging.DEBUG)  # asked for, it is given
     with Client(backend_of(serve(ANSWER))) as client:
         client.call("Where?")
     assert [record for record in caplog.records if record.name.startswith("transitions")]

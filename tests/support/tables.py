@@ -51,14 +51,14 @@ def redeclaring(table: Table, *declared: Guard | Effect | Fact) -> Table:
     )
 
 
-def tampered(row: Row, **mistakes: Callable[[Any], Any]) -> Table:
-    """Return the shipped table on a machine in which one transition was compiled wrongly.
+def tampered(row: Row, *, table: Table = CALL, **mistakes: Callable[[Any], Any]) -> Table:
+    """Return a table, the shipped one if no other, on a machine in which one transition was compiled wrongly.
 
     Arguments:
         row: the row of the transition.
         mistakes: for its `test` or its `count`, what makes another function of the right one.
     """
-    table = evolve(CALL, name="tampered")
+    table = evolve(table, name="tampered")
     (transition,) = [each for each in machine_of(table).get_transitions(row.event, row.source) if each.row == row]
     for name, mistake in mistakes.items():
         setattr(transition, name, mistake(getattr(transition, name)))

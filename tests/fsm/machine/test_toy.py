@@ -1,0 +1,178 @@
+"""A machine of three states with no call in it is proved, walked, weighed, drawn, explained and fuzzed like a call."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rungwise import CALL, BrokenMachine, Effect, Fact, IllegalEvent, Rung, Table, TableError
+from rungwise.fsm.checker.check import check_table
+from rungwise.fsm.checker.firing import ALWAYS, COUNTS, FALLS, Firing
+from rungwise.fsm.checker.longest import longest
+from rungwise.fsm.checker.moves import moves_of
+from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.checker.walk import walk
+from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render, render_error
+from rungwise.fsm.diagram.page import Setup, explain_page, play_page
+from rungwise.fsm.diagram.page.machine import machine_data
+from rungwise.fsm.journal.path import Path, path_of
+from rungwise.fsm.journal.record import Evidence, Record
+from rungwise.fsm.machine.build import build_table
+from rungwise.fsm.machine.declare import Ending, Event
+from rungwise.fsm.machine.run import Run
+from support.tables import ONES, failing, redeclaring, tampered
+
+KNOCK = Rung("knock", limit=3, holds="is_home", lacks="is_annoyed", says="somebody may open yet")
+TOY = build_table(
+    name="door",
+    start="knock",
+    hub="listen",
+    outcomes=("gone",),
+    rungs=[KNOCK],
+    facts=[
+        Fact("has_light"),
+        Fact("is_annoyed"),
+        Fact("is_home", any_holds="has_light", any_lacks="is_late"),
+        Fact("is_late"),
+    ],
+    events=[Event("stayed_quiet", "nobody came to the door")],
+    ladders={
+        "opened": (Ending("gone"),),
+        "stayed_quiet": (Ending("gone", holds="is_late"), KNOCK, Ending("gone")),
+    },
+    everywhere={"rained": "gone"},
+    unsent={"froze": "gone"},
+)
+LIMITS = {"knocks": 4}
+
+
+def test_it_has_three_states_and_is_proved() -> None:
+    check_table(TOY)
+    assert TOY.states == ("knock", "listen", "gone")
+    assert TOY.limits == {"knocks": 3}
+    (knock,) = [proof for proof in prove(TOY) if proof.takes]
+    assert (knock.takes, knock.why) == ("knocks", "finds knocks < limit, takes one")
+
+
+def test_it_is_walked() -> None:
+    walked = walk(TOY, LIMITS)
+    assert failing(walked) == {}
+    assert len(walked.configurations) == 2 * 5 + 1  # knocking and listening with 0 to 4 knocks, and gone
+    assert walked.properties[-1].name == "every configuration can still reach gone"
+
+
+@pytest.mark.parametrize(("attempts", "heaviest"), [(None, 35), (9, 35), (5, 35), (3, 1 + 2 + 5), (1, 1)])
+def test_its_worst_case_is_found_by_weights_of_ones_own(attempts: int | None, heaviest: int) -> None:
+    found = longest(moves_of(TOY, LIMITS), TOY.start, LIMITS, TOY.ranks, lambda at: 1 + at.knocks**2, attempts)
+    assert found.value == heaviest
+    assert [move.row.event for move in found.path] == ["stayed_quiet"] * (min(attempts or 1, 5) - 1)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_it_is_drawn(format: Format, view: View) -> None:
+    text = render(TOY, format, view)
+    for name in ("knock", "listen", "gone", "opened", "stayed_quiet", "may_knock", "is_late", "rained", "froze"):
+        assert name in text
+    assert render(TOY, format, view, Marks.along(TOY.rows)) != text
+    if format == "svg":
+        ET.fromstring(text)
+
+
+def test_the_data_of_its_page_are_its_declarations() -> None:
+    data = machine_data(TOY, LIMITS)
+    assert (data["states"], data["counters"], data["limits"]) == (["knock", "listen", "gone"], ["knocks"], LIMITS)
+    assert data["facts"] == {"is_home": {"any_holds": ["has_light"], "any_lacks": ["is_late"]}}
+    assert data["guards"]["may_knock"] == {"counter": "knocks", "holds": ["is_home"], "lacks": ["is_annoyed"]}
+    assert data["effects"]["spend_knock"] == {"spends": "knocks", "refills": [], "refills_on": None}
+    assert data["moves"] == [{"takes": "knocks", "refills": []}]
+    page = play_page(TOY, Setup(limits=LIMITS), heading="Knock.")
+    assert "Play the door" in page
+
+
+def recorded(*events: tuple[str, tuple[str, ...]]) -> Path:
+    """Fire some events and return the path that was recorded."""
+    run, record = Run.at_start(TOY, LIMITS), Record(table=TOY.name, counters=TOY.counters)
+    for at, (event, facts) in enumerate(events):
+        row = run.fire(event, facts)
+        evidence = Evidence(event, facts=facts)
+        record.record(row, evidence, at=float(at), spent=tuple(run.spent), attempts=run.attempts)
+    record.outcome = run.state
+    return path_of(Record.from_json(record.to_json()), TOY)
+
+
+def test_a_run_of_it_is_recorded_read_back_and_explained() -> None:
+    path = recorded(("sent", ()), ("stayed_quiet", ("has_light",)), ("sent", ()), ("opened", ()))
+    assert [row.target for row in path.rows if row] == ["listen", "knock", "listen", "gone"]
+    assert path.steps[-1].spent == {"knocks": 1}
+    page = explain_page(path, Setup(limits=LIMITS))
+    assert "One door, step by step" in page
+    assert "stayed_quiet" in page
+
+
+def fired(table: Table, limits: dict[str, int], events: list[tuple[str, set[str]]]) -> None:
+    """Fire events on a run, and demand of each firing what must always hold."""
+    run = Run.at_start(table, limits)
+    for event, facts in events:
+        before, sends, row = (run.state, tuple(run.spent)), run.attempts, None
+        try:
+            row = run.fire(event, facts)
+        except IllegalEvent:
+            pass
+        except BrokenMachine:
+            row = run.row
+        firing = Firing(
+            table=table,
+            limits=run.limits,
+            before=before,
+            event=event,
+            facts=tuple(facts),
+            row=row,
+            after=(run.state, tuple(run.spent)),
+            sends=run.attempts - sends,
+        )
+        assert {name: wrong for name, always in ALWAYS.items() if (wrong := always(firing))} == {}
+
+
+def events_of(table: Table) -> Any:
+    """Generate what can be fired, the sends more often than the rest."""
+    events = st.sampled_from((*table.events, *["sent"] * len(table.events), "came_home"))
+    facts = st.sets(st.sampled_from(table.found_facts))
+    return st.lists(st.tuples(events, facts), max_size=40)
+
+
+@given(events_of(TOY), st.integers(0, 3))
+def test_whatever_is_fired_what_must_always_hold_does(events: list[tuple[str, set[str]]], knocks: int) -> None:
+    fired(TOY, {"knocks": knocks}, events)
+
+
+@given(events_of(CALL))
+def test_the_same_is_demanded_of_calls(events: list[tuple[str, set[str]]]) -> None:
+    fired(CALL, {**ONES, "retries": 2}, events)
+
+
+def test_a_toy_that_is_broken_is_refused_with_the_path_on_its_own_picture_and_caught_by_the_same_demands() -> None:
+    endless = redeclaring(TOY, Effect("spend_knock"))
+    with pytest.raises(TableError, match="takes nothing") as caught:
+        check_table(endless)
+    assert str(caught.value).endswith("  2. listen --stayed_quiet [may_knock]--> knock")
+    assert "| `stayed_quiet` | listen | `may_knock` | knock | `spend_knock` | 2 |" in render_error(caught.value, "rows")
+    assert {FALLS} < set(failing(walk(endless, LIMITS)))
+    knock = next(row for row in TOY.rows if row.target == "knock")
+    wrong = tampered(knock, table=TOY, count=lambda count: None)
+    with pytest.raises(AssertionError, match=COUNTS):
+        fired(wrong, LIMITS, [("sent", set()), ("stayed_quiet", set())])
+
+
+def test_counters_that_refill_others_are_weighed_by_the_same_search() -> None:
+    ring = Rung("ring", limit=2, refills="knocks")
+    table = TOY.with_rung(ring, stayed_quiet=None)
+    check_table(table)
+    limits = {**LIMITS, "rings": 2}
+    found = longest(moves_of(table, limits), table.start, limits, table.ranks, lambda at: 1, None)
+    assert found.value == 1 + 4 + 2 * (1 + 4)
+    assert table.ranks == (("rings",), ("knocks",))
