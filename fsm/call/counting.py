@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.metering import measured
+from rungwise.fsm.call.parts import Turn
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Message
@@ -31,10 +32,10 @@ class TokenCounter:
     context: CallContext
     estimate: Callable[[Any], int]
     recorded: Iterator[int] | None = None
-    _counted: tuple[Sequence[Message], int] | None = field(default=None, init=False)  # messages and backend
+    _counted: tuple[Sequence[Message | Turn], int] | None = field(default=None, init=False)  # messages and backend
     _base: int = field(default=0, init=False)  # their tokens
 
-    def prompt(self, messages: Sequence[Message], added_tokens: int) -> int:
+    def prompt(self, messages: Sequence[Message | Turn], added_tokens: int) -> int:
         """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
 
         Arguments:
@@ -47,7 +48,8 @@ class TokenCounter:
         if given != self._counted:  # a compactor has run, or another backend is asked
             self._counted, self._base = given, self._count_base()
         if self.context.transcript.restore_reasoning:
-            added_tokens += STAND_IN_TOKENS * sum(message.get("role") == "assistant" for message in messages)
+            roles = map(self.context.chain.shapes.role_of, messages)
+            added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
         return self._base + added_tokens
 
     def _count_base(self) -> int:

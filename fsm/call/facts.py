@@ -47,7 +47,7 @@ class FactFinder:
             "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
             "has_text": not is_blank(gathered or transcript.spare),
             "added_text": not is_blank(observation.new),
-            "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
+            "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes),
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and is_repetitive(gathered),
             "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),

@@ -94,6 +94,7 @@ def _observe_reply(
         cap=proposal.send.max_tokens,
         tools=proposal.send.request.tools,
         expects_json=expects_json,
+        shapes=proposal.shapes,
     )
     if event == "came_empty" and reply.stop_reason in ("stop", None) and _goes_on(proposal, transcript, gathered):
         event = "answered"  # the text was whole, and there was nothing left to say

@@ -69,6 +69,7 @@ class Outcome:
             reply=reply,
             journal=context.journal,
             overran=spending.overran is not None,
+            shapes=chain.shapes,
         )
 
     def _named_failures(self) -> tuple[tuple[str, Failure], ...]:

@@ -9,8 +9,9 @@ import attrs
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
