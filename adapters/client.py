@@ -33,6 +33,7 @@ from rungwise.fsm.call.request import Message, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.values.checks import is_number, is_whole
 from rungwise.fsm.values.label import short
 
 Messages = str | Iterable[Message] | Request
@@ -84,7 +85,7 @@ class Client:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         if not isinstance(policy, Policy):
             raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
-        if type(largest_reply) is not int or largest_reply < 1:
+        if not is_whole(largest_reply, 1):
             raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
         _check(observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter)
@@ -95,7 +96,7 @@ class Client:
             if given is not None and inspect.iscoroutinefunction(given.send) is not is_async:
                 other = "async_http" if is_async is False else "http"
                 raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
-        if isinstance(max_connections, bool) or not isinstance(max_connections, int) or max_connections < 1:
+        if not is_whole(max_connections, 1):
             raise ConfigurationError(
                 f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"
             )
@@ -210,8 +211,16 @@ class Client:
             http = self._http or self._own_http
         assert http is not None
         compactor: Any = self._compactor
-        clocks = (self.policy.timeouts, self._clock, self._sleep)
-        return SyncDriver(http, self.chain, *clocks, compactor, ending, self._largest_reply)
+        return SyncDriver(
+            http=http,
+            chain=self.chain,
+            timeouts=self.policy.timeouts,
+            clock=self._clock,
+            sleep=self._sleep,
+            compactor=compactor,
+            cancellation=ending,
+            largest_reply=self._largest_reply,
+        )
 
     def _async_driver(self, ending: Cancellation) -> AsyncDriver:
         http: AsyncHttp | None = self._async_http
@@ -221,8 +230,16 @@ class Client:
                 if loop not in self._own_async_http:
                     self._own_async_http[loop] = OwnAsyncHttp(self._max_connections)
                 http = self._own_async_http[loop]
-        clocks = (self.policy.timeouts, self._clock, self._async_sleep)
-        return AsyncDriver(http, self.chain, *clocks, self._compactor, ending, self._largest_reply)
+        return AsyncDriver(
+            http=http,
+            chain=self.chain,
+            timeouts=self.policy.timeouts,
+            clock=self._clock,
+            sleep=self._async_sleep,
+            compactor=self._compactor,
+            cancellation=ending,
+            largest_reply=self._largest_reply,
+        )
 
     def _running_here(self) -> RunningCalls:
         """Return what ends the calls of this event loop."""
@@ -307,7 +324,7 @@ def _check(**functions: object) -> None:
 def _checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
     def draw() -> float:
         drawn = jitter()
-        if not isinstance(drawn, (int, float)) or isinstance(drawn, bool) or not 0 <= drawn <= 1:
+        if not is_number(drawn, 0, 1):
             raise ConfigurationError(f"jitter must return a number from 0 to 1, not {short(drawn)}")
         return drawn
 

@@ -83,7 +83,8 @@ def read_url(url: str, path: str) -> Endpoint:
         place = f"{place}:{port}"
     origin = f"{parts.scheme}://{place}"
     root = f"{origin}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
-    return Endpoint(None, host, place, origin, root, f"?{parts.query}" if parts.query else "", _is_local(host))
+    query = f"?{parts.query}" if parts.query else ""
+    return Endpoint(host=host, place=place, origin=origin, root=root, query=query, is_local=_is_local(host))
 
 
 def _is_sendable(url: str) -> bool:

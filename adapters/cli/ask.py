@@ -12,14 +12,17 @@ import attrs
 import click
 from attrs import frozen
 
-from rungwise.adapters.cli.output import NoAnswer, answer_to_stdout, bad_input, is_terminal, note, require_stdout
-from rungwise.adapters.cli.prices import TOKENS, check_prices, prices_option
+from rungwise.adapters.cli.answer import NoAnswer, answer_to_stdout
+from rungwise.adapters.cli.options import TOKENS, check_prices, prices_option
+from rungwise.adapters.cli.output import bad_input, is_terminal, note, require_stdout
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, ShownCall
 from rungwise.adapters.endpoint import OPENAI_KEY, read_url, shown_url
 from rungwise.fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.chat.backend import OpenAIChat
+    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.call.request import Prices
 
 OPENAI: Final = "https://api.openai.com/v1"
@@ -95,10 +98,9 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request.")
 @click.option(
     "--policy",
-    "policy_file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="A TOML file with limits, budget, waits, timeouts and hints.",
+    type=POLICY,
+    metavar=METAVAR,
+    help="A TOML file with limits, budget, waits, timeouts and hints; or a policy in Python.",
 )
 @prices_option("from every backend")
 @click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once.")
@@ -168,7 +170,7 @@ class Options:
     fallbacks: tuple[Target, ...]
     system: str | None
     max_tokens: int | None
-    policy_file: str | None
+    policy: Policy | None
     prices: Prices | None
     no_stream: bool
     as_json: bool
@@ -177,12 +179,11 @@ class Options:
 
 def _ask(options: Options) -> int:
     from rungwise.adapters.client import Client
-    from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
     from rungwise.fsm.call.request import Request
 
     require_stdout()  # an answer that nobody gets is not paid for
     chain = _chain(options)
-    policy = Policy.load(options.policy_file) if options.policy_file else DEFAULT_POLICY
+    policy = options.policy or default_policy()
     check_prices(policy, options.prices)
     answer = NoAnswer() if options.as_json else answer_to_stdout()
     shown = ShownCall(answer)

@@ -29,12 +29,12 @@ except KeyboardInterrupt:  # nothing has begun, and nobody else can catch it her
 COMMANDS: Final[Mapping[str, str]] = {
     "ask": "rungwise.adapters.cli.ask",
     "demo": "rungwise.adapters.demo.command",
-    "diagram": "rungwise.adapters.cli.machine",
-    "diff": "rungwise.adapters.cli.review",
-    "explain": "rungwise.adapters.cli.review",
+    "diagram": "rungwise.adapters.cli.diagram",
+    "diff": "rungwise.adapters.cli.diff",
+    "explain": "rungwise.adapters.cli.explain",
     "fuzz": "rungwise.adapters.cli.fuzz",
     "serve": "rungwise.adapters.cli.serve",
-    "verify": "rungwise.adapters.cli.machine",
+    "verify": "rungwise.adapters.cli.verify",
 }
 """Where each command is, under its own name; its module is imported when it is needed."""
 

@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.output import bad_input, complain, counted, is_terminal, note, one_line, put
+from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_file
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 
 if TYPE_CHECKING:
@@ -128,14 +127,10 @@ def _check_certificate(fuzzer: Fuzzer) -> None:
 @contextmanager
 def _progress(examples: int | None, seconds: float | None) -> Iterator[Callable[[Fuzzer], None]]:
     """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
-    if not is_terminal(sys.stderr):
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar("{task.description}") as bar:
+        if bar is None:
+            yield _Lines()
+            return
         task = bar.add_task("0 calls", total=examples if examples is not None else seconds)
         started = last = time.monotonic()
 
@@ -178,10 +173,7 @@ def _report(found: Finding, output: str | None) -> int:
     if output is None:
         put(text)
         return DISHONEST
-    try:
-        Path(output).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
+    write_file(output, text)
     serve = "" if hasattr(found.case, "responses") else f": rungwise serve {output}"
     note(f"  what failed is in {output}{serve}")
     return DISHONEST

@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import attrs
 from attrs import define
 
+from rungwise.adapters.cli.answer import Answer
 from rungwise.adapters.cli.output import (
     CANCELLED,
     PROGRAM,
     STDOUT_GONE,
-    Answer,
     StdoutGone,
     bad_input,
     complain,

@@ -12,36 +12,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.journal.record import Step
     from rungwise.fsm.values.usage import Usage
 
-HAPPENED: Final[Mapping[str, str]] = {
-    "answered": "the answer came",
-    "called_tools": "the model calls tools",
-    "came_empty": "the reply was empty",
-    "only_reasoned": "the model reasoned and gave no answer",
-    "truncated": "the answer was cut at the output cap",
-    "paused": "the provider paused the turn",
-    "tools_truncated": "a tool call was cut or cannot be read",
-    "reasoning_truncated": "reasoning used up the output cap",
-    "interrupted": "the stream broke off",
-    "malformed": "the reply has no usable shape",
-    "refused": "the provider or the model refused",
-    "failed_transiently": "the request failed",
-    "failed_permanently": "the provider turned the request down for good",
-    "rejected_fixably": "the provider named one thing wrong with the request",
-    "overflowed": "the conversation is too long for the model",
-    "cancelled": "ended from outside",
-    "ran_out": "the next request cannot be afforded",
-}
-
-FOLLOWS: Final[Mapping[str, str]] = {
-    "retry": "sending the same again",
-    "reask": "asking the same again",
-    "nudge": "hinting at the tool results",
-    "prefill": "handing its reasoning back to be finished",
-    "continuation": "asking for the rest",
-    "enlarge": "asking again with a larger cap",
-    "repair": "sending it again without that",
-    "compact": "shortening the conversation",
-    "fallback": "turning to the next backend",
+ENDS: Final[Mapping[str, str]] = {
     "salvaged": "the text that was shown stands",
     "partial": "what there is stands as a part",
     "refused": "nobody is left to ask",
@@ -73,9 +44,12 @@ def sentence(step: Step) -> str:
         return f"request {step.attempts} ({step.source}) to {step.backend}{cap}"
     if step.event == "skipped":
         return f"skipping {step.backend}: {step.note}"
-    happened, details = HAPPENED.get(step.event, plain(step.event)), told(step)
+    from rungwise.fsm.call.table import CALL
+
+    happened, details = plain(CALL.says(step.event)), told(step)
+    rung = CALL.rung(step.target)
     wait = f" in {step.wait:.1f} s" if step.wait else ""
-    follows = FOLLOWS.get(step.target, plain(step.target))
+    follows = (rung.does if rung else ENDS.get(step.target)) or plain(step.target)
     return f"{happened}{f' ({details})' if details else ''}: {follows}{wait}"
 
 

@@ -20,7 +20,7 @@ DOWN: Final = None
 """The script of a backend on whose port nothing listens."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Scenario:
     """Hold one scenario.
 
@@ -85,44 +85,47 @@ TIDES_CUT: Final = "on the far side away from it, "
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
     Scenario(
-        "clean",
-        "A clean answer",
-        "The provider answers at once, as it should.",
-        _ask("Why do ladders have rungs?"),
-        (ScriptedReply(text="So that a fall from one of them is a short one."),),
+        name="clean",
+        title="A clean answer",
+        says="The provider answers at once, as it should.",
+        messages=_ask("Why do ladders have rungs?"),
+        primary=(ScriptedReply(text="So that a fall from one of them is a short one."),),
     ),
     Scenario(
-        "rate-limit",
-        "Rate limited",
-        "The provider turns the first request away and asks for 30 seconds of peace.",
-        _ask("Name three rivers."),
-        (ScriptedReply(status=429, headers={"retry-after": "30"}), ScriptedReply(text="Rhine, Rhone and Reuss.")),
+        name="rate-limit",
+        title="Rate limited",
+        says="The provider turns the first request away and asks for 30 seconds of peace.",
+        messages=_ask("Name three rivers."),
+        primary=(
+            ScriptedReply(status=429, headers={"retry-after": "30"}),
+            ScriptedReply(text="Rhine, Rhone and Reuss."),
+        ),
     ),
     Scenario(
-        "tool-round",
-        "Silence after a tool round",
-        "The model falls silent on a tool result, as many do.",
-        AFTER_A_TOOL,
-        (ScriptedReply(), ScriptedReply(text="Yes: 4 degrees and light rain call for a coat, and a hat.")),
+        name="tool-round",
+        title="Silence after a tool round",
+        says="The model falls silent on a tool result, as many do.",
+        messages=AFTER_A_TOOL,
+        primary=(ScriptedReply(), ScriptedReply(text="Yes: 4 degrees and light rain call for a coat, and a hat.")),
         tools=(WEATHER_TOOL,),
     ),
     Scenario(
-        "thinking-only",
-        "Thoughts, but no answer",
-        "The model thinks, and stops before it has said anything.",
-        _ask("Is 91 a prime number?"),
-        (
+        name="thinking-only",
+        title="Thoughts, but no answer",
+        says="The model thinks, and stops before it has said anything.",
+        messages=_ask("Is 91 a prime number?"),
+        primary=(
             ScriptedReply(reasoning="91 is odd, its digits add up to 10, and 7 times 13 is 91."),
             ScriptedReply(text="No: 91 is 7 times 13."),
         ),
         prefill="trailing",
     ),
     Scenario(
-        "truncated",
-        "Truncated twice",
-        "The output cap cuts the answer, and then its continuation, in the middle of a word.",
-        _ask("What is a ladder?"),
-        (
+        name="truncated",
+        title="Truncated twice",
+        says="The output cap cuts the answer, and then its continuation, in the middle of a word.",
+        messages=_ask("What is a ladder?"),
+        primary=(
             ScriptedReply(text=LONG[:64], finish="length"),
             ScriptedReply(text=LONG[64:192], finish="length"),
             ScriptedReply(text=LONG[192:]),
@@ -130,21 +133,21 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         max_tokens=20,
     ),
     Scenario(
-        "cut-stream",
-        "A stream cut in the middle",
-        "The connection drops amid the answer; asked to go on, the model repeats itself.",
-        _ask("Why are there tides?"),
-        (
+        name="cut-stream",
+        title="A stream cut in the middle",
+        says="The connection drops amid the answer; asked to go on, the model repeats itself.",
+        messages=_ask("Why are there tides?"),
+        primary=(
             ScriptedReply(text=TIDES, cut_after=2600),
             ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),
         ),
     ),
     Scenario(
-        "cut-tool-call",
-        "A truncated tool call",
-        "The output cap cuts a tool call amid its arguments.",
-        _ask("What is the weather in Reykjavik?"),
-        (
+        name="cut-tool-call",
+        title="A truncated tool call",
+        says="The output cap cuts a tool call amid its arguments.",
+        messages=_ask("What is the weather in Reykjavik?"),
+        primary=(
             ScriptedReply(
                 text="Let me look that up.",
                 tool_calls=(ToolCall("call_1", "get_weather", '{"city": "Reykj'),),
@@ -156,32 +159,32 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         max_tokens=20,
     ),
     Scenario(
-        "refusal",
-        "A refusal, and a fallback",
-        "A content filter stops the first provider amid its answer; the second one has none.",
-        _ask("How do I kill a zombie process?"),
-        (ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
-        (ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
+        name="refusal",
+        title="A refusal, and a fallback",
+        says="A content filter stops the first provider amid its answer; the second one has none.",
+        messages=_ask("How do I kill a zombie process?"),
+        primary=(ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
+        fallback=(ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
     ),
     Scenario(
-        "dead-primary",
-        "A dead primary",
-        "Nobody listens on the port of the first provider.",
-        _ask("Is anybody there?"),
-        DOWN,
-        (ScriptedReply(text="The second in the chain is here."),),
+        name="dead-primary",
+        title="A dead primary",
+        says="Nobody listens on the port of the first provider.",
+        messages=_ask("Is anybody there?"),
+        primary=DOWN,
+        fallback=(ScriptedReply(text="The second in the chain is here."),),
     ),
     Scenario(
-        "all-broken",
-        "Everything is broken",
-        "Both providers fail in one way after another, and no answer ever comes.",
-        _ask("Will you ever answer?"),
-        (
+        name="all-broken",
+        title="Everything is broken",
+        says="Both providers fail in one way after another, and no answer ever comes.",
+        messages=_ask("Will you ever answer?"),
+        primary=(
             ScriptedReply(status=500),
             ScriptedReply(),
             ScriptedReply(body="<html><body>It works!</body></html>"),
         ),
-        (
+        fallback=(
             ScriptedReply(status=529),
             ScriptedReply(cut_after=0),
             ScriptedReply(status=401),

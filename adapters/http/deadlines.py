@@ -55,7 +55,15 @@ class AttemptLimits:
         # A reply that is not streamed comes in one piece when the model has finished: only the total limits it.
         first_byte = timeouts.first_byte if stream or total is None else total
         ends_at = None if total is None else time.monotonic() + total
-        return cls(ends_at, first_byte, timeouts.idle, timeouts.connect, by_call, cancellation, is_fresh)
+        return cls(
+            ends_at=ends_at,
+            first_byte=first_byte,
+            idle=timeouts.idle,
+            connect=timeouts.connect,
+            by_call=by_call,
+            cancellation=cancellation,
+            is_fresh=is_fresh,
+        )
 
     @property
     def left(self) -> float | None:

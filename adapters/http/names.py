@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from rungwise.adapters.http.waiting import Operation, Wait
+from rungwise.adapters.http.waiting import Operation, WaitFor
 
 Address = tuple[int, tuple[Any, ...]]
 """The family of an address, and the address in the form that a socket of it takes."""
@@ -74,7 +74,7 @@ def addresses_of(host: str, port: int, until: float) -> Operation[list[Address]]
     else:
         return [(socket.AF_INET if address.version == 4 else socket.AF_INET6, _socket_address(host, port))]
     lookup = _begin(host, port)
-    yield Wait(lookup.is_done, "read", until)
+    yield WaitFor(lookup.is_done, "read", until)
     if not lookup.is_done.is_set():
         raise httpx.ConnectTimeout("the name of the host was not found in time")
     if lookup.error is not None or not lookup.found:

@@ -19,7 +19,7 @@ import httpx
 from rungwise.adapters.http.cancellation import SLICE
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.names import Address, addresses_of
-from rungwise.adapters.http.waiting import PAUSE, CallEnded, Operation, Wait, Want, is_ready
+from rungwise.adapters.http.waiting import PAUSE, CallEnded, Operation, WaitFor, Want, is_ready
 
 STAGGER = 0.25
 """Seconds after which the next address of a host is tried beside one that does not answer (RFC 8305)."""
@@ -71,7 +71,7 @@ def _connect_to_any(addresses: Sequence[Address], until: float) -> Operation[soc
                     error = failed
                     continue
             pause = min(until, next_at) if left else until if len(trying) == 1 else time.monotonic() + SLICE
-            yield Wait(trying[-1], "write", min(pause, until))
+            yield WaitFor(trying[-1], "write", min(pause, until))
             for sock in [sock for sock in trying if is_ready(sock, "write")]:
                 trying.remove(sock)
                 code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -110,7 +110,7 @@ def _shake_hands(sock: ssl.SSLSocket, until: float) -> Operation[None]:
             want = "write"
         if time.monotonic() >= until:
             raise httpx.ConnectTimeout("no TLS in time")
-        yield Wait(sock, want, until)
+        yield WaitFor(sock, want, until)
 
 
 def write(
@@ -145,7 +145,7 @@ def write(
             raise httpx.WriteTimeout("the request was not taken in time")
         if hear(sock):
             return
-        yield Wait(sock, want, min(until, now + SLICE))
+        yield WaitFor(sock, want, min(until, now + SLICE))
 
 
 def what_came(sock: socket.socket) -> bytes:
@@ -182,7 +182,7 @@ def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[
             want = "write"
         except OSError as error:
             raise httpx.ReadError(str(error)) from error
-        yield Wait(sock, want, until)
+        yield WaitFor(sock, want, until)
         has_waited = True
 
 

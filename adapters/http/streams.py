@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from threading import Lock
 from types import TracebackType
+from typing import Generic, TypeVar
 from weakref import WeakSet
 
 from attrs import define, field
@@ -15,16 +16,17 @@ from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.tracebacks import without_locals
 
+Events = TypeVar("Events")
 
-class Stream(Iterator[StreamEvent | Result]):
-    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
 
-    def __init__(self, call: Call, events: Iterator[StreamEvent], cancellation: Cancellation) -> None:
+class _CallStream(Generic[Events]):
+    """Hold a call, its events, and what ends it."""
+
+    def __init__(self, call: Call, events: Events, cancellation: Cancellation) -> None:
         self._call = call
         self._events = events
         self.cancellation = cancellation
         self._ended = False
-        self._is_read = Lock()
 
     @property
     def result(self) -> Result:
@@ -34,6 +36,14 @@ class Stream(Iterator[StreamEvent | Result]):
             IllegalEvent: the call has not ended.
         """
         return self._call.result
+
+
+class Stream(_CallStream[Iterator[StreamEvent]], Iterator[StreamEvent | Result]):
+    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
+
+    def __init__(self, call: Call, events: Iterator[StreamEvent], cancellation: Cancellation) -> None:
+        super().__init__(call, events, cancellation)
+        self._is_read = Lock()
 
     def __iter__(self) -> Stream:
         return self
@@ -84,23 +94,8 @@ class Stream(Iterator[StreamEvent | Result]):
         self.close()
 
 
-class AsyncStream(AsyncIterator[StreamEvent | Result]):
+class AsyncStream(_CallStream[AsyncIterator[StreamEvent]], AsyncIterator[StreamEvent | Result]):
     """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
-
-    def __init__(self, call: Call, events: AsyncIterator[StreamEvent], cancellation: Cancellation) -> None:
-        self._call = call
-        self._events = events
-        self.cancellation = cancellation
-        self._ended = False
-
-    @property
-    def result(self) -> Result:
-        """Return the end of the call.
-
-        Raises:
-            IllegalEvent: the call has not ended.
-        """
-        return self._call.result
 
     def __aiter__(self) -> AsyncStream:
         return self

@@ -1,7 +1,7 @@
 """How network operations wait: they are generators that yield what they wait for, so that both drivers run the same.
 
-An operation never blocks. It yields a `Wait`; `run` blocks a thread until that may go on, `arun` a task. Both notice a
-cancellation meanwhile, and the operation itself raises when its time is up, even while data keep arriving.
+An operation never blocks. It yields a `WaitFor`; `run` blocks a thread until that may go on, `arun` a task. Both notice
+a cancellation meanwhile, and the operation itself raises when its time is up, even while data keep arriving.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LATE = 0.001
 Want = Literal["read", "write"]
 
 
-class Wait(NamedTuple):
+class WaitFor(NamedTuple):
     """Wait until a socket can be read or written, or until a moment on `time.monotonic` has come.
 
     `what` may also be an event that another thread sets, or nothing: then others are let run, and no time passes.
@@ -37,11 +37,11 @@ class Wait(NamedTuple):
     until: float = 0.0
 
 
-PAUSE = Wait(None)
+PAUSE = WaitFor(None)
 
 
 T = TypeVar("T")
-Operation = Generator[Wait, None, T]
+Operation = Generator[WaitFor, None, T]
 
 
 class CallEnded(BaseException):
@@ -66,7 +66,7 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
         operation.close()
 
 
-def _block(wait: Wait, cancellation: Cancellation) -> None:
+def _block(wait: WaitFor, cancellation: Cancellation) -> None:
     while True:
         if cancellation.is_cancelled:
             raise CallEnded
@@ -75,7 +75,7 @@ def _block(wait: Wait, cancellation: Cancellation) -> None:
             return
 
 
-def _comes(wait: Wait, seconds: float) -> bool:
+def _comes(wait: WaitFor, seconds: float) -> bool:
     if isinstance(wait.what, threading.Event):
         return wait.what.wait(seconds)
     return wait.what is None or is_ready(wait.what, wait.want, seconds)
@@ -124,7 +124,7 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
         operation.close()
 
 
-async def _until_ready(wait: Wait) -> None:
+async def _until_ready(wait: WaitFor) -> None:
     if wait.what is None:
         await checkpoint()
     elif isinstance(wait.what, threading.Event):

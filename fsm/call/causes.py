@@ -10,7 +10,7 @@ def cause_of(table: Table, row: Row, evidence: Evidence, facts: tuple[str, ...] 
     """Return the sentence; None for a call that is done."""
     if row.target == "done":
         return None
-    cause = table.says(evidence.event)
+    cause = table.says(evidence.event, at_last=True)
     if evidence.asked_wait is not None and "wait_fits" not in facts:
         cause += f"; the wait of {evidence.asked_wait:g} s that it asked for does not fit"
     if "repeats_itself" in facts:

@@ -21,12 +21,12 @@ AWAIT = "await"
 OUTCOMES = ("done", "salvaged", "partial", "refused", "exhausted", "failed", "cancelled", "over_budget")
 
 EVENTS = (
-    Event("answered", "the reply was an answer"),
-    Event("called_tools", "the reply was a call of tools"),
+    Event("answered", "the answer came"),
+    Event("called_tools", "the model called tools"),
     Event("came_empty", "the reply was empty"),
     Event("only_reasoned", "the reply held reasoning but no answer"),
-    Event("truncated", "the reply was cut at the output cap and is not gone on from"),
-    Event("paused", "the provider paused the turn and no continuation is left"),
+    Event("truncated", "the reply was cut at the output cap", " and is not gone on from"),
+    Event("paused", "the provider paused the turn", " and no continuation is left"),
     Event("tools_truncated", "the tool calls were cut or could not be parsed"),
     Event("json_truncated", "the JSON was cut at the output cap"),
     Event("reasoning_truncated", "the output cap was used up by reasoning"),
@@ -35,11 +35,12 @@ EVENTS = (
     Event("refused", "the provider or the model refused"),
     Event("failed_transiently", "the provider failed"),
     Event("failed_permanently", "the provider rejected the request for good"),
-    Event("rejected_fixably", "the provider rejected the request, and no repair is left"),
+    Event("rejected_fixably", "the provider rejected the request", ", and no repair is left"),
     Event("overflowed", "the conversation does not fit the model's context"),
     Event("cancelled", "the caller ended the call"),
+    Event("ran_out", "the next request cannot be afforded"),
 )
-"""What a call can end on, each with its sentence; `ran_out` names the part of the budget instead."""
+"""What can come back, and what the caller and the budget can do, each with its sentence."""
 
 ANSWERS = frozenset({"answered", "called_tools"})
 """The events that are a success, and the only ones."""
@@ -87,6 +88,7 @@ RETRY = Rung(
     wait="retry",
     at_once_on="connection_was_stale",
     says="the same request may be sent again; never after text that is kept",
+    does="sending the same again",
 )
 REASK = Rung(
     "reask",
@@ -95,6 +97,7 @@ REASK = Rung(
     wait="reask",
     change=changes.forget_seed,
     says="an empty reply may be asked for again",
+    does="asking the same again",
 )
 NUDGE = Rung(
     "nudge",
@@ -103,8 +106,15 @@ NUDGE = Rung(
     lacks="thinks_inline",
     change=changes.add_nudge,
     says="an empty reply to a tool result may be nudged; inline reasoning goes to the prefill",
+    does="hinting at the tool results",
 )
-PREFILL = Rung("prefill", limit=2, change=changes.seed, says="reasoning without an answer may be seeded")
+PREFILL = Rung(
+    "prefill",
+    limit=2,
+    change=changes.seed,
+    says="reasoning without an answer may be seeded",
+    does="handing its reasoning back to be finished",
+)
 CONTINUE = Rung(
     "continuation",
     limit=3,
@@ -114,9 +124,15 @@ CONTINUE = Rung(
     change=changes.go_on,
     verb="continue",
     says="cut text may be gone on from",
+    does="asking for the rest",
 )
 ENLARGE = Rung(
-    "enlarge", limit=3, change=changes.lower_reasoning, unit="enlargement", says="the output cap may be raised"
+    "enlarge",
+    limit=3,
+    change=changes.lower_reasoning,
+    unit="enlargement",
+    says="the output cap may be raised",
+    does="asking again with a larger cap",
 )
 REPAIR = Rung(
     "repair",
@@ -124,8 +140,16 @@ REPAIR = Rung(
     holds=("repair_known", "wait_fits"),
     change=changes.repair,
     says="the one thing that the provider named may be fixed",
+    does="sending it again without that",
 )
-COMPACT = Rung("compact", limit=3, holds="has_compactor", unit="compaction", says="the caller's compactor may run")
+COMPACT = Rung(
+    "compact",
+    limit=3,
+    holds="has_compactor",
+    unit="compaction",
+    says="the caller's compactor may run",
+    does="shortening the conversation",
+)
 FALL_BACK = Rung(
     "fallback",
     limit=None,
@@ -134,6 +158,7 @@ FALL_BACK = Rung(
     change=changes.fall_back,
     verb="fall_back",
     says="the next backend of the chain may be asked",
+    does="turning to the next backend",
 )
 RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung))
 """Every rung that is declared above, in that order."""

@@ -54,10 +54,12 @@ class Event:
     Arguments:
         name: a past participle, such as `came_empty`.
         says: what it means, as every page and message tells it.
+        at_last: how the sentence goes on where the machine ends on it.
     """
 
     name: str = field(validator=_name)
     says: str = field(default="", validator=_sentence)
+    at_last: str = field(default="", validator=_sentence)
 
 
 @frozen(kw_only=True)
@@ -153,6 +155,7 @@ class Rung:
         hint: the text that it adds to the request, for a rung of your own; a policy's hints may say another.
         change: what it changes in the request, given what the request is made of and what led to the rung.
         says: what its guard means.
+        does: what it does, in words that follow what happened.
         verb: what its guard is called by, behind `may_`; the name of the rung where left out.
         unit: what its effect is called by, behind `spend_`, and its counter in the plural; the name where left out.
 
@@ -171,6 +174,7 @@ class Rung:
     hint: str | None = field(default=None, validator=attrs.validators.optional(_sentence))
     change: Callable[[Any, Any], None] | None = field(default=None, validator=_function, hash=False)
     says: str = field(default="", validator=_sentence)
+    does: str = field(default="", validator=_sentence)
     verb: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)
     unit: str = field(default=attrs.Factory(lambda self: self.name, takes_self=True), validator=_name)
 

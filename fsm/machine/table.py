@@ -204,9 +204,12 @@ class Table:
         """Return the declaration of a rung; None for the first state, which nothing leads to, and for other states."""
         return next((rung for rung in self.declared_rungs if rung.name == name), None)
 
-    def says(self, event: str) -> str:
-        """Return the sentence of an event; its name where it has none."""
-        return next((each.says for each in self.declared_events if each.name == event), "") or event
+    def says(self, event: str, *, at_last: bool = False) -> str:
+        """Return the sentence of an event, as it ends where the machine does; its name where it has none."""
+        found = next((each for each in self.declared_events if each.name == event), None)
+        if found is None or not found.says:
+            return event
+        return found.says + (found.at_last if at_last else "")
 
     @property
     def guard_names(self) -> tuple[str, ...]:

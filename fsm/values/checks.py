@@ -56,7 +56,7 @@ def must(form: str, holds: Check, *, names_class: bool = False) -> Validator:
     def check(instance: object, attribute: Attribute[Any], value: object) -> None:
         if not holds(value):
             where = f"{type(instance).__name__}." if names_class else ""
-            raise ConfigurationError(f"{where}{attribute.name} must be {form}, not {short(value)}")
+            raise ConfigurationError(f"{where}{attribute.alias} must be {form}, not {short(value)}")
 
     return check
 

@@ -32,6 +32,7 @@ from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.checks import is_flag, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
@@ -66,29 +67,12 @@ def _check_parameters(instance: object, attribute: Any, value: Any) -> None:
     refuse_reserved(value, "parameters")
     for name in CAP_PARAMETERS:
         cap = value.get(name)
-        if cap is not None and (type(cap) is not int or not 1 <= cap <= MOST_TOKENS):
+        if cap is not None and not is_whole(cap, 1, MOST_TOKENS):
             raise ConfigurationError(f"parameters[{name!r}] must be a whole number of tokens above 0")
 
 
-def _check_flag(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{attribute.name} must be True or False")
-
-
-def _one_of(*words: str) -> Any:
-    def check(instance: object, attribute: Any, value: Any) -> None:
-        if value not in words:
-            raise ConfigurationError(f"{attribute.name} must be one of {', '.join(words)}")
-
-    return check
-
-
-def _kind(kind: type) -> Any:
-    def check(instance: object, attribute: Any, value: Any) -> None:
-        if value is not None and not isinstance(value, kind):
-            raise ConfigurationError(f"{attribute.alias} must be of type {kind.__name__}, or None")
-
-    return check
+def _optional(kind: type) -> Any:
+    return must(f"of type {kind.__name__}, or None", or_none(lambda value: isinstance(value, kind)))
 
 
 @built_without_locals
@@ -123,7 +107,7 @@ class OpenAIChat:
         default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
     )
     base_url: str = field(default="https://api.openai.com/v1", kw_only=True, repr=shown_url, validator=_check_text)
-    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_kind(str))
+    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_optional(str))
     headers: Mapping[str, str] = field(
         default=None, kw_only=True, repr=False, hash=False, converter=_headers, validator=_check_headers
     )
@@ -136,15 +120,15 @@ class OpenAIChat:
         validator=_check_parameters,
     )
     cap_field: Literal["auto"] | CapField = field(
-        default="auto", kw_only=True, validator=_one_of("auto", *get_args(CapField))
+        default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(CapField)))
     )
     prefill: Literal["auto"] | PrefillMode = field(
-        default="auto", kw_only=True, validator=_one_of("auto", *get_args(PrefillMode))
+        default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(PrefillMode)))
     )
-    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=_kind(bool))
-    prices: Prices | None = field(default=None, kw_only=True, validator=_kind(Prices))
-    sends_finish_reason: bool = field(default=True, kw_only=True, validator=_check_flag)
-    api_key_required: bool | None = field(default=None, kw_only=True, validator=_kind(bool))
+    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=_optional(bool))
+    prices: Prices | None = field(default=None, kw_only=True, validator=_optional(Prices))
+    sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
+    api_key_required: bool | None = field(default=None, kw_only=True, validator=_optional(bool))
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
     _dialect: Dialect = field(init=False, eq=False, repr=False)
     _key: Secret | None = field(init=False, eq=False, repr=False)

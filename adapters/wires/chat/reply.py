@@ -253,7 +253,13 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
         creation = min(creation, total_input - read)
     elif read + creation > total_input or total == total_input + output + read + creation:
         total_input += read + creation  # counted beside the input, likewise
-    return Usage(total_input, output, read, creation, reasoning)
+    return Usage(
+        input_tokens=total_input,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_creation_tokens=creation,
+        reasoning_tokens=reasoning,
+    )
 
 
 def _count(raw: Mapping[str, Any], what: Count) -> int:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from io import StringIO
 from typing import Any, Final, Self
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve, frozen
 
 from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended
 from rungwise.fsm.call.reply import ToolCall
@@ -28,18 +28,28 @@ def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*found, {"function": legacy}] if isinstance(legacy, dict) else found
 
 
-def _parts(call: Mapping[str, Any]) -> tuple[str, str, str, bool]:
-    """Return id, name and arguments of a tool call or a piece of one, and whether it is a call with free text."""
-    identifier = _text(call.get("id"))
-    if not identifier.strip():
-        identifier = ""
-    name, arguments = _said(call.get("function"), "arguments")
-    if not name and arguments in ("", "{}"):
-        # Some servers put an empty `custom` beside each function; some may do the reverse.
-        custom = _said(call.get("custom"), "input")
-        if any(custom):
-            return identifier, *custom, True
-    return identifier, name, arguments, False
+@frozen
+class _Piece:
+    """Hold a tool call as it came, whole or a piece of one; `is_free` says that it takes free text, not an object."""
+
+    id: str
+    name: str
+    arguments: str
+    is_free: bool
+
+    @classmethod
+    def of(cls, call: Mapping[str, Any]) -> Self:
+        """Read a piece."""
+        identifier = _text(call.get("id"))
+        if not identifier.strip():
+            identifier = ""
+        name, arguments = _said(call.get("function"), "arguments")
+        if not name and arguments in ("", "{}"):
+            # Some servers put an empty `custom` beside each function; some may do the reverse.
+            custom = _said(call.get("custom"), "input")
+            if any(custom):
+                return cls(identifier, *custom, is_free=True)
+        return cls(identifier, name, arguments, is_free=False)
 
 
 def _said(value: object, place: str) -> tuple[str, str]:
@@ -58,10 +68,10 @@ def _text(value: object) -> str:
 
 @define(eq=False)
 class _Slot:
-    """One tool call on its way."""
+    """Gather one tool call from its pieces."""
 
     place: int
-    custom: bool
+    is_free: bool
     id: str = ""
     name: str = ""
     _is_named_again: bool = False
@@ -87,16 +97,16 @@ class _Slot:
         self._settle()
         return self._scanner.is_whole
 
-    def ends_before(self, identifier: str, name: str, arguments: str) -> bool:
+    def ends_before(self, piece: _Piece) -> bool:
         """Tell whether a piece under the index of this call, or without one, begins another call."""
-        if identifier and self.id:
-            return bool(name and self.name) and identifier != self.id
-        if name and self.name:
-            if name != self.name:
+        if piece.id and self.id:
+            return bool(piece.name and self.name) and piece.id != self.id
+        if piece.name and self.name:
+            if piece.name != self.name:
                 return True
             # Alone, it may come at the end of a call as well as before the arguments of another.
             self._is_named_again = self._is_named_again or self.is_whole
-        return self._is_named_again and bool(arguments.strip())
+        return self._is_named_again and bool(piece.arguments.strip())
 
     @property
     def arguments(self) -> str:
@@ -147,31 +157,31 @@ class ToolCalls:
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Take one piece, or one whole call."""
-        identifier, name, arguments, custom = _parts(call)
-        if not (identifier or name or arguments):
+        piece = _Piece.of(call)
+        if not (piece.id or piece.name or piece.arguments):
             return
         index = index_of(call)
-        slot = self._find(index, identifier)
-        if slot is not None and slot.ends_before(identifier, name, arguments):
-            if not name:
-                name, custom = slot.name, slot.custom
+        slot = self._find(index, piece.id)
+        if slot is not None and slot.ends_before(piece):
+            if not piece.name:
+                piece = evolve(piece, name=slot.name, is_free=slot.is_free)
             slot = None
         if slot is None:
-            slot = _Slot(len(self._slots) if index is None else index, custom)
+            slot = _Slot(len(self._slots) if index is None else index, piece.is_free)
             self._slots.append(slot)
             self.size += WEIGHT
         if index is not None:
             self._by_index[index] = slot
-        if identifier and not slot.id:
-            slot.id = identifier
-            self._by_id.setdefault(identifier, slot)
-            self.size += len(identifier)
-        if name and not slot.name:
-            slot.name, slot.custom = name, custom
-            self.size += len(name)
-        if arguments:
-            slot.add(arguments)
-            self.size += len(arguments)
+        if piece.id and not slot.id:
+            slot.id = piece.id
+            self._by_id.setdefault(piece.id, slot)
+            self.size += len(piece.id)
+        if piece.name and not slot.name:
+            slot.name, slot.is_free = piece.name, piece.is_free
+            self.size += len(piece.name)
+        if piece.arguments:
+            slot.add(piece.arguments)
+            self.size += len(piece.arguments)
 
     def _find(self, index: int | None, identifier: str) -> _Slot | None:
         if index is not None:
@@ -197,7 +207,7 @@ class ToolCalls:
             if not identifier or identifier in calls:
                 told = told or _digest(reply)  # once: it may be as long as the calls are many
                 identifier = f"call_{_digest([told, len(calls), name, arguments])[:24]}"
-            arguments = as_json({"input": arguments}) if slot.custom else arguments
+            arguments = as_json({"input": arguments}) if slot.is_free else arguments
             calls[identifier] = ToolCall(identifier, name, arguments)
         return tuple(calls.values())
 

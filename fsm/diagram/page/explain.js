@@ -69,7 +69,8 @@ const explain = (machine, call, budget) => {
     const step = steps[place];
     const row = rowOf(place);
     const wait = step.wait ? `, after a wait of ${short(step.wait)} s` : "";
-    const words = row ? `${rowText(row)} leads to ${row.target}${wait}` : `skipped ${step.backend}`;
+    const said = row && machine.events[row.event] !== row.event ? ` (${machine.events[row.event]})` : "";
+    const words = row ? `${rowText(row)}${said} leads to ${row.target}${wait}` : `skipped ${step.backend}`;
     return `Step ${place + 1} of ${steps.length}: ${words}`;
   };
 

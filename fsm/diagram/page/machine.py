@@ -46,6 +46,7 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
             for effect in effects
         },
         "says": {guard.name: guard.says for guard in guards},
+        "events": {event: table.says(event) for event in table.events},
         "moves": [{"takes": move.takes, "refills": sorted(move.refills)} for move in moves],
         "exact": all(move.is_free for move in moves),
     }

@@ -51,7 +51,7 @@ const play = (machine, usual, budget) => {
     machine.eventsAt(at.state).map((name) => {
       const input = el("input", { type: "radio", name: "event", value: name, disabled: !isAllowed(name) });
       input.addEventListener("change", () => choose(name));
-      return el("label", { title: isAllowed(name) ? null : "the attempts of the budget are used up" }, input, el("span", {}, name));
+      return el("label", { title: isAllowed(name) ? machine.events[name] : "the attempts of the budget are used up" }, input, el("span", {}, name));
     });
 
   const says = () => {

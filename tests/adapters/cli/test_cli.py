@@ -116,7 +116,7 @@ def test_a_whole_reply_can_be_asked_for(serve: Serve, ask: Ask) -> None:
     result = ask(provider, "--no-stream")
     assert (result.exit_code, result.stdout) == (0, "At once.")
     assert [request.body["stream"] for request in provider.requests] == [False, False]
-    assert "the request failed (HTTP 500, server error): sending the same again" in result.stderr
+    assert "the provider failed (HTTP 500, server error): sending the same again" in result.stderr
     assert "request 2 (retry)" in result.stderr
 
 
@@ -419,7 +419,7 @@ def test_a_terminal_sees_text_at_once_and_what_is_taken_back(serve: Serve) -> No
     assert "Worthless\N{REPLACEMENT CHARACTER}[31m".encode() in seen
     assert b"[taken back: the last 14 characters above" in seen
     assert b"\x1b" not in seen
-    assert b"a tool call was cut" in told
+    assert b"the tool calls were cut" in told
 
 
 def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:

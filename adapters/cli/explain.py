@@ -1,4 +1,4 @@
-"""`rungwise explain` and `rungwise diff`: what a reviewer holds in their hands, of one call and of one change."""
+"""`rungwise explain`: the path of one call through its machine, or a page on which to play the machine."""
 
 from __future__ import annotations
 
@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rungwise.adapters.cli.output import bad_input, note, put, safe
+from rungwise.adapters.cli.options import BACKENDS, output_option
+from rungwise.adapters.cli.output import bad_input, note, put, safe, write_file
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
-from rungwise.adapters.cli.prices import TOKENS
 from rungwise.fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
-
-_OUTPUT = click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file.")
-_BACKENDS = click.option(
-    "--backends",
-    type=click.IntRange(1, 100),
-    default=1,
-    show_default=True,
-    help="How many backends the chain has.",
-)
 
 
 @click.command(short_help="Show the path of a recorded call on the diagram, or play the machine.")
@@ -45,11 +36,11 @@ _BACKENDS = click.option(
 )
 @click.option(
     "--backends",
-    type=click.IntRange(1, 100),
+    type=BACKENDS,
     default=None,
     help="With --play: how many backends the chain has.  [default: 1]",
 )
-@_OUTPUT
+@output_option
 def explain(
     file: str | None,
     policy: Policy | None,
@@ -81,12 +72,19 @@ def explain(
         if format != "html":
             bad_input(f"--play writes a page, which a picture of format {format} is not: leave --format out")
         chosen = POLICY.convert(file, None, click.get_current_context()) if file else policy
-        return _write(_playground(chosen or default_policy(), backends or 1), output)
-    if file is None:
+        text = _playground(chosen or default_policy(), backends or 1)
+    elif file is None:
         bad_input("give a JOURNAL.json, as rungwise ask --journal writes it; or --play for no journal at all")
-    if backends is not None:
+    elif backends is not None:
         bad_input("--backends is for --play: a journal holds its own chain")
-    return _write(_explained(file, policy or default_policy(), format, view), output)
+    else:
+        text = _explained(file, policy or default_policy(), format, view)
+    if output is None:
+        put(text)
+    else:
+        write_file(output, text)
+        note(f"written: {safe(output)}")
+    return 0
 
 
 def _explained(
@@ -112,51 +110,3 @@ def _playground(policy: Policy, backends: int) -> str:
     from rungwise.fsm.certificate.play import play_policy
 
     return play_policy(policy, backends)
-
-
-def _write(text: str, output: str | None) -> int:
-    if output is None:
-        put(text)
-        return 0
-    try:
-        Path(output).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        bad_input(f"{output} cannot be written ({error.strerror}): name a writable place")
-    note(f"written: {safe(output)}")
-    return 0
-
-
-@click.command(short_help="Show what a change of policy does: fields, rows, worst cases.")
-@click.argument("old", type=POLICY, metavar="OLD")
-@click.argument("new", type=POLICY, metavar="NEW")
-@_BACKENDS
-@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for.")
-@click.option(
-    "--format",
-    type=click.Choice(["text", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Text for a terminal, or Markdown for a pull request.",
-)
-def diff(old: Policy, new: Policy, backends: int, max_tokens: int | None, format: Literal["text", "markdown"]) -> int:
-    """Show what a change of policy does, before it is merged.
-
-    It lists the fields that change, the rows of the machine that can no longer be taken or can be again, and the worst
-    cases of a call before and after: requests, seconds of waiting, output tokens. OLD and NEW are each a POLICY.toml or
-    module:POLICY.
-
-    \b
-    Exit codes:
-      0  compared, whatever came out
-      2  bad input
-
-    \b
-    Examples:
-      rungwise diff old.toml new.toml
-      rungwise diff old.toml new.toml --backends 3 --max-tokens 1000 --format markdown
-    """
-    from rungwise.fsm.certificate.diff import diff_policies
-
-    found = diff_policies(old, new, backends, max_tokens=max_tokens)
-    put(found.to_markdown() if format == "markdown" else found.to_text())
-    return 0

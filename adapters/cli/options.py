@@ -1,4 +1,4 @@
-"""What several commands take: tokens, and what they cost."""
+"""The options that several commands take, and what they are checked for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 MOST_TOKENS: Final = 10**9
 HIGHEST_PRICE: Final = 1e9
 TOKENS: Final = click.IntRange(1, MOST_TOKENS)
+BACKENDS: Final = click.IntRange(1, 100)
+
+output_option: Final = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write to a file."
+)
+max_tokens_option: Final = click.option(
+    "--max-tokens", type=TOKENS, metavar="N", help="The output cap that calls ask for."
+)
 
 
 def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Prices | None:

@@ -1,0 +1,118 @@
+"""`rungwise diagram`: the picture of the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from rungwise.adapters.cli.options import output_option
+from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_file
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.diagram import Format, View
+
+
+@click.command(short_help="Draw the machine that every call runs on.")
+@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
+@click.option(
+    "--format",
+    type=click.Choice(["mermaid", "svg", "dot", "rows", "html"]),
+    default="mermaid",
+    show_default=True,
+    help="Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine.",
+)
+@click.option(
+    "--view",
+    type=click.Choice(["hub", "ladder"]),
+    default="hub",
+    show_default=True,
+    help="The states and what leads from one to another; or, for each event, the order in which its guards are tried.",
+)
+@output_option
+@click.option(
+    "--write", "write_to", type=click.Path(file_okay=False), metavar="DIR", help="Write every picture to DIR."
+)
+@click.option(
+    "--check",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Name the pictures in DIR that no longer agree with the machine.",
+)
+def diagram(
+    policy: Policy | None,
+    format: Format | Literal["html"],
+    view: View,
+    output: str | None,
+    write_to: str | None,
+    check: str | None,
+) -> int:
+    """Draw the machine of a call, from the very rows that run it; that of a policy, where one is given.
+
+    The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
+    pictures: the first renews them, the second fails where they are out of date.
+
+    \b
+    Exit codes:
+      0  drawn; or with --check, everything agrees
+      1  with --check: the files named on stdout are out of date
+      2  bad input, or a file that cannot be written
+
+    \b
+    Examples:
+      rungwise diagram > call.mmd
+      rungwise diagram --format svg -o call.svg
+      rungwise diagram --format html -o play.html
+      rungwise diagram --format rows --view ladder
+      rungwise diagram ours.policies:POLICY --format svg -o ours.svg
+      rungwise diagram --check diagrams || rungwise diagram --write diagrams
+    """
+    if write_to is not None and check is not None:
+        bad_input("--write and --check exclude each other: give one of them")
+    if (write_to or check) and output:
+        bad_input("-o is for a single picture: leave it out with --write and --check")
+    policy = policy or default_policy()
+    try:
+        if check is not None:
+            return _check(policy, Path(check))
+        if write_to is not None:
+            return _write(policy, Path(write_to))
+        return _draw(policy, format, view, output)
+    except OSError as error:
+        bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
+
+
+def _draw(policy: Policy, format: Format | Literal["html"], view: View, output: str | None) -> int:
+    from rungwise.fsm.certificate.play import play_policy
+    from rungwise.fsm.diagram import render
+
+    if format == "html" and view == "ladder":
+        bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
+    picture = play_policy(policy) if format == "html" else render(policy.table, format, view=view)
+    if output is None:
+        put(picture)
+    else:
+        write_file(output, picture)
+    return 0
+
+
+def _write(policy: Policy, directory: Path) -> int:
+    from rungwise.fsm.certificate.pictures import write_all
+
+    changed = write_all(directory, policy)
+    put("".join(f"{directory / name}\n" for name in changed))
+    note(f"{counted(len(changed), 'file')} changed" if changed else "everything was up to date")
+    return 0
+
+
+def _check(policy: Policy, directory: Path) -> int:
+    from rungwise.fsm.certificate.pictures import drift
+
+    stale = drift(directory, policy)
+    put("".join(f"{directory / name}\n" for name in stale))
+    if stale:
+        complain(f"{counted(len(stale), 'file')} out of date: run rungwise diagram --write {directory}")
+    return 1 if stale else 0

@@ -1,0 +1,115 @@
+"""`rungwise verify`: the proof that every call ends, and what it can cost at worst."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
+from rungwise.adapters.cli.output import progress_bar, put
+from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.call.request import Prices
+    from rungwise.fsm.certificate.worst import WorstCase
+
+
+@click.command(short_help="Prove that every call under a policy ends, and what it can cost at worst.")
+@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
+@click.option(
+    "--backends",
+    type=BACKENDS,
+    metavar="N",
+    help="How many backends the chain has; without it, one, and the worst cases of two and of three are added.",
+)
+@max_tokens_option
+@click.option("--input-tokens", type=click.IntRange(0, MOST_TOKENS), metavar="N", help="The input tokens of a request.")
+@prices_option("from every backend")
+@click.option("--json", "as_json", is_flag=True, help="Write the certificate as JSON.")
+@click.option(
+    "--exhaustive",
+    is_flag=True,
+    help="Walk with the policy's own limits; takes a minute, or many minutes with several backends.",
+)
+def verify(policy: Policy | None, as_json: bool, **options: Any) -> int:
+    """Prove that every call under a policy ends, and work out its worst case, before any call is made.
+
+    The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
+    of waiting and, with --max-tokens, how many output tokens, and with --input-tokens and --prices, how much money,
+    each with the path that leads there. Without a policy it is about the default one.
+
+    The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
+    from another side.
+
+    \b
+    Exit codes:
+      0  every property holds
+      1  a property does not hold; the certificate shows a path that breaks it
+      2  bad input; or a budget of money without --prices
+
+    \b
+    Examples:
+      rungwise verify
+      rungwise verify policy.toml --backends 3
+      rungwise verify policy.toml --json > certificate.json
+      rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
+    """
+    return _verify(policy or default_policy(), as_json=as_json, **options)
+
+
+def _verify(
+    policy: Policy,
+    *,
+    as_json: bool,
+    backends: int | None,
+    max_tokens: int | None,
+    input_tokens: int | None,
+    prices: Prices | None,
+    exhaustive: bool,
+) -> int:
+    from rungwise.fsm.call.request import PlainLink
+    from rungwise.fsm.certificate.verify import verify as certify
+    from rungwise.fsm.certificate.verify import worst_by_fallbacks
+
+    check_prices(policy, prices)
+    chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, (backends or 1) + 1)]
+    with _shown_walk() if exhaustive else nullcontext() as progress:
+        certificate = certify(
+            policy, chain, max_tokens=max_tokens, input_tokens=input_tokens, exhaustive=exhaustive, progress=progress
+        )
+    worst: Mapping[int, tuple[WorstCase, ...]] = {}
+    if backends is None and certificate.ok:
+        worst = worst_by_fallbacks(policy, 2, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
+    if as_json:
+        by_fallbacks = {str(count): [each.to_json() for each in cases] for count, cases in worst.items()}
+        more = {"worst_by_fallbacks": by_fallbacks} if worst else {}
+        put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
+    else:
+        put(certificate.to_text() + "".join(_by_fallbacks(worst)))
+    return 0 if certificate.ok else 1
+
+
+def _by_fallbacks(worst: Mapping[int, tuple[WorstCase, ...]]) -> Iterator[str]:
+    """Write the worst cases of several chains as a table of 80 columns."""
+    if worst:
+        yield "\nWorst cases by the number of fallbacks\n"
+        yield f"  {'fallbacks':<10}" + "".join(f"{case.name:>17}" for case in worst[0]) + "\n"
+    for count, cases in worst.items():
+        values = (f"{case.value:,.10g}" if case.value is not None else "not known" for case in cases)
+        yield f"  {count:<10}" + "".join(f"{value:>17}" for value in values) + "\n"
+
+
+@contextmanager
+def _shown_walk() -> Iterator[Callable[[int], None] | None]:
+    """Show how far the walk is; how far it goes is not known beforehand."""
+    with progress_bar("{task.completed:>9,} configurations") as bar:
+        if bar is None:
+            yield None
+        else:
+            task = bar.add_task("walk", total=None)
+            yield lambda count: bar.update(task, completed=count)
