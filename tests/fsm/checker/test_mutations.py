@@ -1,6 +1,6 @@
 """Break the shipped table in every small way, and see that somebody notices.
 
-A mutant is the table with one declaration broken: a row, a guard, an effect, or a fact that follows from others. It dies
+A mutant is the table with one declaration broken: a row, a guard, an effect, a fact that follows from others. It dies
 where the checker or the rules of a call refuse it, or where a call that runs on it does something else than
 `expectations.toml` says. One that goes the same way with whatever facts a reply can bring about is the same machine;
 what replies cannot bring about is said below, and held against calls. If any other lives, an expectation is missing, or
