@@ -220,7 +220,7 @@ class Expectation:
             rungwise.PlainLink(
                 f"backend {n}",
                 problem=problem if n == 1 else None,
-                expects_json=bool(n) and self.fallback_expects_json,
+                expects_json=self.json or (bool(n) and self.fallback_expects_json),
             )
             for n in range(self.backends)
         ]
@@ -234,8 +234,6 @@ class Expectation:
     def start(self, table: Table) -> rungwise.Call:
         policy = unchecked(table, self.policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
-        if self.json:
-            request = evolve(request, parameters={"response_format": {"type": "json_object"}})
         return rungwise.Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
 
 
