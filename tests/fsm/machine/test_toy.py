@@ -20,7 +20,7 @@ from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render, re
 from rungwise.fsm.diagram.page import Setup, explain_page, play_page
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.journal.path import Path, path_of
-from rungwise.fsm.journal.record import Evidence, Record
+from rungwise.fsm.journal.record import Record, RecordedStep
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending, Event
 from rungwise.fsm.machine.run import Run
@@ -99,8 +99,7 @@ def recorded(*events: tuple[str, tuple[str, ...]]) -> Path:
     run, record = Run.at_start(TOY, LIMITS), Record(table=TOY.name, counters=TOY.counters)
     for at, (event, facts) in enumerate(events):
         row = run.fire(event, facts)
-        evidence = Evidence(event, facts=facts)
-        record.record(row, evidence, at=float(at), spent=tuple(run.spent), attempts=run.attempts)
+        record.record(RecordedStep(row=row, at=float(at), facts=facts, spent=tuple(run.spent), attempts=run.attempts))
     record.outcome = run.state
     return path_of(Record.from_json(record.to_json()), TOY)
 
