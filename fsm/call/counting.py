@@ -32,11 +32,8 @@ class TokenCounter:
     context: CallContext
     estimate: Callable[[Any], int]
     recorded: Iterator[int] | None = None
-    _base: int | None = field(default=None, init=False)
-
-    def forget_prompt(self) -> None:
-        """Count the caller's messages and tools anew: they, or the backend, have changed."""
-        self._base = None
+    _counted: tuple[Sequence[Message | Turn], int] | None = field(default=None, init=False)  # messages and backend
+    _base: int = field(default=0, init=False)  # their tokens
 
     def prompt(self, messages: Sequence[Message | Turn], added_tokens: int) -> int:
         """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
@@ -47,8 +44,9 @@ class TokenCounter:
         """
         if self.recorded is not None:
             return next(self.recorded, 0)
-        if self._base is None:
-            self._base = self._count_base()
+        given = self.context.transcript.messages, self.context.chain.index
+        if given != self._counted:  # a compactor has run, or another backend is asked
+            self._counted, self._base = given, self._count_base()
         if self.context.transcript.restore_reasoning:
             roles = map(self.context.chain.shapes.role_of, messages)
             added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)

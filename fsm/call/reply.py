@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from attrs import field, frozen
@@ -96,37 +96,6 @@ class Reply:
         reasoning = (ReasoningPart(self.reasoning),) if self.reasoning else ()
         text = (TextPart(self.text),) if self.text else ()
         return (*reasoning, *text, *self.tool_calls)
-
-    @property
-    def final_text_block(self) -> str:
-        """Return the last text block alone, or all the text where blocks are not told apart."""
-        return self.text if self.final_text is None else self.final_text
-
-    @property
-    def has_tool_calls(self) -> bool:
-        """Tell whether there is any tool call."""
-        return bool(self.tool_calls)
-
-    @property
-    def is_text_only(self) -> bool:
-        """Tell whether there is text and no tool call."""
-        return bool(self.text) and not self.tool_calls
-
-    @property
-    def total_tokens(self) -> int:
-        """Add input and output tokens."""
-        return self.usage.total_tokens
-
-    @property
-    def usage_mapping(self) -> Mapping[str, int]:
-        """Return the usage as a plain mapping, for logs and metrics."""
-        usage = self.usage
-        return {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cache_read_input_tokens": usage.cache_read_tokens,
-            "cache_creation_input_tokens": usage.cache_creation_tokens,
-        }
 
 
 _USUAL: Final = (str, str, Usage, tuple)

@@ -52,7 +52,7 @@ def verify(
         progress: is given the number of configurations looked at, every thousand of them.
 
     Raises:
-        ConfigurationError: no backend is usable, or a counter of the table's model has no limit.
+        ConfigurationError: no backend is usable.
     """
     if not isinstance(policy, Policy):
         raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}: Policy.load reads a file")

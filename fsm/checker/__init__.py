@@ -1,5 +1,5 @@
-"""The checker: it takes a table with its model, proves that every path ends, and finds the worst case.
+"""The checker of any table: it proves that every path ends, walks over the machine that runs, and finds worst cases.
 
-`proof` argues row by row, for all limits; `walk` looks at every configuration of small ones; `worst` finds the longest
-paths; `structure` and `call_rules` name mistakes in the rows; `verify` puts it all together.
+`structure` names mistakes in the rows; `proof` argues row by row, for all limits; `walk` looks at every configuration of
+small ones; `longest` finds the heaviest path by weights of your own; `check` refuses a table that cannot be proved.
 """

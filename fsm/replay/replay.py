@@ -88,8 +88,6 @@ def _repeat(call: Call, step: Step) -> None:
         return
     if step.event in ("sent", "ran_out"):
         call.sending(step.at)
-    elif step.event == "cancelled":
-        call.cancel(step.at, Reply(usage=step.usage), delivered=(step.content or {}).get("delivered", ""))
     else:
         call.observed(_observation(step, call.backend), step.facts, step.at)
 
@@ -97,6 +95,8 @@ def _repeat(call: Call, step: Step) -> None:
 def _observation(step: Step, backend: int) -> Observation:
     """Return what was observed at a step; its texts are there only if the journal holds contents."""
     content = step.content or {}
+    delivered = content.get("delivered", "")
+    kept = delivered if step.event == "cancelled" else ""
     failure = reply = None
     if step.reason is not None:
         failure = Failure(
@@ -108,7 +108,7 @@ def _observation(step: Step, backend: int) -> Observation:
         )
     if "tool_calls" in content:
         reply = Reply(
-            content["part"] or content["delivered"],
+            content["part"] or delivered,
             final_text=content.get("final_text"),
             tool_calls=tuple(ToolCall(*call) for call in content["tool_calls"]),
             usage=step.usage,
@@ -126,14 +126,14 @@ def _observation(step: Step, backend: int) -> Observation:
             asked_wait=step.asked_wait,
             repair=step.note if "repair_known" in step.facts else None,
         ),
-        part=content.get("part", ""),
-        new=content.get("new", ""),
+        part=content.get("part", kept),
+        new=content.get("new", kept),
         spare=content.get("spare", ""),
         unsays=content.get("unsays", False),
         reasoning=content.get("reasoning", ""),
         thinks_inline="thinks_inline" in step.facts,
         backend=backend,
-        delivered=content.get("delivered", ""),
+        delivered=delivered,
         reply=reply,
         failure=failure,
     )

@@ -7,7 +7,7 @@ import gc
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -31,6 +31,14 @@ HANGS = ScriptedReply(hang=True)
 ASKS_TO_WAIT = ScriptedReply(status=429, headers={"retry-after": "30"})
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 STREAMED = pytest.mark.parametrize("mode", ["call", "stream"])
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C interrupt, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

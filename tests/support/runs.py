@@ -174,7 +174,7 @@ class Run:
         )
         self._caplog.clear()
         error = None
-        with self._caplog.at_level(logging.DEBUG, logger="rungwise"):
+        with client, self._caplog.at_level(logging.DEBUG, logger="rungwise"):
             try:
                 result = ask(client, self.mode, messages, events=events, **options)
             except rungwise.CallError as raised:

@@ -260,6 +260,22 @@ def test_the_compactor_is_asked_for_through_the_send():
         call.compacted([{"role": "user", "content": "late"}])
 
 
+def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages():
+    call = rungwise.Call(rungwise.Request("x", max_tokens=9), has_compactor=True)
+    call.begin()
+    send = call.receive(failed("context_overflow"))
+    assert (send.needs_compaction, send.max_tokens) == (True, None)
+    sent = call.sending()
+    assert (sent.rung, sent.needs_compaction, sent.max_tokens) == ("compact", False, 9)
+    assert call.sending() is None
+
+
+def test_a_send_cannot_be_changed():
+    send = rungwise.Call(rungwise.Request("x")).begin()
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        send.max_tokens = 1
+
+
 def test_a_prior_answer_stands_in_only_beside_housekeeping():
     turn = rungwise.TurnContext("the answer", only_housekeeping=True)
     call, sends = drive(EMPTY, messages=TOOL_ROUND, turn=turn)

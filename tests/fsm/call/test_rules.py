@@ -99,6 +99,7 @@ PAID = [
     Row("paused", "await", "may_plead_anew", "plead", "spend_plea"),
     Row("truncated", "await", "may_continue", "nudge", "spend_continuation"),
     Row("came_empty", "await", "may_continue", "reask", "spend_both"),
+    Row("answered", "await", "may_reask", "reask", "spend_reask"),  # an answer that leads to a rung is taken back
 ]
 
 

@@ -18,7 +18,6 @@ from rungwise import (
     Budget,
     Failure,
     Hints,
-    Ladder,
     Limits,
     PlainLink,
     Policy,
@@ -35,36 +34,33 @@ from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.waiting import cap_of, longest_wait
 from rungwise.fsm.certificate.worst import WorstCase, compressed, worst_cases
-from rungwise.fsm.checker.branches import branches, ladders
+from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.walk import Walk, walk
-from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.testing import run
+from rungwise.fsm.machine.run import Run
+from rungwise.fsm.testing import run as play
+from support.tables import COUNTERS, PLEAD, VECTORS, limits, unchecked
 
-COUNTERS = names_of(Ladder, COUNTER)
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
 Weight = Callable[[Any], float]
 TURNS = 2
 HINTS = sum(map(estimate_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 5 * 8
 
 
-def limits(**given: int) -> dict[str, int]:
-    return {**dict.fromkeys(COUNTERS, 0), **given}
-
-
 def limits_of(policy: Policy, fallbacks: int) -> dict[str, int]:
-    return {**{name: getattr(policy.limits, name) for name in COUNTERS}, "fallbacks": fallbacks}
+    return {**policy.limits, "fallbacks": fallbacks}
 
 
 @cache
 def ways_of(table: Table) -> dict[str, dict[tuple[Any, ...], set[str]]]:
     """Return by rung what leads there from the hub: what must be left, spent, taken and refilled, with its kinds."""
     found: dict[str, dict[tuple[Any, ...], set[str]]] = {}
-    for event, source in ladders(table):
+    for event, source in table.ladders:
         for way in branches(table, event, source) if source == table.hub else ():
             if way.row is None or way.row.target not in table.rungs:
                 continue
             spent = way.spent | ({"fallbacks"} if way.facts.get("has_next_backend") is False else set())
-            needs = tuple(frozenset(map(COUNTERS.index, names)) for names in (way.left, spent, way.takes, way.refills))
+            sets = (way.left, spent, filter(None, [way.takes]), way.refills)
+            needs = tuple(frozenset(map(table.counters.index, names)) for names in sets)
             kind = "resent" if way.facts.get("connection_was_stale") else way.row.event
             found.setdefault(way.row.target, {}).setdefault(needs, set()).add(kind)
     return found
@@ -72,7 +68,7 @@ def ways_of(table: Table) -> dict[str, dict[tuple[Any, ...], set[str]]]:
 
 def kinds_of(table: Table, given: Mapping[str, int]) -> Callable[[tuple[int, ...], str, tuple[int, ...]], set[str]]:
     """Return what tells which events lead from the hub with some counters to a rung with others."""
-    most = tuple(given[name] for name in COUNTERS)
+    most = tuple(given[name] for name in table.counters)
 
     def kinds(counts: tuple[int, ...], rung: str, after: tuple[int, ...]) -> set[str]:
         found: set[str] = set()
@@ -106,8 +102,8 @@ def heaviest(table: Table, walked: Walk, weight: Weight, attempts: int, given: M
                 for kind in (kinds(counts, rung, after) if rung in table.rungs else {""})
             )
         sent = [target for target in walked.edges[index] if walked.configurations[target][0] == table.hub]
-        ladder = SimpleNamespace(rung=state, kind=kind, **dict(zip(COUNTERS, counts, strict=True)))
-        return weight(ladder) + max(best(target, left - 1, "") for target in sent)
+        attempt = SimpleNamespace(rung=state, kind=kind, **dict(zip(table.counters, counts, strict=True)))
+        return weight(attempt) + max(best(target, left - 1, "") for target in sent)
 
     return best(0, attempts, "")
 
@@ -116,39 +112,44 @@ def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tok
     """Say once more what an attempt costs at most, in the words of the certificate."""
 
     def cap(continuations: int, enlargements: int) -> int:
-        ladder: Any = SimpleNamespace(continuations=continuations, enlargements=enlargements)
-        return most_counted(cap_of(policy, ladder, max_tokens) or 0)
+        return most_counted(cap_of(policy, continuations + enlargements, max_tokens) or 0)
 
-    def weight(ladder: Any) -> float:
-        widest = [cap(count, given["enlargements"]) for count in range(ladder.continuations + 1)]
-        own = cap(ladder.continuations, ladder.enlargements)
-        tokens = prompt + sum(widest[:-1]) + (ladder.fallbacks + ladder.compactions) * widest[-1]
-        if ladder.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
+    def weight(attempt: Any) -> float:
+        widest = [cap(count, given["enlargements"]) for count in range(attempt.continuations + 1)]
+        own = cap(attempt.continuations, attempt.enlargements)
+        tokens = prompt + sum(widest[:-1]) + (attempt.fallbacks + attempt.compactions) * widest[-1]
+        if attempt.rung in ("retry", "prefill", "enlarge", "repair", "compact"):
             tokens += given["prefills"] * own
-        if ladder.rung == "ask":  # a turn of the caller's own at the end may have to be gone on from
+        if attempt.rung == "ask":  # a turn of the caller's own at the end may have to be gone on from
             tokens += estimate_tokens(Hints().continuation) + 8
         else:  # what was repaired may be reasoning that is missing, in the caller's turns and in those of the rungs
             tokens += HINTS + (24 * (TURNS + 3) if given["repairs"] else 0)
-        price = prices[ladder.fallbacks]
+            tokens += sum(estimate_tokens(hint) + 8 for hint in policy.hints.rungs.values())
+        price = prices[attempt.fallbacks]
         return (tokens * max(price.input, price.cache_creation or 0) + own * price.output) / 1_000_000
 
     return weight
 
 
 def wait(policy: Policy) -> Weight:
-    def weight(ladder: Any) -> float:
-        return 0.0 if ladder.kind == "resent" else longest_wait(policy.waits, ladder, ladder.kind)
+    def weight(attempt: Any) -> float:
+        rung = policy.table.rung(attempt.rung)
+        if rung is None or attempt.kind == "resent":
+            return 0.0
+        return longest_wait(policy.waits, rung, max(1, getattr(attempt, rung.counter)), attempt.kind)
 
     return weight
 
 
 def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens: int) -> None:
     prices, prompt = PRICES[: given["fallbacks"] + 1], 1000
-    policy = evolve(policy, limits=Limits(**given)) if type(policy.limits) is Limits else policy
+    policy = evolve(policy, limits=Limits(**given))
     weights: dict[str, Weight] = {
-        "attempts": lambda ladder: 1,
+        "attempts": lambda attempt: 1,
         "waiting seconds": wait(policy),
-        "output tokens": lambda ladder: most_counted(cap_of(policy, ladder, max_tokens) or 0),
+        "output tokens": lambda attempt: most_counted(
+            cap_of(policy, attempt.continuations + attempt.enlargements, max_tokens) or 0
+        ),
         "money": cost(policy, given, prices, max_tokens, prompt),
     }
     table, walked = policy.table, walk(policy.table, given)
@@ -168,21 +169,15 @@ def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens:
 
 def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None:
     """Take the path on the real machine, by its own events and facts."""
-    limit: Any = SimpleNamespace(**given)
-    ladder, machine = table.model(limit), machine_of(table)
-    rungs = [ladder.rung]
-    fire(machine, ladder, "sent")
+    run = Run.at_start(table, given)
+    rungs = [run.state]
+    run.fire("sent")
     for step in worst.enacted.steps:
-        for name in names_of(table.model, FACT):
-            setattr(ladder, name, name in step.facts)
-        assert fire(machine, ladder, step.event).guard == step.guard
-        rungs.append(ladder.rung)
-        fire(machine, ladder, "sent")
+        assert run.fire(step.event, step.facts).guard == step.guard
+        rungs.append(run.state)
+        run.fire("sent")
     assert tuple(rungs) == worst.rungs
-    assert ladder.attempts == len(worst.rungs)
-
-
-VECTORS = [dict(zip(COUNTERS, vector, strict=True)) for vector in product((0, 1), repeat=len(COUNTERS))]
+    assert run.attempts == len(worst.rungs)
 
 
 @pytest.mark.parametrize("given", VECTORS[5::61], ids=lambda given: "".join(map(str, given.values())))
@@ -314,7 +309,7 @@ def spent(given: Mapping[str, int], messages: list[dict[str, str]], prompt: int,
     """Return what a call costs whose input is all that costs anything, if the service does not say how long it was."""
     request = Request(messages, max_tokens=10, input_tokens=prompt)
     policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(1_000_000, 0))
-    return run(policy, replies, chain=[link], request=request).result.cost or 0.0
+    return play(policy, replies, chain=[link], request=request).result.cost or 0.0
 
 
 MISSING = Failure("reasoning_missing", status=400)
@@ -346,7 +341,7 @@ def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None
     given, request = limits(enlargements=3), Request("hi", max_tokens=100)
     policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(0, 1))
     replies = [Reply(stop_reason="length", usage=Usage(1, cap + 8)) for cap in (100, 200, 300, 400)]
-    result = run(policy, replies, chain=[link], request=request).result
+    result = play(policy, replies, chain=[link], request=request).result
     _, _, tokens, money = worst_cases(policy, given, [Prices(0, 1)], 100, 1)
     assert (result.usage.output_tokens, tokens.value, tokens.is_exact) == (1032, 1032, True)
     assert result.cost == pytest.approx(money.value)
@@ -375,12 +370,10 @@ def test_a_rung_that_is_not_always_open_is_counted_where_a_call_can_take_it() ->
     # Nothing is asked again here but a reply of reasoning alone, when no prefill is left.
     rows = [row for row in CALL.rows if row.target != "reask" or row.event != "came_empty"]
     rows = [row for row in rows if row.event != "only_reasoned" or row.guard in ("may_prefill", "may_reask", None)]
-    table = evolve(CALL, rows=tuple(rows))
-    given = limits(prefills=1, reasks=2)
-    policy = Policy(limits=Limits(**given))
-    object.__setattr__(policy, "table", table)  # which the constructor refuses: text could become an error here
+    table, given = evolve(CALL, rows=rows), limits(prefills=1, reasks=2)
+    policy = unchecked(table, Policy(limits=Limits(**given)))  # refused otherwise: text could become an error here
     attempts = worst_cases(policy, given, [None], 4096, 1000)[0]
-    assert attempts.value == heaviest(table, walk(table, given), lambda ladder: 1, 24, given) == 4
+    assert attempts.value == heaviest(table, walk(table, given), lambda attempt: 1, 24, given) == 4
     assert attempts.is_exact  # the path that the search finds is one that a call takes
     check_path(table, given, attempts)
 
@@ -419,7 +412,7 @@ def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() 
         found = worst_cases(policy, limits_of(policy, backends - 1), [None] * backends, 100, 10)
         spent = [0.0, 0.0]
         for script in product(kinds, repeat=4):
-            call = run(policy, script, chain=links, request=Request("hi", max_tokens=100), has_compactor=True)
+            call = play(policy, script, chain=links, request=Request("hi", max_tokens=100), has_compactor=True)
             waited = sum(step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent")
             spent = [max(spent[0], call.result.attempts), max(spent[1], waited)]
         for worst, most in zip(found[:2], spent, strict=True):
@@ -430,8 +423,8 @@ def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() 
 
 
 def test_an_own_table_with_another_rung_is_counted() -> None:
-    table = CALL.with_rows(Row("refused", "await", "may_reask", "beg", "spend_reask"))
-    given = limits(reasks=2, continuations=1)
+    table = CALL.with_rung(PLEAD, refused=None)
+    given = limits(pleas=2, continuations=1)
     check_against_brute_force(Policy(table=table, budget=Budget(attempts=9)), given, 4096)
 
 

@@ -1,0 +1,98 @@
+"""The diffs of the README are what it takes: each is applied to a copy of the checkout, and what it makes is used."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DIFFS = re.findall(r"```diff\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+RUNG = """
+from rungwise import CALL, Call, Failure, Policy, Reply, Request, verify
+assert verify(chain=2).ok and CALL.limits["pleads"] == 1
+assert Policy.from_toml("[limits]\\npleads = 2").limits.pleads == 2
+call = Call(Request("hi"))
+call.begin()
+send = call.receive(Failure("content_policy"))
+assert (send.rung, send.messages[-1].text) == ("plead", "Please reconsider.")
+assert call.receive(Reply("Well.", stop_reason="stop")) is None and call.result.text == "Well."
+"""
+WIRE = """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from rungwise import Client
+from rungwise.adapters.wires.plain import PlainText
+
+class Echo(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"])).upper()
+        self.send_response(503 if not asked else 200)
+        asked.append(body)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+asked = []
+server = HTTPServer(("127.0.0.1", 0), Echo)
+Thread(target=server.serve_forever, daemon=True).start()
+with Client([PlainText(url=f"http://127.0.0.1:{server.server_port}/")], sleep=lambda seconds: None) as client:
+    assert client.call("hello").text == "HELLO"
+    assert [event.text for event in client.stream("hello") if type(event).__name__ == "Text"] == ["HELLO"]
+assert len(asked) == 3
+"""
+MACHINE = """
+from rungwise.fsm.checker.check import check_table
+from rungwise.fsm.diagram import render
+from rungwise.fsm.door import DOOR
+from rungwise.fsm.machine.run import Run
+check_table(DOOR)
+assert "stayed_quiet [may_knock]" in render(DOOR, "mermaid")
+run = Run.at_start(DOOR, DOOR.limits)
+for event in ("sent", "stayed_quiet", "sent", "was_opened"):
+    run.fire(event)
+assert (run.state, run.attempts) == ("open", 2)
+"""
+
+
+def changed(text: str, hunk: str) -> str:
+    """Return a text with a hunk applied: the lines with a minus, or none, stand in it, in this order and once."""
+    lines = hunk.splitlines(keepends=True)
+    old = "".join(line[1:] for line in lines if line[0] in " -")
+    new = "".join(line[1:] for line in lines if line[0] in " +")
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("diff", "use"), list(zip(DIFFS, (RUNG, WIRE, MACHINE), strict=True)), ids=["rung", "wire", "machine"]
+)
+def test_a_diff_of_the_readme_does_what_it_says(diff: str, use: str, tmp_path: Path) -> None:
+    for folder in ("fsm", "adapters"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "rungwise", tmp_path / "rungwise", symlinks=True)
+    head, *hunks = re.split(r"^@@.*\n", diff, flags=re.MULTILINE)
+    (path,) = re.findall(r"^\+\+\+ b/(.+)$", head, re.MULTILINE)
+    target = tmp_path / path
+    text = target.read_text(encoding="utf-8") if target.exists() else ""
+    for hunk in hunks:
+        text = changed(text, hunk) if target.exists() else "".join(line[1:] for line in hunk.splitlines(keepends=True))
+    target.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", use],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
