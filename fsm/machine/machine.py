@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "rungwise"
 
+
 class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
     """Take a row: test its guard, count its effect, and leave the row on the run, so that a journal can tell of it."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from attrs import define, field
+
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
 from rungwise.fsm.machine.machine import RowMachine, machine_of
 from rungwise.fsm.machine.table import Row, Table
