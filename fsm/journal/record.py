@@ -186,7 +186,7 @@ class Record:
             return recorded
         row = recorded.row
         evidence = recorded.evidence or Evidence(event=row.event)
-        step = Step(
+        return Step(
             number=number,
             at=recorded.at,
             event=row.event,
@@ -211,7 +211,6 @@ class Record:
             note=recorded.note or evidence.repair,
             content=frozen_copy(recorded.content, "content"),
         )
-        return step
 
     def to_json(self) -> str:
         """Write the record as JSON."""
