@@ -24,7 +24,9 @@ def check_table(table: Table) -> None:
         TableError: what is wrong, with the row, or the shortest path that shows it.
     """
     if table.own_facts:  # how they are found makes no difference to what is proved of any combination of them
-        table = evolve(table, facts=tuple(evolve(fact, of=None) for fact in table.facts), declared_rungs=())
+        facts = tuple(evolve(fact, of=None) for fact in table.facts)
+        rungs = tuple(evolve(rung, holds=rung.guard.holds, lacks=rung.guard.lacks) for rung in table.declared_rungs)
+        table = evolve(table, facts=facts, declared_rungs=rungs)
     _check(table)
 
 

@@ -186,7 +186,7 @@ class Record:
             return recorded
         row = recorded.row
         evidence = recorded.evidence or Evidence(event=row.event)
-        step = Step(
+        step = self._rows[number - 1] = Step(
             number=number,
             at=recorded.at,
             event=row.event,

@@ -37,17 +37,14 @@ class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
 class RowEvent(Event):  # type: ignore[misc, unused-ignore]
     """Try the rows of an event in their order.
 
-    The library's own way looks up conditions and callbacks by name, and logs, at every step; without them an event takes
-    a fifth of the time (0.9 against 4.2 µs, Python 3.11).
+    The library's own way looks up conditions and callbacks by name, and logs, at every step: 4.2 µs an event, where
+    this takes 0.9 (Python 3.11).
     """
 
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
         """Fire the event on a run; tell whether a row was taken."""
         tried: Iterable[Any] = self.transitions.get(model.state, ())
-        for each in tried:
-            if each.take(model):
-                return True
-        return False
+        return any(each.take(model) for each in tried)
 
 
 class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
