@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.journal import Journal
     from rungwise.fsm.call.limits import Limits
+    from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall, Turn
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Timeouts, Waits
     from rungwise.fsm.call.recording import Observer
-    from rungwise.fsm.call.reply import Reply, ToolCall
+    from rungwise.fsm.call.reply import Reply
     from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.call.table import CALL
@@ -68,7 +69,8 @@ _NAMES = {
     "fsm.call.journal": ("Journal",),
     "fsm.call.limits": ("Limits",),
     "fsm.call.policy": ("Budget", "Hints", "Policy", "Timeouts", "Waits"),
-    "fsm.call.reply": ("Reply", "ToolCall"),
+    "fsm.call.parts": ("OpaquePart", "Part", "ReasoningPart", "TextPart", "ToolCall", "Turn"),
+    "fsm.call.reply": ("Reply",),
     "fsm.call.recording": ("Observer",),
     "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
@@ -134,12 +136,15 @@ __all__ = [
     "Link",
     "Message",
     "Observer",
+    "OpaquePart",
     "OpenAIChat",
     "OverBudget",
+    "Part",
     "PlainLink",
     "Policy",
     "Prices",
     "Reasoning",
+    "ReasoningPart",
     "ReceivedRequest",
     "Refused",
     "Reply",
@@ -157,8 +162,10 @@ __all__ = [
     "Table",
     "TableError",
     "Text",
+    "TextPart",
     "Timeouts",
     "ToolCall",
+    "Turn",
     "TurnContext",
     "Usage",
     "Waits",

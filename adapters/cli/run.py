@@ -143,7 +143,7 @@ def as_mapping(result: Result) -> dict[str, Any]:
     return {
         "outcome": result.outcome,
         "text": result.text,
-        "tool_calls": [attrs.asdict(call) for call in result.tool_calls],
+        "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in result.tool_calls],
         "usage": attrs.asdict(result.usage),
         "cost": result.cost,
         "attempts": result.attempts,

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.chat.dialects import PrefillMode
-from rungwise.fsm.call.reply import ToolCall
+from rungwise.fsm.call.parts import ToolCall
 
 Messages = tuple[Mapping[str, Any], ...]
 

@@ -27,7 +27,7 @@ from typing import Any, Literal, Self, get_args
 import attrs
 from attrs import field, frozen
 
-from rungwise.fsm.call.reply import ToolCall
+from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.frozen_map import frozen_copy

@@ -14,6 +14,7 @@ from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.scripts import scripts
 from rungwise.fsm.call.request import Prices, Request, TurnContext
+from rungwise.fsm.call.shapes import NEUTRAL
 from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.callers import requests, turns
 from rungwise.fsm.testing.compactors import Compactor, compactors
@@ -71,7 +72,7 @@ class Case:
         """Say what a script alone does not tell."""
         request, turn = self.request, self.turn
         yield f"mode: {self.mode}"
-        yield f"messages: {', '.join(str(message.get('role')) for message in request.messages)}"
+        yield f"messages: {', '.join(map(NEUTRAL.role_of, request.messages))}"
         told = {
             "tools": len(request.tools),
             "max_tokens": request.max_tokens,

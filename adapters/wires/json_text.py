@@ -40,6 +40,11 @@ def is_heavy(data: bytes) -> bool:
     return _weight(data) > most and _weight_outside_strings(data, most) > most
 
 
+def weight_of(data: bytes) -> int:
+    """Return how many bytes of memory, at most, the values take up that JSON text of no escapes becomes."""
+    return len(data) + _weight(data)
+
+
 def _weight(data: bytes) -> int:
     return sum(data.count(mark) * weight for mark, weight in _WEIGHTS)
 

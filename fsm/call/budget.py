@@ -37,8 +37,26 @@ class Spending:
     elapsed: float = 0.0
     overran: int | None = None
 
+    def begin(self, now: float) -> None:
+        """Note when the call begins.
+
+        Raises:
+            IllegalEvent: it has begun already.
+            ConfigurationError: this is no time.
+        """
+        if self.began is not None:
+            raise IllegalEvent("the call has begun already")
+        if not isinstance(now, (int, float)):
+            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
+        self.began = now
+
     def pass_time(self, now: float | None) -> None:
-        """Note the time; None leaves it as it is, and an earlier one never turns it back."""
+        """Note the time; None leaves it as it is, and an earlier one never turns it back.
+
+        Raises:
+            IllegalEvent: the call has not begun.
+            ConfigurationError: this is no time.
+        """
         if self.began is None:
             raise IllegalEvent("the call has not begun")
         if now is None:

@@ -29,7 +29,7 @@ from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.facts import FactFinder
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.observe import observe, part_reply
+from rungwise.fsm.call.observe import observe, observe_cancel
 from rungwise.fsm.call.outcome import Outcome
 from rungwise.fsm.call.own_facts import own_facts_of
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
@@ -38,17 +38,13 @@ from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.proposer import Proposer
 from rungwise.fsm.call.recording import Observer, Recorder
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.reply_filter import ReplyFilter
 from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.table import ANSWERS
-from rungwise.fsm.call.transcript import PLAIN
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
-from rungwise.fsm.values.usage import NO_USAGE
 
 NO_CHAIN = (PlainLink(),)
 NO_TURN = TurnContext()
@@ -167,12 +163,9 @@ class Call:
         Raises:
             IllegalEvent: the call has begun already.
         """
-        if self.spending.began is not None:
-            raise IllegalEvent("the call has begun already")
-        if not isinstance(now, (int, float)):
-            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
-        self.spending.began = now
-        self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
+        self.spending.begin(now)
+        if self.link.problem is not None:
+            self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
         return self._propose(0.0)
 
     @without_locals
@@ -196,8 +189,7 @@ class Call:
             raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
         opened = self._delivery.filter
         if opened is None:
-            opened = ReplyFilter(self._ensure_sent().reading, self._context.transcript.gathered)
-            self._delivery.filter = opened
+            opened = self._delivery.open(self._ensure_sent().reading, self._context.transcript.gathered)
         return opened.feed(delta)
 
     @without_locals
@@ -234,7 +226,8 @@ class Call:
     @without_locals
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
         """Take what was observed before, with the facts that held, as a replay does; return the next thing to send."""
-        self._ensure_sent()
+        if observation.event != "cancelled":
+            self._ensure_sent()
         self.spending.pass_time(now)
         self._gather(observation)
         return self._advance(observation, facts)
@@ -251,55 +244,34 @@ class Call:
         if waiting is None or not waiting.send.needs_compaction:
             raise IllegalEvent("no send waits for a compaction")
         self._context.transcript.messages = Request(messages).messages
-        self._counter.forget_prompt()
         self._proposed = self._proposer.propose(waiting.send.wait, is_compacted=True)
         return self._proposed.send
 
-    def cancel(self, now: float | None = None, partial: Reply | None = None, *, delivered: str | None = None) -> Result:
+    def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
 
         Arguments:
             now: the time; left out, none has passed.
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
-            delivered: the text that is kept, for a replay, which has been read already.
         """
         if self._result is None:
-            spending = self.spending
-            spending.began = (now or 0.0) if spending.began is None else spending.began
-            spending.pass_time(now)
-            usage = partial.usage if partial is not None else NO_USAGE
-            if delivered is None:
-                if self._in_flight is not None:
-                    usage, _ = self._counter.usage_of(self._in_flight, partial, was_cancelled=True)
-                delivered = self._arrived(partial)
-            self._proposed = self._in_flight = None
-            evidence = Evidence(event="cancelled", usage=usage)
-            observation = Observation(evidence=evidence, part=delivered, new=delivered)
-            if delivered:
-                self._context.transcript.gather(observation)
-                self._delivery.keep()
-            spending.pay(usage, self.link.prices)
-            self._end(self.position.fire("cancelled"), observation=observation)
+            if self.spending.began is None:
+                self.spending.begin(now or 0.0)
+            self.spending.pass_time(now)
+            observation = observe_cancel(
+                partial,
+                proposal=self._in_flight or self._proposed,
+                is_sent=self._in_flight is not None,
+                counter=self._counter,
+                delivered=self._delivery.delivered if partial is None or self.is_streaming else None,
+            )
+            self._gather(observation)
+            self._advance(observation, ())
         return self.result
 
     def drain(self) -> list[StreamEvent]:
         """Return what a consumer of the stream must be given now, and forget it."""
         return self._delivery.drain()
-
-    def _send_out(self) -> Send | None:
-        proposal = self._proposed
-        if proposal is None:
-            return None
-        if proposal.send.needs_compaction:  # nobody has shortened anything
-            proposal = self._proposer.propose(proposal.send.wait, is_compacted=True)
-        send, position = proposal.send, self.position
-        lacking = self.spending.lacking(position.attempts, 0.0, send.max_tokens)
-        if lacking is not None:
-            self._run_out(proposal, lacking)
-            return None
-        self._proposed, self._in_flight = None, proposal
-        self._recorder.record(position.fire("sent"), proposal=proposal)
-        return send
 
     def _ensure_sent(self) -> Proposal:
         """Return what is in flight; what waits to be sent is taken to have gone out when its wait was over."""
@@ -309,13 +281,6 @@ class Call:
         if self._in_flight is None:
             raise IllegalEvent(f"nothing is in flight in state {self.position.state!r}")
         return self._in_flight
-
-    def _arrived(self, partial: Reply | None) -> str:
-        """Return the visible text of a reply in flight."""
-        if partial is None or self.is_streaming:
-            return self._delivery.delivered
-        proposal = self._in_flight or self._proposed
-        return part_reply(partial, PLAIN if proposal is None else proposal.reading).visible
 
     def _gather(self, observation: Observation) -> None:
         transcript = self._context.transcript
@@ -331,7 +296,7 @@ class Call:
             self.spending.overran = self._in_flight.send.max_tokens
         self._outcome.note(observation)
         row = position.fire(observation.event, facts)
-        self._in_flight = None
+        self._proposed = self._in_flight = None
         if row.target in context.policy.table.outcomes:
             self._end(row, observation=observation, facts=facts)
             return None
@@ -341,33 +306,37 @@ class Call:
             context.transcript.discard(observation)
         context.transcript.prepare(position.rung, observation)
         if row.target == "fallback":
-            self._move_on()
+            following = chain.next_usable()
+            assert following is not None  # or its guard would not have held
+            self._recorder.skip(row.target, chain.passed_over(following))
+            chain.move_to(following)
         self._delivery.correct(context.transcript.gathered)
         return self._propose(wait.seconds)
 
-    def _move_on(self) -> None:
-        """Ask the next usable backend of the chain; what is passed over goes into the journal."""
-        chain = self._context.chain
-        following = chain.next_usable()
-        assert following is not None
-        self._recorder.skip(self.position.state, chain.passed_over(following))
-        chain.move_to(following)
-        self._facts.forget_failures()
-        self._counter.forget_prompt()
-
     def _propose(self, wait: float) -> Send | None:
         """Return what the rung sends, or None when the budget does not allow it."""
-        proposal = self._proposer.propose(wait)
-        lacking = self.spending.lacking(self.position.attempts, wait, proposal.send.max_tokens)
-        if lacking is not None:
-            self._run_out(proposal, lacking)
+        proposal = self._proposed = self._proposer.propose(wait)
+        return proposal.send if self._affords(proposal, wait) else None
+
+    def _send_out(self) -> Send | None:
+        proposal = self._proposed
+        if proposal is None:
             return None
-        self._proposed = proposal
+        if proposal.send.needs_compaction:  # nobody has shortened anything
+            proposal = self._proposer.propose(proposal.send.wait, is_compacted=True)
+        if not self._affords(proposal, 0.0):
+            return None
+        self._proposed, self._in_flight = None, proposal
+        self._recorder.record(self.position.fire("sent"), proposal=proposal)
         return proposal.send
 
-    def _run_out(self, proposal: Proposal, lacking: str) -> None:
-        self._proposed = None
-        self._end(self.position.fire("ran_out"), proposal=proposal, lacking=lacking)
+    def _affords(self, proposal: Proposal, wait: float) -> bool:
+        """Tell whether the budget allows an attempt; the call ends where it does not."""
+        lacking = self.spending.lacking(self.position.attempts, wait, proposal.send.max_tokens)
+        if lacking is not None:
+            self._proposed = None
+            self._end(self.position.fire("ran_out"), proposal=proposal, lacking=lacking)
+        return lacking is None
 
     def _end(
         self,

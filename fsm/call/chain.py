@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define, field
+from attrs import define
 
 from rungwise.fsm.call.request import Link
+from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 
 
@@ -18,11 +19,13 @@ class Chain:
         links: the backends in order.
         index: the place of the one that is asked.
         link: the one that is asked.
+        shapes: the form in which its messages are written.
     """
 
     links: tuple[Link, ...]
-    index: int = 0
-    link: Link = field(init=False)
+    index: int
+    link: Link
+    shapes: Shapes
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
@@ -38,17 +41,17 @@ class Chain:
                 raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
         if not links:
             raise ConfigurationError("the chain is empty; give at least one backend")
-        if all(link.problem is not None for link in links):
+        for link in links:
+            if link.problem is None:
+                break
+        else:
             problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
             raise ConfigurationError(f"no backend of the chain can be used ({problems})")
         if needs_prices:
             for link in links:
                 if link.prices is None:
                     raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
-        return cls(tuple(links))
-
-    def __attrs_post_init__(self) -> None:
-        self.move_to(self.index)
+        return cls(tuple(links), 0, links[0], shapes_of(links[0]))
 
     def leave_unusable(self) -> list[tuple[Link, str]]:
         """Ask the first backend that can be used, and return those that stand before it, each with its problem."""
@@ -61,6 +64,7 @@ class Chain:
     def move_to(self, index: int) -> None:
         """Ask another backend from now on."""
         self.index, self.link = index, self.links[index]
+        self.shapes = shapes_of(self.link)
 
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
@@ -75,3 +79,9 @@ class Chain:
         """Name the backends between the current one and the following one (or the end), each with the reason."""
         for link in self.links[self.index + 1 : following]:
             yield link, link.problem or f"same as {self.link.name}"
+
+
+def shapes_of(link: Link) -> Shapes:
+    """Return the form in which a backend's messages are written; one of the user's own may name none."""
+    shapes: Shapes = getattr(link, "shapes", NEUTRAL)
+    return shapes

@@ -8,7 +8,9 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.text.blank import is_blank
 
 Tools = tuple[Mapping[str, Any], ...]
@@ -22,6 +24,7 @@ def classify_reply(
     cap: int | None,
     tools: Tools = (),
     expects_json: bool = False,
+    shapes: Shapes = NEUTRAL,
 ) -> str:
     """Return the event that a reply is.
 
@@ -32,6 +35,7 @@ def classify_reply(
         cap: the output cap in tokens that was sent, or None.
         tools: the tool definitions of the request, for calls that come without arguments.
         expects_json: whether the request asked for JSON, so that anything else is no answer.
+        shapes: how the tools are written.
     """
     if not is_blank(reply.refusal or ""):
         return "refused"  # whatever else broke or came: the model has said no
@@ -44,7 +48,7 @@ def classify_reply(
     if reply.stop_reason == "overflow":
         return "overflowed"
     if reply.tool_calls:
-        return _classify_tool_calls(reply, cap, tools)
+        return _classify_tool_calls(reply, cap, tools, shapes)
     if was_cut(reply, cap):
         if is_blank(visible):
             return "reasoning_truncated"
@@ -58,8 +62,8 @@ def classify_reply(
     return "came_empty" if is_blank(reasoning) else "only_reasoned"
 
 
-def _classify_tool_calls(reply: Reply, cap: int | None, tools: Tools) -> str:
-    if was_cut(reply, cap) or not all(is_complete(call, tools) for call in reply.tool_calls):
+def _classify_tool_calls(reply: Reply, cap: int | None, tools: Tools, shapes: Shapes) -> str:
+    if was_cut(reply, cap) or not all(is_complete(call, tools, shapes) for call in reply.tool_calls):
         return "tools_truncated"
     return "malformed" if reply.stop_reason in ("unknown", "error") else "called_tools"
 
@@ -76,7 +80,7 @@ def was_cut(reply: Reply, cap: int | None) -> bool:
     return hides and cap is not None and not reply.usage.estimated and reply.usage.output_tokens >= cap
 
 
-def is_complete(call: ToolCall, tools: Tools) -> bool:
+def is_complete(call: ToolCall, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
     """Tell whether a tool call can be handed out: it has a name, and its arguments are one whole JSON object.
 
     No arguments at all are complete only for a tool whose definition requires none.
@@ -84,20 +88,11 @@ def is_complete(call: ToolCall, tools: Tools) -> bool:
     if is_blank(call.name):
         return False
     if not call.arguments.strip():
-        return _requires_nothing(call.name, tools)
+        return shapes.needs_no_arguments(call.name, tools)
     try:
         return isinstance(orjson.loads(call.arguments), dict)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return False
-
-
-def _requires_nothing(name: str, tools: Tools) -> bool:
-    for tool in tools:
-        function = tool.get("function", tool)
-        if isinstance(function, Mapping) and function.get("name") == name:
-            parameters = function.get("parameters") or {}
-            return isinstance(parameters, Mapping) and not parameters.get("required")
-    return False
 
 
 def is_json(text: str) -> bool:
@@ -116,18 +111,3 @@ def _is_odd_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def expects_json(parameters: Mapping[str, Any]) -> bool | None:
-    """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
-    found = parameters.get("response_format")
-    if isinstance(found, Mapping):
-        return str(found.get("type", "")).startswith("json")
-    structured = parameters.get("structured_outputs")
-    if isinstance(structured, Mapping) and any(structured.get(name) for name in ("json", "json_object")):
-        return True
-    return True if any(parameters.get(name) for name in _JSON_PARAMETERS) else None
-
-
-_JSON_PARAMETERS = ("guided_json", "json_schema")
-"""What older vLLM and llama.cpp's server call a schema that the answer must fit."""

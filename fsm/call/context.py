@@ -63,7 +63,13 @@ class CallContext:
         backends = Chain.of(chain, needs_prices=budget.money is not None)
         links = backends.links
         position = Position.of(policy, len(links))
-        setting = Setting(policy, Links(links), request.max_tokens, request.input_tokens, has_compactor)
+        setting = Setting(
+            policy=policy,
+            links=Links(links),
+            max_tokens=request.max_tokens,
+            input_tokens=request.input_tokens,
+            has_compactor=has_compactor,
+        )
         return cls(
             request=request,
             policy=policy,

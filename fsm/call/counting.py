@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.metering import measured
+from rungwise.fsm.call.parts import Turn
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Message
@@ -31,13 +32,10 @@ class TokenCounter:
     context: CallContext
     estimate: Callable[[Any], int]
     recorded: Iterator[int] | None = None
-    _base: int | None = field(default=None, init=False)
+    _counted: tuple[Sequence[Message | Turn], int] | None = field(default=None, init=False)  # messages and backend
+    _base: int = field(default=0, init=False)  # their tokens
 
-    def forget_prompt(self) -> None:
-        """Count the caller's messages and tools anew: they, or the backend, have changed."""
-        self._base = None
-
-    def prompt(self, messages: Sequence[Message], added_tokens: int) -> int:
+    def prompt(self, messages: Sequence[Message | Turn], added_tokens: int) -> int:
         """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
 
         Arguments:
@@ -46,10 +44,12 @@ class TokenCounter:
         """
         if self.recorded is not None:
             return next(self.recorded, 0)
-        if self._base is None:
-            self._base = self._count_base()
+        given = self.context.transcript.messages, self.context.chain.index
+        if given != self._counted:  # a compactor has run, or another backend is asked
+            self._counted, self._base = given, self._count_base()
         if self.context.transcript.restore_reasoning:
-            added_tokens += STAND_IN_TOKENS * sum(message.get("role") == "assistant" for message in messages)
+            roles = map(self.context.chain.shapes.role_of, messages)
+            added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
         return self._base + added_tokens
 
     def _count_base(self) -> int:

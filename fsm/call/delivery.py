@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.reply_filter import ReplyFilter
+from rungwise.fsm.call.transcript import Reading
 from rungwise.fsm.journal.record import Step
 
 StreamEvent = Text | Reasoning | Discard | Step
@@ -29,16 +30,22 @@ class Delivery:
         """Return the visible text that the attempt in flight has handed out."""
         return self.filter.delivered if self.filter is not None else ""
 
+    def open(self, reading: Reading, gathered: str) -> ReplyFilter:
+        """Begin to follow an attempt.
+
+        Arguments:
+            reading: how its reply is to be read.
+            gathered: the text so far.
+        """
+        self.filter = ReplyFilter(reading, gathered)
+        return self.filter
+
     def close(self) -> str:
         """Hand out what was held back, now that all of the reply has come, and return what the attempt delivered."""
         if self.filter is None:
             return ""
         self._events += self.filter.close()
         return self.filter.delivered
-
-    def keep(self) -> None:
-        """Let what the attempt has delivered stand as it is."""
-        self._shown, self.filter = self._shown + self.delivered, None
 
     def correct(self, text: str) -> None:
         """Hand out what turns all that was shown into this text; the attempt is over."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from attrs import define, field
 
 from rungwise.fsm.call.context import CallContext
@@ -26,11 +28,7 @@ class FactFinder:
     """
 
     context: CallContext
-    _alike: dict[str, int] | None = field(default=None, init=False)  # failures of each reason, on this backend
-
-    def forget_failures(self) -> None:
-        """Count failures anew: another backend is asked."""
-        self._alike = None
+    _alike: Counter[tuple[int, str]] | None = field(default=None, init=False)  # failures of each backend and reason
 
     def find(self, observation: Observation, previous: Observation | None, *, asks_for_little: bool) -> tuple[str, ...]:
         """Return the names of the facts that hold.
@@ -49,7 +47,7 @@ class FactFinder:
             "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
             "has_text": not is_blank(gathered or transcript.spare),
             "added_text": not is_blank(observation.new),
-            "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window),
+            "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes),
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and is_repetitive(gathered),
             "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
@@ -73,11 +71,11 @@ class FactFinder:
         reason, failure = observation.evidence.reason, observation.failure
         if reason is None:
             return False
-        alike = self._alike = self._alike or {}
+        alike = self._alike = self._alike or Counter()
         if failure is None or not failure.is_stale:
-            alike[reason] = alike.get(reason, 0) + 1
+            alike[observation.backend, reason] += 1
         most = self.context.policy.switch_after.get(reason)
-        return most is not None and alike.get(reason, 0) >= most
+        return most is not None and alike[observation.backend, reason] >= most
 
 
 def _same_empty(observation: Observation, previous: Observation | None) -> bool:

@@ -10,14 +10,14 @@ from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.reply_filter import without_seed
 from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.call.table import ANSWERS, KEEPS_TEXT
-from rungwise.fsm.call.transcript import Reading, Transcript
+from rungwise.fsm.call.transcript import PLAIN, Reading, Transcript
 from rungwise.fsm.failures.classify import event_of_failure
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.stitching import MINIMUM_ECHO, stitch
 from rungwise.fsm.text.thinking import Parted, part_thinking
-from rungwise.fsm.values.usage import Usage
+from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BROKEN = frozenset({"connection", "timeout"})
 """The reasons of a failure that cut a stream without being an answer of the provider's."""
@@ -42,6 +42,27 @@ def observe(
         return _observe_failure(came, proposal, transcript, counter.usage_of(proposal, None, came), delivered)
     reply = Reply(delivered, interrupted=True, failure=came)
     return _observe_cut(reply, came, proposal, transcript, counter.usage_of(proposal, reply, came))
+
+
+def observe_cancel(
+    partial: Reply | None, *, proposal: Proposal | None, is_sent: bool, counter: TokenCounter, delivered: str | None
+) -> Observation:
+    """Return what was there of a reply when the caller ended the call.
+
+    Arguments:
+        partial: what had arrived of it.
+        proposal: what was sent, or was to be.
+        is_sent: whether it was.
+        counter: counts what the provider did not.
+        delivered: the visible text of the reply; None where it is still to be read.
+    """
+    usage = NO_USAGE if partial is None else partial.usage
+    if proposal is not None and is_sent:
+        usage, _ = counter.usage_of(proposal, partial, was_cancelled=True)
+    if delivered is None:
+        reading = PLAIN if proposal is None else proposal.reading
+        delivered = "" if partial is None else part_reply(partial, reading).visible
+    return Observation(evidence=Evidence(event="cancelled", usage=usage), part=delivered, new=delivered)
 
 
 _Counted = tuple[Usage, bool]
@@ -73,6 +94,7 @@ def _observe_reply(
         cap=proposal.send.max_tokens,
         tools=proposal.send.request.tools,
         expects_json=expects_json,
+        shapes=proposal.shapes,
     )
     if event == "came_empty" and reply.stop_reason in ("stop", None) and _goes_on(proposal, transcript, gathered):
         event = "answered"  # the text was whole, and there was nothing left to say

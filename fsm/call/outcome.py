@@ -27,7 +27,9 @@ class Outcome:
     _failures: dict[int, Failure] | None = field(default=None, init=False)  # the last one of each backend
 
     def note(self, observation: Observation) -> None:
-        """Remember what came back."""
+        """Remember what came back; that the caller ended the call says nothing of a reply."""
+        if observation.event == "cancelled":
+            return
         self.last = observation
         if observation.failure is not None:
             self._failures = {**(self._failures or {}), self.context.chain.index: observation.failure}
@@ -50,7 +52,6 @@ class Outcome:
             parts = (*parts, text)
         reply = last.reply if last is not None else None
         context.journal.outcome = outcome
-        failures = self._failures or {}
         return Result(
             outcome=outcome,
             text=text,
@@ -64,11 +65,16 @@ class Outcome:
             attempts=context.position.attempts,
             backend=chain.link.name,
             cause=cause,
-            failures=tuple([(chain.links[index].name, failures[index]) for index in sorted(failures)]),
+            failures=self._named_failures() if self._failures else (),
             reply=reply,
             journal=context.journal,
             overran=spending.overran is not None,
+            shapes=chain.shapes,
         )
+
+    def _named_failures(self) -> tuple[tuple[str, Failure], ...]:
+        links, failures = self.context.chain.links, self._failures or {}
+        return tuple([(links[index].name, failures[index]) for index in sorted(failures)])
 
     def _salvaged(self, row: Row, gathered: str) -> str:
         if row.effect == "keep_delivered" and self.last is not None:

@@ -14,14 +14,14 @@ from rungwise.fsm.machine.run import Run
 
 
 @attrs.frozen
-class Wait:
+class RungWait:
     """Hold the seconds of a wait, and the number that chance drew for it, if it did."""
 
     seconds: float
     draw: float | None
 
 
-NO_WAIT = Wait(0.0, None)
+NO_WAIT = RungWait(0.0, None)
 
 
 @attrs.define(eq=False)
@@ -52,7 +52,7 @@ class Position(Run):
         facts: tuple[str, ...],
         failure: Failure | None,
         jitter: Callable[[], float],
-    ) -> Wait:
+    ) -> RungWait:
         """Return how long the current rung waits after an event.
 
         Arguments:
@@ -67,7 +67,7 @@ class Position(Run):
         if rung.at_once_on in facts and asked is None:
             return NO_WAIT
         draw = min(1.0, max(0.0, jitter())) if is_drawn(rung, event, asked) else None
-        return Wait(wait_of(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw or 0.0), draw)
+        return RungWait(wait_of(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw or 0.0), draw)
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.transcript import Reading
 from rungwise.fsm.values.records import record
 
@@ -17,6 +18,7 @@ class Proposal:
         prompt_tokens: what the prompt is counted as, for a budget of money.
         expects_json: whether the answer must be JSON, so that a piece of it is nothing to go on from.
         asks_for_little: whether the caller wants a handful of tokens.
+        shapes: the form in which it is written.
     """
 
     send: Send
@@ -24,3 +26,4 @@ class Proposal:
     prompt_tokens: int | None = None
     expects_json: bool = False
     asks_for_little: bool = False
+    shapes: Shapes = NEUTRAL

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from attrs import define
 
-from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.proposal import Proposal
@@ -41,7 +40,7 @@ class Proposer:
             composed = Composed(messages=transcript.messages)
         else:
             prefills = link.prefills and chain.index not in transcript.without_prefill
-            composed = transcript.compose(prefills=prefills, echoes=link.echoes)
+            composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
             prompt = (
                 self.counter.prompt(composed.messages, composed.added_tokens)
                 if policy.budget.money is not None
@@ -59,6 +58,7 @@ class Proposer:
             dropped=transcript.dropped,
             lower_reasoning=transcript.lower_reasoning,
             portable=transcript.portable,
+            unsigned="reasoning_signature" in transcript.repaired,
             deadline=context.spending.deadline,
             needs_compaction=needs_compaction,
             added_tokens=composed.added_tokens,
@@ -66,13 +66,14 @@ class Proposer:
             restore_reasoning=transcript.restore_reasoning,
             headers=headers_for(request, chain.links[0], link),
         )
-        asks_json = expects_json(request.parameters) if request.parameters else None
+        asks_json = chain.shapes.asks_for_json(request.parameters) if request.parameters else None
         return Proposal(
             send=send,
             reading=composed.reading,
             prompt_tokens=prompt,
             expects_json=link.expects_json if asks_json is None else asks_json,
             asks_for_little=asked is not None and asked <= policy.handful,
+            shapes=chain.shapes,
         )
 
     def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:

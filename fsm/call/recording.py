@@ -11,7 +11,7 @@ from attrs import define
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.delivery import Delivery
 from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.position import NO_WAIT, Wait
+from rungwise.fsm.call.position import NO_WAIT, RungWait
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.request import Link
 from rungwise.fsm.journal.record import RecordedStep, Step
@@ -43,7 +43,7 @@ class Recorder:
         proposal: Proposal | None = None,
         observation: Observation | None = None,
         facts: tuple[str, ...] = (),
-        wait: Wait = NO_WAIT,
+        wait: RungWait = NO_WAIT,
         note: str | None = None,
     ) -> None:
         """Record that a row was taken.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from attrs import field, frozen
 
+from rungwise.fsm.call.parts import Part, ReasoningPart, TextPart, ToolCall, as_parts, calls_of, reasoning_of, text_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.label import label
@@ -14,15 +15,6 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
 """Why a reply ended, normalised. `unknown` is a word that no table lists; no word at all is `None`, never invented."""
-
-
-@frozen
-class ToolCall:
-    """Hold one tool call; `arguments` is the JSON text exactly as the provider sent it."""
-
-    id: str
-    name: str
-    arguments: str = field(repr=False)
 
 
 @frozen
@@ -43,9 +35,11 @@ class Reply:
         refusal: the provider's refusal text, if it sent one.
         failure: what cut the stream, where a cause is known.
         raw: the provider's decoded body; for diagnosis only, nothing decides by it.
+        parts: all of it in order, with what is the provider's own; `text`, `reasoning` and `tool_calls` are then read
+            from these. Left out, it is made of those.
 
     Raises:
-        ConfigurationError: a text, the tool calls or the usage are of another type.
+        ConfigurationError: a text, the tool calls or the usage are of another type, or say otherwise than the parts.
     """
 
     text: str = field(default="", repr=False)
@@ -61,14 +55,30 @@ class Reply:
     refusal: str | None = field(default=None, repr=False)
     failure: Failure | None = None
     raw: Any = field(default=None, repr=False, eq=False)
+    _parts: Iterable[Part] | None = field(default=None, alias="parts", repr=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        if self._parts is not None:
+            self._read(as_parts(self._parts))
         # One comparison for nearly all of them: replies are built on the hot path.
         if (type(self.text), type(self.reasoning), type(self.usage), type(self.tool_calls)) != _USUAL:
             self._check()
         for call in self.tool_calls:
             if not isinstance(call, ToolCall):
                 raise ConfigurationError(f"Reply.tool_calls must hold ToolCalls, not {type(call).__name__}")
+
+    def _read(self, parts: tuple[Part, ...]) -> None:
+        for name, said in (
+            ("text", text_of(parts)),
+            ("reasoning", reasoning_of(parts)),
+            ("tool_calls", calls_of(parts)),
+        ):
+            given = getattr(self, name)
+            if given and given != said:
+                raise ConfigurationError(f"Reply.{name} says otherwise than Reply.parts; give one of them")
+            object.__setattr__(self, name, said)
+        object.__setattr__(self, "_parts", None)
+        object.__setattr__(self, "_parts", None if parts == self.parts else parts)
 
     def _check(self) -> None:
         if isinstance(self.tool_calls, list):
@@ -79,35 +89,13 @@ class Reply:
                 raise ConfigurationError(f"Reply.{name} must be of type {kind.__name__}, not {type(value).__name__}")
 
     @property
-    def final_text_block(self) -> str:
-        """Return the last text block alone, or all the text where blocks are not told apart."""
-        return self.text if self.final_text is None else self.final_text
-
-    @property
-    def has_tool_calls(self) -> bool:
-        """Tell whether there is any tool call."""
-        return bool(self.tool_calls)
-
-    @property
-    def is_text_only(self) -> bool:
-        """Tell whether there is text and no tool call."""
-        return bool(self.text) and not self.tool_calls
-
-    @property
-    def total_tokens(self) -> int:
-        """Add input and output tokens."""
-        return self.usage.total_tokens
-
-    @property
-    def usage_mapping(self) -> Mapping[str, int]:
-        """Return the usage as a plain mapping, for logs and metrics."""
-        usage = self.usage
-        return {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cache_read_input_tokens": usage.cache_read_tokens,
-            "cache_creation_input_tokens": usage.cache_creation_tokens,
-        }
+    def parts(self) -> tuple[Part, ...]:
+        """Return all of it in order, each part once."""
+        if self._parts is not None:
+            return tuple(self._parts)
+        reasoning = (ReasoningPart(self.reasoning),) if self.reasoning else ()
+        text = (TextPart(self.text),) if self.text else ()
+        return (*reasoning, *text, *self.tool_calls)
 
 
 _USUAL: Final = (str, str, Usage, tuple)

@@ -7,18 +7,20 @@ from typing import Any, Protocol
 
 from attrs import Factory, evolve, field, frozen, validators
 
+from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copies, frozen_copy
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
 
 Message = Mapping[str, Any]
-"""One message in the neutral form: that of chat completions (`role`, `content`, `tool_calls`, `tool_call_id`)."""
+"""One message as the caller writes it: a `role` and what the wire of the backend takes beside it."""
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
-def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
+def _messages(value: str | Iterable[Message | Turn]) -> tuple[Message | Turn, ...]:
     if isinstance(value, str):
         return (FrozenMap({"role": "user", "content": value}),)
     if isinstance(value, Mapping):
@@ -27,6 +29,8 @@ def _messages(value: str | Iterable[Message]) -> tuple[Message, ...]:
         raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
     messages = tuple(value)
     for index, message in enumerate(messages):
+        if isinstance(message, Turn):
+            continue
         if type(message) is not dict and not isinstance(message, Mapping):  # the first is quicker
             raise ConfigurationError(
                 f"messages[{index}] must be a mapping with 'role' and 'content', not {type(message).__name__}"
@@ -92,8 +96,9 @@ class Request:
     """Hold what the caller asks, before any rung has touched it.
 
     Arguments:
-        messages: a prompt, or the messages in the form of chat completions. Like all that is given here they are
-            copied: they are never changed, and what becomes of them later changes nothing that is sent.
+        messages: a prompt, or the messages as the wire of the backend takes them, a `Turn` among them where it came
+            back. Like all that is given here they are copied: they are never changed, and what becomes of them later
+            changes nothing that is sent.
         tools: tool definitions, passed on as they are.
         max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
             among the parameters is taken from there.
@@ -106,7 +111,7 @@ class Request:
         ConfigurationError: a message, a tool or the cap is not of its form.
     """
 
-    messages: tuple[Message, ...] = field(converter=_messages, repr=False)
+    messages: tuple[Message | Turn, ...] = field(converter=_messages, repr=False)
     tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_tools, repr=False)
     max_tokens: int | None = field(default=None, validator=_positive)
     parameters: Mapping[str, Any] = field(default=None, converter=_parameters, repr=False)
@@ -228,6 +233,11 @@ class Link(Protocol):
         """Return the backend's prices, where known."""
         ...
 
+    @property
+    def shapes(self) -> Shapes:
+        """Return the form in which messages, tools and parameters are written for it."""
+        ...
+
 
 def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
     return frozenset({("name", str(link.name))})
@@ -237,7 +247,8 @@ def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
 class PlainLink:
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
 
-    Two plain links of one name are duplicates unless they are given `identities`.
+    Two plain links of one name are duplicates unless they are given `identities`. A subclass may name the `shapes` of
+    what its transport sends.
 
     Raises:
         ConfigurationError: a field is not of its form.
@@ -256,6 +267,11 @@ class PlainLink:
     def origin(self) -> str:
         """Return the empty text: it is reached by a transport that is not known here."""
         return ""
+
+    @property
+    def shapes(self) -> Shapes:
+        """Return the neutral form."""
+        return NEUTRAL
 
 
 def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
@@ -284,12 +300,13 @@ class Send:
         rung: the state of the machine.
         backend: index into the chain.
         wait: seconds to wait before sending.
-        messages: the messages of this attempt.
+        messages: the messages of this attempt: the caller's own as they were given, and the turns of the rungs.
         max_tokens: the output cap that must reach the wire; None sends none.
         prefill: whether the last message is an assistant turn to be continued in the backend's own encoding.
         dropped: parameters to leave out because the provider rejected them.
         lower_reasoning: whether to ask for less reasoning, or none.
-        portable: whether to leave out signatures and encrypted reasoning of other providers.
+        portable: whether to leave out of the caller's messages what may be another provider's: signatures, encrypted
+            reasoning. A `Turn` says itself whose its parts are.
         deadline: when the whole call must have ended, on the driver's clock, or None.
         needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
             and what the rungs have added comes back to what it makes of them.
@@ -297,13 +314,14 @@ class Send:
         request: what the caller asked.
         headers: those of the request, where they are meant for this backend; a wire sends these and its own.
         added_tokens: the tokens of what the rungs have added to the caller's messages.
+        unsigned: whether the backend has rejected a signature, so that none is sent, its own included.
         must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
     """
 
     rung: str
     backend: int
     wait: float
-    messages: tuple[Message, ...] = field(repr=False)
+    messages: tuple[Message | Turn, ...] = field(repr=False)
     max_tokens: int | None
     request: Request
     prefill: bool = False
@@ -314,5 +332,6 @@ class Send:
     needs_compaction: bool = False
     added_tokens: int = 0
     must_cut: bool = False
+    unsigned: bool = False
     restore_reasoning: bool = False
     headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)

@@ -7,7 +7,9 @@ from typing import Any
 from attrs import field, frozen
 
 from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.parts import Part, ReasoningPart, TextPart, ToolCall, Turn
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
 from rungwise.fsm.failures.classify import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
@@ -35,6 +37,7 @@ class Result:
         reply: the last reply, as it came.
         journal: every step.
         overran: whether a provider took no notice of an output cap that a budget rests on; nothing was sent after that.
+        shapes: the form in which the last backend is written to.
     """
 
     outcome: str
@@ -53,6 +56,7 @@ class Result:
     reply: Reply | None = field(repr=False)
     journal: Journal = field(repr=False, eq=False)
     overran: bool = False
+    shapes: Shapes = field(default=NEUTRAL, repr=False, eq=False)
 
     @property
     def is_success(self) -> bool:
@@ -65,23 +69,31 @@ class Result:
         return self.reply.model if self.reply else None
 
     @property
+    def turn(self) -> Turn:
+        """Return the assistant's turn to append to the conversation, for whichever backend is asked next.
+
+        A reply that is all of the answer is there as it came, with what its provider wants back.
+        """
+        reply = self.reply
+        whole = (self.text, self.reasoning, self.tool_calls)
+        if self.outcome == "done" and reply and whole == (reply.text, reply.reasoning, reply.tool_calls):
+            return Turn("assistant", reply.parts)
+        reasoning: tuple[Part, ...] = (ReasoningPart(self.reasoning),) if self.reasoning else ()
+        text = (TextPart(self.text),) if self.text else ()
+        return Turn("assistant", (*reasoning, *text, *self.tool_calls))
+
+    @property
     def message(self) -> dict[str, Any]:
-        """Return the assistant message to append to the conversation, without its reasoning."""
-        message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
-        if self.tool_calls:
-            message["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-                for call in self.tool_calls
-            ]
-        return message
+        """Return the same as a message for the last backend, without its reasoning or anything of a provider's own."""
+        return self.shapes.message_of(self.turn)
 
     @property
     def message_with_reasoning(self) -> dict[str, Any]:
-        """Return the same with its reasoning as `reasoning_content`.
+        """Return that message with its reasoning.
 
         DeepSeek, Kimi and MiMo want it back in a tool loop; others, such as Groq, reject the field.
         """
-        return {**self.message, **({"reasoning_content": self.reasoning} if self.reasoning else {})}
+        return self.shapes.message_of(self.turn, with_reasoning=True)
 
     def raise_for_outcome(self) -> Result:
         """Return this result if its outcome is a success.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from attrs import define, field
 
 from rungwise.fsm.call.estimate import MESSAGE_TOKENS, estimate_tokens, tokens_of
 from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.parts import Turn
 from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import Message
+from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.values.records import record
 
@@ -49,7 +51,7 @@ class Composed:
         reading: how the answer is to be read.
     """
 
-    messages: tuple[Message, ...] = field(repr=False)
+    messages: tuple[Message | Turn, ...] = field(repr=False)
     prefill: bool = False
     added_tokens: int = 0
     reading: Reading = PLAIN
@@ -66,7 +68,7 @@ class Transcript:
         parts: the raw parts of it.
     """
 
-    messages: tuple[Message, ...] = field(repr=False)
+    messages: tuple[Message | Turn, ...] = field(repr=False)
     hints: Hints
     gathered: str = field(default="", repr=False)
     parts: tuple[str, ...] = field(default=(), repr=False)
@@ -121,26 +123,25 @@ class Transcript:
         """Tell whether all the text so far may be reasoning of the current backend, cut before its closing tag."""
         return bool(self.gathered) and not self.thinks_inline and not self.is_foreign
 
-    @property
-    def is_plain(self) -> bool:
+    def is_plain(self, shapes: Shapes) -> bool:
         """Tell whether the messages go out as they are, because no rung has added anything and none must."""
         added = self.gathered or self.seed or self.nudged_at is not None or self.hint is not None
-        return not added and self.messages[-1].get("role") != "assistant"
+        return not added and shapes.role_of(self.messages[-1]) != "assistant"
 
-    def has_recent_tool_result(self, window: int) -> bool:
+    def has_recent_tool_result(self, window: int, shapes: Shapes) -> bool:
         """Tell whether a tool result is among the last `window` messages."""
-        return window > 0 and any(map(_is_tool_result, self.messages[-window:]))
+        return window > 0 and "tool" in map(shapes.role_of, self.messages[-window:])
 
-    def compose(self, *, prefills: bool, echoes: bool) -> Composed:
+    def compose(self, *, prefills: bool, echoes: bool, shapes: Shapes) -> Composed:
         """Put the messages of the next attempt together.
 
         Arguments:
             prefills: whether the backend goes on from a trailing assistant turn.
             echoes: whether it repeats that turn.
+            shapes: the form in which the caller's messages are written for it.
         """
-        if self.is_plain:
+        if self.is_plain(shapes):
             return Composed(messages=self.messages)
-        messages = list(self.messages)
         added: list[_Added] = []
         early = self.nudged_at == 0
         native = prefills and not self.seed and not (self.nudged_at and not early)
@@ -154,13 +155,12 @@ class Transcript:
             added += self._nudge()
         if self.seed:
             added.append(self._seed_turn(prefills))
-        elif not prefills and not self.is_paused and _role(added[-1][0] if added else messages[-1]) == "assistant":
+        elif not prefills and not self.is_paused and _last(self.messages, added, shapes) == "assistant":
             # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
             added.append(_user(self.hints.continuation))
         if self.hint is not None:
             added.append(_user(self.hint))
-        messages += [message for message, _ in added]
-        prefill = prefills and _role(messages[-1]) == "assistant"
+        prefill = prefills and _last(self.messages, added, shapes) == "assistant"
         continued = self.gathered if prefill and not self.seed else ""
         reading = Reading(
             seed=self.seed if prefill else "",
@@ -172,7 +172,8 @@ class Transcript:
             echoes=echoes and prefill,
         )
         added_tokens = sum(tokens for _, tokens in added)
-        return Composed(messages=tuple(messages), prefill=prefill, added_tokens=added_tokens, reading=reading)
+        messages = (*self.messages, *[turn for turn, _ in added])
+        return Composed(messages=messages, prefill=prefill, added_tokens=added_tokens, reading=reading)
 
     def _nudge(self) -> list[_Added]:
         return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
@@ -192,8 +193,8 @@ class Transcript:
         self.hint = self.hints.rungs.get(rung.name, self.hint)
 
 
-_Added = tuple[Message, int]
-"""A message that a rung adds, with its tokens."""
+_Added = tuple[Turn, int]
+"""A turn that a rung adds, with its tokens."""
 
 
 def _assistant(text: str, tokens: int | None = None) -> _Added:
@@ -204,19 +205,11 @@ def _user(text: str, tokens: int | None = None) -> _Added:
     return _added("user", text, tokens)
 
 
-def _added(role: str, text: str, tokens: int | None) -> _Added:
+def _added(role: Literal["user", "assistant"], text: str, tokens: int | None) -> _Added:
     counted = estimate_tokens(text) if tokens is None else tokens
-    return {"role": role, "content": text}, counted + MESSAGE_TOKENS
+    return Turn.saying(role, text), counted + MESSAGE_TOKENS
 
 
-def _role(message: Message) -> Any:
-    return message.get("role")
-
-
-def _is_tool_result(message: Message) -> bool:
-    if message.get("role") in ("tool", "function"):
-        return True
-    content: Any = message.get("content")
-    return isinstance(content, (list, tuple)) and any(
-        isinstance(part, dict) and part.get("type") in ("tool_result", "function_call_output") for part in content
-    )
+def _last(messages: tuple[Message | Turn, ...], added: list[_Added], shapes: Shapes) -> str:
+    """Return the role of what stands last."""
+    return shapes.role_of(added[-1][0] if added else messages[-1])

@@ -9,8 +9,9 @@ from attrs import evolve, frozen
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import PlainLink, Request
 from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.failures.failure import Failure
@@ -31,7 +32,7 @@ EXAMPLES: tuple[Reply | Failure, ...] = (
     Failure("context_overflow", status=400),
 )
 IN_JSON: tuple[Reply | Failure, ...] = (Reply('{"some": "json', stop_reason="length"),)
-"""What comes back where the request asked for JSON."""
+"""What comes back where JSON is asked for."""
 
 
 @frozen
@@ -55,10 +56,10 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
     """
     ample = evolve(policy, limits=Limits(), budget=Budget())
     found: dict[str, Usual] = {}
-    plain, in_json = Request("a prompt"), Request("a prompt", parameters={"response_format": {"type": "json_object"}})
     for example in (*EXAMPLES, *IN_JSON):
-        request = in_json if example in IN_JSON else plain
-        call = Call(request, ample, [PlainLink(f"backend {place}") for place in range(1, backends + 1)])
+        in_json = example in IN_JSON
+        links = [PlainLink(f"backend {place}", expects_json=in_json) for place in range(1, backends + 1)]
+        call = Call(Request("a prompt"), ample, links)
         try:
             call.begin()
             now = _facts_after(call, example)

@@ -111,7 +111,7 @@ class RecordedStep:
     row: Row
     evidence: Evidence | None = None
     at: float
-    backend: str
+    backend: str = ""
     wait: float = 0.0
     draw: float | None = None
     cap: int | None = None

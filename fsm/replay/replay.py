@@ -9,8 +9,9 @@ import attrs
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
@@ -87,8 +88,6 @@ def _repeat(call: Call, step: Step) -> None:
         return
     if step.event in ("sent", "ran_out"):
         call.sending(step.at)
-    elif step.event == "cancelled":
-        call.cancel(step.at, Reply(usage=step.usage), delivered=(step.content or {}).get("delivered", ""))
     else:
         call.observed(_observation(step, call.backend), step.facts, step.at)
 
@@ -96,6 +95,8 @@ def _repeat(call: Call, step: Step) -> None:
 def _observation(step: Step, backend: int) -> Observation:
     """Return what was observed at a step; its texts are there only if the journal holds contents."""
     content = step.content or {}
+    delivered = content.get("delivered", "")
+    kept = delivered if step.event == "cancelled" else ""
     failure = reply = None
     if step.reason is not None:
         failure = Failure(
@@ -107,7 +108,7 @@ def _observation(step: Step, backend: int) -> Observation:
         )
     if "tool_calls" in content:
         reply = Reply(
-            content["part"] or content["delivered"],
+            content["part"] or delivered,
             final_text=content.get("final_text"),
             tool_calls=tuple(ToolCall(*call) for call in content["tool_calls"]),
             usage=step.usage,
@@ -125,14 +126,14 @@ def _observation(step: Step, backend: int) -> Observation:
             asked_wait=step.asked_wait,
             repair=step.note if "repair_known" in step.facts else None,
         ),
-        part=content.get("part", ""),
-        new=content.get("new", ""),
+        part=content.get("part", kept),
+        new=content.get("new", kept),
         spare=content.get("spare", ""),
         unsays=content.get("unsays", False),
         reasoning=content.get("reasoning", ""),
         thinks_inline="thinks_inline" in step.facts,
         backend=backend,
-        delivered=content.get("delivered", ""),
+        delivered=delivered,
         reply=reply,
         failure=failure,
     )

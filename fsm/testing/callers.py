@@ -32,8 +32,8 @@ TOOL_ROUND: Sequence[Message] = (
 )
 ENDS_ON_ASSISTANT: Sequence[Message] = (*ASKED, {"role": "assistant", "content": "They nest in "})
 TOOLS = (
-    {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}},
-    {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}}},
+    {"name": "note", "parameters": {"type": "object", "properties": {}}},
+    {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}},
 )
 WITH_SYSTEM: Sequence[Message] = (
     {"role": "system", "content": "You know the birds of this river."},
@@ -142,6 +142,7 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         name=st.sampled_from(("backend-1", "backend-2", "backend-3")),
         prefills=st.booleans(),
         echoes=st.booleans(),
+        expects_json=st.sampled_from((False, False, False, True)),
         problem=seldom(st.just("no key")),
         prices=prices if priced else st.one_of(st.none(), prices),
     )

@@ -12,7 +12,8 @@ from typing import AnyStr, TypeVar, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.testing.backend import Played, Scripted
 from rungwise.fsm.values.usage import NO_USAGE, Usage

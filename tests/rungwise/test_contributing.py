@@ -21,7 +21,7 @@ assert Policy.from_toml("[limits]\\npleads = 2").limits.pleads == 2
 call = Call(Request("hi"))
 call.begin()
 send = call.receive(Failure("content_policy"))
-assert (send.rung, send.messages[-1]["content"]) == ("plead", "Please reconsider.")
+assert (send.rung, send.messages[-1].text) == ("plead", "Please reconsider.")
 assert call.receive(Reply("Well.", stop_reason="stop")) is None and call.result.text == "Well."
 """
 WIRE = """

@@ -24,9 +24,9 @@ from rungwise.adapters.endpoint import (
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
 from rungwise.adapters.wires.chat.reply import classified, read_reply
 from rungwise.adapters.wires.chat.request import OTHER_CAP, refuse_reserved, write_body
+from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import NO_END, ChatDecoder
 from rungwise.adapters.wires.sse import is_event_stream, unframed
-from rungwise.fsm.call.classify import expects_json
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
 from rungwise.fsm.errors import ConfigurationError
@@ -204,7 +204,17 @@ class OpenAIChat:
     @property
     def expects_json(self) -> bool:
         """Tell whether the backend's own parameters ask for JSON."""
-        return bool(expects_json(self.parameters))
+        return bool(CHAT.asks_for_json(self.parameters))
+
+    @property
+    def shapes(self) -> ChatShapes:
+        """Return the form of chat completions."""
+        return CHAT
+
+    @property
+    def provider(self) -> str:
+        """Name whom a signature or an encrypted block of this backend's replies may go back to: the host, the model."""
+        return f"{self._endpoint.place}/{self.model}"
 
     def _chosen_dialect(self) -> Dialect:
         """Return what is written to this server: what its URL and model tell, but for what the caller knows better."""
@@ -234,6 +244,7 @@ class OpenAIChat:
             model=self.model,
             parameters=self.parameters,
             dialect=self._dialect,
+            provider=self.provider,
         )
         return HttpRequest(f"{self._endpoint.root}{PATH}{self._endpoint.query}", headers, body)
 
@@ -246,8 +257,8 @@ class OpenAIChat:
             for start in range(0, len(body), PIECE):
                 decoder.feed(body[start : start + PIECE])
             return decoder.close(NO_END)
-        return read_reply(headers, body, sends_finish_reason=self.sends_finish_reason)
+        return read_reply(headers, body, sends_finish_reason=self.sends_finish_reason, provider=self.provider)
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
         """Start to read a streamed response of status 200."""
-        return ChatDecoder(headers, self.sends_finish_reason)
+        return ChatDecoder(headers, self.sends_finish_reason, self.provider)

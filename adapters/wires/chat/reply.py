@@ -15,10 +15,12 @@ from rungwise.adapters.wires.chat.dialects import (
     Count,
     found_at,
 )
+from rungwise.adapters.wires.chat.own import NOTHING, own_in
 from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
 from rungwise.fsm.call.classify import is_complete
-from rungwise.fsm.call.reply import Reply, StopReason, ToolCall
+from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.reply import Reply, StopReason
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
@@ -33,13 +35,16 @@ ABOUT: Final = ("id", "created", "model")
 _RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
 
 
-def read_reply(headers: Mapping[str, str], body: bytes, *, sends_finish_reason: bool = True) -> Reply | Failure:
+def read_reply(
+    headers: Mapping[str, str], body: bytes, *, sends_finish_reason: bool = True, provider: str = ""
+) -> Reply | Failure:
     """Read the whole body of a response with a status of success.
 
     Arguments:
         headers: the response's headers, for the classification of an error that the body holds.
         body: the body.
         sends_finish_reason: whether a reply without a finish reason is a cut one.
+        provider: whose reply it is.
     """
     try:
         value = load(body)
@@ -57,7 +62,7 @@ def read_reply(headers: Mapping[str, str], body: bytes, *, sends_finish_reason: 
     text, reasoning, refusal = contents(message)
     refusal = refusal or refused_beside(choice)
     finish, usage = choice.get("finish_reason"), usage_in(value)
-    calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage])
+    calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage], provider)
     return compose(
         text=text,
         reasoning=reasoning,
@@ -69,6 +74,8 @@ def read_reply(headers: Mapping[str, str], body: bytes, *, sends_finish_reason: 
         error=None if error is None else classified(None, headers, error),
         cut=is_cut(finish, calls, ended=True, sends_finish_reason=sends_finish_reason),
         raw=_raw(value, body),
+        own=own_in(message),
+        provider=provider,
     )
 
 
@@ -95,6 +102,8 @@ def compose(
     cut: bool = False,
     cause: Failure | None = None,
     raw: object = None,
+    own: Mapping[str, Any] = NOTHING,
+    provider: str = "",
 ) -> Reply | Failure:
     """Make a reply of what was gathered, or a failure where an error left nothing of it.
 
@@ -104,6 +113,8 @@ def compose(
         error: the error that the provider itself sent.
         cut: whether the reply broke off before its end.
         cause: what cut it, where that is known.
+        own: what its provider alone can read of it.
+        provider: who that is.
     """
     text, reasoning, refusal = mended([text, reasoning, refusal])
     stop_reason, stop_raw = stop_of(finish)
@@ -117,8 +128,13 @@ def compose(
         error = cause  # what cannot be read is the provider's own doing
     if error and not (text or reasoning or calls or refusal or reported):
         return error
+    parts: tuple[Part, ...] | None = None
+    if own:
+        thought = (ReasoningPart(reasoning, provider=provider),) if reasoning else ()
+        parts = (*thought, OpaquePart(provider, own), *((TextPart(text),) if text else ()), *calls)
     return Reply(
         text=text,
+        parts=parts,
         tool_calls=calls,
         usage=reported or _estimate(text, reasoning, calls),
         model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,

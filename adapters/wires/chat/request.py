@@ -16,7 +16,9 @@ from rungwise.adapters.wires.chat.dialects import (
     PrefillMode,
 )
 from rungwise.adapters.wires.chat.reply import contents
+from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.adapters.wires.json_text import mended
+from rungwise.fsm.call.parts import Turn
 from rungwise.fsm.call.request import Message, Send
 from rungwise.fsm.errors import ConfigurationError
 
@@ -37,7 +39,9 @@ STAND_IN: Final = "(the reasoning of this turn was not kept)"
 """What goes in the place of reasoning that a provider wants back and that was not kept."""
 
 
-def write_body(send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], dialect: Dialect) -> bytes:
+def write_body(
+    send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], dialect: Dialect, provider: str
+) -> bytes:
     """Return the JSON body of one attempt.
 
     Arguments:
@@ -46,15 +50,15 @@ def write_body(send: Send, *, stream: bool, model: str, parameters: Mapping[str,
         model: the model id.
         parameters: the backend's own parameters; the caller's win.
         dialect: what the server wants to be told in its own way.
+        provider: whose parts of earlier replies go back as they are.
 
     Raises:
         ConfigurationError: a parameter has its own place, or a value has no form in JSON.
     """
     asked = send.request.parameters
     refuse_reserved(asked, "Request.parameters")
-    messages: Sequence[Message] = send.messages
-    if send.portable:
-        messages = [portable(message) for message in messages]
+    own = "" if send.unsigned else provider
+    messages = [_written(message, own, is_portable=send.portable) for message in send.messages]
     if send.restore_reasoning:
         messages = [reasoned(*pair) for pair in zip(messages, send.messages, strict=True)]
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
@@ -147,6 +151,12 @@ def _lower_effort(effort: str, dialect: Dialect) -> str:
     return dialect.lower_efforts.get(effort, effort) if effort in ("none", "minimal", "low") else "low"
 
 
+def _written(message: Message | Turn, own: str, *, is_portable: bool) -> Message:
+    if isinstance(message, Turn):
+        return CHAT.sent_to(own, message)
+    return portable(message) if is_portable else message
+
+
 def portable(message: Message) -> Message:
     """Return a message without other providers' signatures and reasoning; the message itself where it has none."""
     if message.get("role") != "assistant":
@@ -159,7 +169,7 @@ def portable(message: Message) -> Message:
     return kept
 
 
-def reasoned(message: Message, original: Message) -> Message:
+def reasoned(message: Message, original: Message | Turn) -> Message:
     """Return an assistant message with the reasoning that a provider wants back; any other message as it is.
 
     Arguments:
@@ -169,8 +179,10 @@ def reasoned(message: Message, original: Message) -> Message:
     known = message.get("reasoning_content")
     if message.get("role") != "assistant" or (isinstance(known, str) and known):
         return message
-    blocks = {"content": original.get("thinking_blocks")}
-    reasoning = contents(original)[1] or contents(blocks)[1]
+    if isinstance(original, Turn):
+        reasoning = original.reasoning
+    else:
+        reasoning = contents(original)[1] or contents({"content": original.get("thinking_blocks")})[1]
     return {**message, "reasoning_content": reasoning or STAND_IN}
 
 

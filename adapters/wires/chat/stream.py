@@ -10,6 +10,7 @@ from attrs import define, field
 
 from rungwise.adapters.wires.chat.beside import SPARE, Beside
 from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS, USAGE
+from rungwise.adapters.wires.chat.own import OwnMembers
 from rungwise.adapters.wires.chat.reply import (
     ABOUT,
     classified,
@@ -50,10 +51,12 @@ class ChatDecoder:
     Arguments:
         headers: the response's headers, for the classification of an error inside the stream.
         sends_finish_reason: whether a reply without a finish reason is a cut one.
+        provider: whose reply it is.
     """
 
     _headers: Mapping[str, str]
     _sends_finish_reason: bool = True
+    _provider: str = ""
     finished: bool = field(default=False, init=False)
     _events: EventReader = field(factory=EventReader, init=False)
 
@@ -68,6 +71,7 @@ class ChatDecoder:
     _refusal: GatheredText = field(factory=GatheredText, init=False)
     _halves: defaultdict[Kind, HalfHolder] = field(factory=lambda: defaultdict(HalfHolder), init=False)
     _calls: ToolCalls = field(factory=ToolCalls, init=False)
+    _own: OwnMembers = field(factory=OwnMembers, init=False)
     _beside: Beside = field(factory=Beside, init=False)
     _started: bool = field(default=False, init=False)
     _about: dict[str, object] = field(factory=dict, init=False)
@@ -98,13 +102,15 @@ class ChatDecoder:
             lost = None if failure is NO_END else failure
             plain = bytes(self._events.plain)
             if plain and not self._events.is_stream and (lost is None or lost.reason != "malformed"):
-                whole = read_reply(self._headers, plain, sends_finish_reason=self._sends_finish_reason)
+                whole = read_reply(
+                    self._headers, plain, sends_finish_reason=self._sends_finish_reason, provider=self._provider
+                )
                 if lost is None or isinstance(whole, Reply) or whole.reason != "malformed":
                     return whole
             elif self._done:
                 return malformed("the stream has no choice in it")
         text = self._text.getvalue()
-        calls = self._calls.gathered([*map(self._about.get, ABOUT), text, self._usage])
+        calls = self._calls.gathered([*map(self._about.get, ABOUT), text, self._usage], self._provider)
         return compose(
             text=text,
             reasoning=self._reasoning.getvalue(),
@@ -116,6 +122,8 @@ class ChatDecoder:
             error=self._error,
             cut=is_cut(self._finish, calls, ended=self._done, sends_finish_reason=self._sends_finish_reason),
             cause=None if self._done else failure,
+            own=self._own.gathered(),
+            provider=self._provider,
         )
 
     @property
@@ -138,7 +146,7 @@ class ChatDecoder:
     def size(self) -> int:
         """Return how many bytes, about, are held of what has come."""
         said = self._text.tell() + self._reasoning.tell() + self._refusal.tell()
-        return self._events.size + said + self._calls.size
+        return self._events.size + said + self._calls.size + self._own.size
 
     def piece_in(self, value: Any) -> tuple[Kind, str] | None:
         """Return what a chunk says that holds one piece of text or reasoning and nothing else, as most do."""
@@ -235,6 +243,7 @@ class ChatDecoder:
             self.take_piece(Text, text)
         if refusal:
             self._refusal.write(refusal)
+        self._own.take(delta)
         for call in calls_in(delta):
             self._calls.add(call)
 
@@ -247,6 +256,10 @@ class ChatDecoder:
         if more := self._text.follow(text, is_last=is_last):
             self.take_piece(Text, more)
         self._refusal.write(self._refusal.follow(refusal, is_last=is_last))
+        own = OwnMembers()
+        own.take(message)
+        if own.size:
+            self._own = own
         if calls := ToolCalls.whole(message):
             self._calls = calls
 

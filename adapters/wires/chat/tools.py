@@ -10,8 +10,9 @@ from typing import Any, Final, Self
 
 from attrs import Factory, define, evolve, frozen
 
-from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended
-from rungwise.fsm.call.reply import ToolCall
+from rungwise.adapters.wires.chat.own import extras_of, own_copy
+from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended, weight_of
+from rungwise.fsm.call.parts import ToolCall
 
 WEIGHT: Final = 200
 """Bytes that a call counts for beside its id, name and arguments, so that empty ones fill no memory either."""
@@ -74,6 +75,7 @@ class _Slot:
     is_free: bool
     id: str = ""
     name: str = ""
+    extras: dict[str, Any] = Factory(dict)
     _is_named_again: bool = False
     _new: list[str] = Factory(list)
     _arguments: StringIO = Factory(StringIO)
@@ -131,10 +133,11 @@ class ToolCalls:
     shows by a name with another id, by another name, or by arguments that follow arguments which are whole already.
     """
 
-    __slots__ = ("_by_id", "_by_index", "_slots", "size")
+    __slots__ = ("_by_id", "_by_index", "_extras_size", "_slots", "letters")
 
     def __init__(self) -> None:
-        self.size = 0  # bytes, about, that the calls take up
+        self.letters = 0  # of ids, names and arguments, together
+        self._extras_size = 0
         self._slots: list[_Slot] = []
         self._by_index: dict[int, _Slot] = {}
         self._by_id: dict[str, _Slot] = {}
@@ -143,9 +146,9 @@ class ToolCalls:
         return bool(self._slots)
 
     @property
-    def letters(self) -> int:
-        """Return the characters of ids, names and arguments, together."""
-        return self.size - WEIGHT * len(self._slots)
+    def size(self) -> int:
+        """Return how many bytes, about, the calls take up."""
+        return self.letters + self._extras_size + WEIGHT * len(self._slots)
 
     @classmethod
     def whole(cls, message: Mapping[str, Any]) -> Self:
@@ -157,10 +160,9 @@ class ToolCalls:
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Take one piece, or one whole call."""
-        piece = _Piece.of(call)
-        if not (piece.id or piece.name or piece.arguments):
+        piece, index, extras = _Piece.of(call), index_of(call), extras_of(call)
+        if not (piece.id or piece.name or piece.arguments or (extras and index in self._by_index)):
             return
-        index = index_of(call)
         slot = self._find(index, piece.id)
         if slot is not None and slot.ends_before(piece):
             if not piece.name:
@@ -169,19 +171,21 @@ class ToolCalls:
         if slot is None:
             slot = _Slot(len(self._slots) if index is None else index, piece.is_free)
             self._slots.append(slot)
-            self.size += WEIGHT
         if index is not None:
             self._by_index[index] = slot
         if piece.id and not slot.id:
             slot.id = piece.id
             self._by_id.setdefault(piece.id, slot)
-            self.size += len(piece.id)
+            self.letters += len(piece.id)
         if piece.name and not slot.name:
             slot.name, slot.is_free = piece.name, piece.is_free
-            self.size += len(piece.name)
+            self.letters += len(piece.name)
         if piece.arguments:
             slot.add(piece.arguments)
-            self.size += len(piece.arguments)
+            self.letters += len(piece.arguments)
+        if extras:
+            slot.extras |= extras
+            self._extras_size += weight_of(as_json(extras).encode())
 
     def _find(self, index: int | None, identifier: str) -> _Slot | None:
         if index is not None:
@@ -191,13 +195,14 @@ class ToolCalls:
             return last
         return self._by_id.get(identifier)
 
-    def gathered(self, reply: object = None) -> tuple[ToolCall, ...]:
+    def gathered(self, reply: object = None, provider: str = "") -> tuple[ToolCall, ...]:
         """Return the calls as far as they have come, in the order of their indices, each with an id of its own.
 
         A tool that takes free text gets what all tools get, an object: `{"input": text}`.
 
         Arguments:
             reply: JSON data about the reply, which tell its made-up ids from those of other replies.
+            provider: whose reply it is.
         """
         calls: dict[str, ToolCall] = {}
         told = ""
@@ -208,7 +213,7 @@ class ToolCalls:
                 told = told or _digest(reply)  # once: it may be as long as the calls are many
                 identifier = f"call_{_digest([told, len(calls), name, arguments])[:24]}"
             arguments = as_json({"input": arguments}) if slot.is_free else arguments
-            calls[identifier] = ToolCall(identifier, name, arguments)
+            calls[identifier] = ToolCall(identifier, name, arguments, own_copy(slot.extras), provider)
         return tuple(calls.values())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from rungwise.fsm.call.parts import Turn
 from rungwise.fsm.call.result import SUCCESSES, error_of
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
@@ -55,7 +56,10 @@ def _private(ended: EndedCall) -> set[str]:
     if result.reply is not None:
         texts |= {result.reply.text, result.reply.reasoning, result.reply.refusal or ""}
     if ended.request is not None:
-        texts |= {text for message in ended.request.messages if isinstance(text := message.get("content"), str)}
+        said = (
+            message.text if isinstance(message, Turn) else message.get("content") for message in ended.request.messages
+        )
+        texts |= {text for text in said if isinstance(text, str)}
     if ended.turn is not None:
         texts.add(ended.turn.prior_answer or "")
     return {text for text in texts if len(text.strip()) >= SHORTEST and " " in text.strip()}

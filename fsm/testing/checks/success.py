@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.result import SUCCESSES
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.text.blank import is_blank

@@ -15,7 +15,8 @@ from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.reply import Reply, ToolCall
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Prices, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise.fsm.call.result import error_of
+from rungwise.fsm.call.shapes import NEUTRAL
 
 EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
 ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
@@ -54,6 +55,11 @@ def begun():
     return call
 
 
+def shown(send):
+    """Return the messages of a send, turns in the neutral form."""
+    return [NEUTRAL.message_of(said) if isinstance(said, rungwise.Turn) else said for said in send.messages]
+
+
 def rungs(sends):
     return [send.rung for send in sends]
 
@@ -80,7 +86,7 @@ def test_a_nudge_goes_out_once_and_the_callers_messages_stay():
     before = copy.deepcopy(TOOL_ROUND)
     _, sends = drive(EMPTY, messages=TOOL_ROUND)
     assert rungs(sends) == ["ask", "nudge", "reask", "reask", "reask"]
-    assert [message["role"] for message in sends[1].messages[-2:]] == ["assistant", "user"]
+    assert [message["role"] for message in shown(sends[1])[-2:]] == ["assistant", "user"]
     assert before == TOOL_ROUND
 
 
@@ -98,17 +104,17 @@ def test_inline_reasoning_after_a_tool_result_is_prefilled_not_nudged():
 
 def test_the_seed_is_a_trailing_turn_only_where_the_backend_goes_on_from_it():
     _, sends = drive(thought("step one"), ANSWER, chain=[rungwise.PlainLink(prefills=True)])
-    assert (sends[1].messages[-1], sends[1].prefill) == ({"role": "assistant", "content": "step one"}, True)
+    assert (shown(sends[1])[-1], sends[1].prefill) == ({"role": "assistant", "content": "step one"}, True)
     _, sends = drive(thought("step one"), ANSWER)
-    assert (sends[1].messages[-1]["role"], sends[1].prefill) == ("user", False)
-    assert "step one" in sends[1].messages[-1]["content"]
+    assert (shown(sends[1])[-1]["role"], sends[1].prefill) == ("user", False)
+    assert "step one" in shown(sends[1])[-1]["content"]
 
 
 def test_the_seed_leaves_with_the_reask_and_never_reaches_the_next_backend():
     chain = [rungwise.PlainLink("one", prefills=True), rungwise.PlainLink("two", prefills=True)]
     _, sends = drive(thought("secret"), chain=chain)
     assert rungs(sends)[:7] == ["ask", "prefill", "prefill", "reask", "reask", "reask", "fallback"]
-    assert all("secret" not in str(send.messages) for send in sends[3:7])
+    assert all("secret" not in str(shown(send)) for send in sends[3:7])
 
 
 def test_a_retry_after_a_prefill_sends_the_same_request():
@@ -133,14 +139,14 @@ def test_caps_grow_with_each_continuation_and_never_fall_below_the_callers():
 
 def test_a_continuation_shows_the_partial_and_asks_to_go_on():
     call, sends = drive(cut("Part one "), rungwise.Reply("part two", stop_reason="stop"))
-    assert [m["role"] for m in sends[1].messages] == ["user", "assistant", "user"]
-    assert sends[1].messages[1]["content"] == "Part one "
+    assert [m["role"] for m in shown(sends[1])] == ["user", "assistant", "user"]
+    assert shown(sends[1])[1]["content"] == "Part one "
     assert (call.result.text, call.result.parts) == ("Part one part two", ("Part one ", "part two"))
 
 
 def test_a_native_continuation_needs_no_notice():
     _, sends = drive(cut("Part one "), ANSWER, chain=[rungwise.PlainLink(prefills=True)])
-    assert (sends[1].messages[-1]["role"], sends[1].prefill) == ("assistant", True)
+    assert (shown(sends[1])[-1]["role"], sends[1].prefill) == ("assistant", True)
 
 
 def test_the_whitespace_that_the_wire_left_out_is_not_said_twice():
@@ -233,12 +239,12 @@ def test_a_rejected_prefill_becomes_a_user_turn():
     chain = [rungwise.PlainLink(prefills=True)]
     _, sends = drive(thought(), failed("prefill_unsupported", status=400), ANSWER, chain=chain)
     assert rungs(sends) == ["ask", "prefill", "repair"]
-    assert [send.messages[-1]["role"] for send in sends] == ["user", "assistant", "user"]
+    assert [shown(send)[-1]["role"] for send in sends] == ["user", "assistant", "user"]
 
 
 def test_a_conversation_that_ends_on_the_assistant_is_only_sent_so_where_that_is_continued():
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    assert drive(ANSWER, messages=messages)[1][0].messages[-1]["role"] == "user"
+    assert drive(ANSWER, messages=messages)[1][0].messages[-1].role == "user"
     assert drive(ANSWER, messages=messages, chain=[rungwise.PlainLink(prefills=True)])[1][0].prefill
 
 
@@ -252,6 +258,22 @@ def test_the_compactor_is_asked_for_through_the_send():
     assert call.receive(ANSWER) is None
     with pytest.raises(rungwise.IllegalEvent):
         call.compacted([{"role": "user", "content": "late"}])
+
+
+def test_what_goes_out_is_returned_also_where_nobody_has_shortened_the_messages():
+    call = rungwise.Call(rungwise.Request("x", max_tokens=9), has_compactor=True)
+    call.begin()
+    send = call.receive(failed("context_overflow"))
+    assert (send.needs_compaction, send.max_tokens) == (True, None)
+    sent = call.sending()
+    assert (sent.rung, sent.needs_compaction, sent.max_tokens) == ("compact", False, 9)
+    assert call.sending() is None
+
+
+def test_a_send_cannot_be_changed():
+    send = rungwise.Call(rungwise.Request("x")).begin()
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        send.max_tokens = 1
 
 
 def test_a_prior_answer_stands_in_only_beside_housekeeping():
@@ -650,4 +672,4 @@ def test_nothing_goes_out_at_the_last_second_or_after_it(wait, goes_out):
     assert call.result.attempts == (2 if goes_out else 1)
     late = rungwise.Call(rungwise.Request("hi"), policy)
     late.begin(0.0)
-    assert late.sending(wait) is goes_out
+    assert (late.sending(wait) is not None) is goes_out

@@ -7,8 +7,8 @@ from rungwise.fsm.call.classify import classify_reply
 from rungwise.fsm.text.thinking import split_thinking
 
 TOOLS = (
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-    {"type": "function", "function": {"name": "read", "parameters": {"type": "object", "required": ["path"]}}},
+    {"name": "now", "parameters": {"type": "object", "properties": {}}},
+    {"name": "read", "parameters": {"type": "object", "required": ["path"]}},
 )
 
 

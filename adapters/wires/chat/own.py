@@ -1,0 +1,113 @@
+"""Gather what only the provider of a reply can read, and wants back: members of a message, and of a tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
+from rungwise.adapters.wires.json_text import as_json, weight_of
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
+
+_MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}  # LiteLLM says there again what has a member of its own
+_GROWING: Final = ("text", "thinking", "summary")
+"""The texts of a block that come in pieces."""
+
+NOTHING: Final[Mapping[str, Any]] = FrozenMap()
+_WEIGHT: Final = 1_000
+"""Bytes that a block counts for beside what it says."""
+
+
+@define(eq=False)
+class _Block:
+    """Hold a block on its way: the texts that grow, and the rest."""
+
+    rest: dict[str, Any] = field(factory=dict)
+    texts: dict[str, StringIO] = field(factory=dict)
+
+    def goes_on_with(self, fragment: Mapping[str, Any]) -> bool:
+        """Tell whether a fragment belongs to this block; with its signature a block has ended."""
+        same = all(self.rest.get(name) == fragment.get(name) for name in ("type", "index"))
+        return same and not self.rest.get("signature") and "data" not in fragment
+
+    def add(self, fragment: Mapping[str, Any]) -> None:
+        for name, value in fragment.items():
+            if name in _GROWING and isinstance(value, str):
+                self.texts.setdefault(name, StringIO()).write(value)
+            elif value is not None or name not in self.rest:
+                self.rest[name] = value
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        return {**self.rest, **{name: text.getvalue() for name, text in self.texts.items()}}
+
+
+@define(eq=False)
+class OwnMembers:
+    """Gather the members of a message that are its provider's own, from deltas or from whole messages.
+
+    Arguments:
+        size: how many bytes, about, they take up.
+    """
+
+    size: int = 0
+    _members: dict[str, Any] = field(factory=dict, init=False)
+    _lists: dict[str, list[Any]] = field(factory=dict, init=False)
+
+    def take(self, message: Mapping[str, Any]) -> None:
+        """Take what a delta or a message holds of them."""
+        for name in message.keys() & _MEMBERS:
+            value = message[name]
+            if not value or (name in REASONING_FIELDS and isinstance(value, str)):  # which is read as reasoning
+                continue
+            self.size += weight_of(as_json(value).encode())
+            if not isinstance(value, list):
+                self._members[name] = value
+                continue
+            blocks = self._lists.setdefault(name, [])
+            for fragment in value:
+                if not isinstance(fragment, dict):
+                    blocks.append(fragment)
+                    continue
+                if not (blocks and isinstance(blocks[-1], _Block) and blocks[-1].goes_on_with(fragment)):
+                    blocks.append(_Block())
+                    self.size += _WEIGHT
+                blocks[-1].add(fragment)
+
+    def gathered(self) -> Mapping[str, Any]:
+        """Return them as they go back."""
+        lists = {
+            name: [block.whole if isinstance(block, _Block) else block for block in blocks]
+            for name, blocks in self._lists.items()
+        }
+        return own_copy({**self._members, **lists})
+
+
+def extras_of(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of a tool call, and of its function, that are its provider's own."""
+    extras = {name: call[name] for name in call.keys() & FOREIGN_FIELDS if call[name]}
+    function = call.get("function")
+    if isinstance(function, dict) and not FOREIGN_FIELDS.isdisjoint(function):
+        extras["function"] = {name: function[name] for name in function.keys() & FOREIGN_FIELDS if function[name]}
+    return extras
+
+
+def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the members of a whole message that are its provider's own."""
+    if _MEMBERS.isdisjoint(message):
+        return NOTHING
+    own = OwnMembers()
+    own.take(message)
+    return own.gathered()
+
+
+def own_copy(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a copy that nobody can change; nothing of what is nested so deeply that no server would take it."""
+    try:
+        return frozen_copy(value, "the provider's own") if value else NOTHING
+    except ConfigurationError:
+        return NOTHING

@@ -1,0 +1,148 @@
+"""Content in neutral parts: what a model has said, and what is said to it, in no provider's own form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
+
+_NO_EXTRAS = FrozenMap()
+
+
+def _unchanging(value: Any) -> Any:
+    return value if type(value) in (str, FrozenMap, type(None)) else frozen_copy(value, "a provider's own part")
+
+
+@frozen
+class TextPart:
+    """Hold a block of visible text, inline think tags still in it."""
+
+    text: str = field(repr=False)
+
+
+@frozen
+class ReasoningPart:
+    """Hold reasoning.
+
+    Arguments:
+        text: what can be read of it.
+        signature: what its provider wants back with it.
+        provider: whose signature that is.
+    """
+
+    text: str = field(repr=False)
+    signature: Any = field(default=None, repr=False, hash=False, converter=_unchanging)
+    provider: str = ""
+
+
+@frozen
+class ToolCall:
+    """Hold one tool call; `arguments` is the JSON text exactly as the provider sent it.
+
+    Arguments:
+        id: what the result of the call refers to.
+        name: the tool.
+        arguments: JSON, whole or cut.
+        extras: what its provider wants back with it; two calls that differ only in that are equal.
+        provider: whose extras these are.
+    """
+
+    id: str
+    name: str
+    arguments: str = field(repr=False)
+    extras: Mapping[str, Any] = field(default=_NO_EXTRAS, repr=False, eq=False, converter=_unchanging)
+    provider: str = field(default="", repr=False, eq=False)
+
+
+@frozen
+class OpaquePart:
+    """Hold what only its provider can read, and wants back as it is.
+
+    Arguments:
+        provider: whose it is.
+        block: it, as JSON data.
+    """
+
+    provider: str
+    block: Any = field(repr=False, hash=False, converter=_unchanging)
+
+
+Part = TextPart | ReasoningPart | ToolCall | OpaquePart
+
+PARTS = (TextPart, ReasoningPart, ToolCall, OpaquePart)
+
+
+def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
+    """Return parts as a tuple.
+
+    Raises:
+        ConfigurationError: one of them is none.
+    """
+    parts = tuple(value)
+    for part in parts:
+        if not isinstance(part, PARTS):
+            raise ConfigurationError(f"parts must hold parts of a reply or a turn, not {type(part).__name__}")
+    return parts
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """Return the text of all text parts, joined; a text that stands alone is not copied."""
+    return "".join([part.text for part in parts if isinstance(part, TextPart)])
+
+
+def reasoning_of(parts: Iterable[Part]) -> str:
+    """Return the text of all reasoning, joined."""
+    return "".join([part.text for part in parts if isinstance(part, ReasoningPart)])
+
+
+def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:
+    """Return the tool calls."""
+    return tuple([part for part in parts if isinstance(part, ToolCall)])
+
+
+def _check_role(instance: object, attribute: Any, value: Any) -> None:
+    if value not in ("user", "assistant"):
+        raise ConfigurationError("Turn.role must be 'user' or 'assistant'")
+
+
+@frozen
+class Turn:
+    """Hold one turn of a conversation in parts: one that came back, or one that a rung adds.
+
+    It may stand among the messages of a request. Each wire writes it in its own form; what is a provider's own goes
+    back to that provider alone, word for word.
+
+    Arguments:
+        role: "user" or "assistant".
+        parts: what is said, in order.
+
+    Raises:
+        ConfigurationError: the role is another, or one of the parts is none.
+    """
+
+    role: Literal["user", "assistant"] = field(validator=_check_role)
+    parts: tuple[Part, ...] = field(repr=False, converter=as_parts)
+
+    @classmethod
+    def saying(cls, role: Literal["user", "assistant"], text: str) -> Turn:
+        """Return a turn of plain text."""
+        return cls(role, (TextPart(text),))
+
+    @property
+    def text(self) -> str:
+        """Return its text."""
+        return text_of(self.parts)
+
+    @property
+    def reasoning(self) -> str:
+        """Return what can be read of its reasoning."""
+        return reasoning_of(self.parts)
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """Return its tool calls."""
+        return calls_of(self.parts)
