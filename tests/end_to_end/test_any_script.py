@@ -125,7 +125,7 @@ def filled(reply: ScriptedReply, number: int, request: ReceivedRequest) -> Scrip
 
 
 class Theatre:
-    """Be two providers and an HTTP client, all kept open for as long as the examples last."""
+    """Two providers and an HTTP client, all kept open for as long as the examples last."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.play([[ScriptedReply()]] * 2)
