@@ -64,7 +64,7 @@ class Firing:
 
 
 def fired(run: Run, event: str, facts: tuple[str, ...] = ()) -> Firing:
-    """Fire an event on a run, and return what came of it; a refusal is seen in it, and so is a step that must not be."""
+    """Fire an event on a run, and return what came of it, also where it was refused or must not have been taken."""
     before, attempts, row = (run.state, tuple(run.spent)), run.attempts, None
     try:
         row = run.fire(event, facts)
