@@ -26,7 +26,8 @@ def _holds(fact: Fact, reply: Reply) -> bool:
         held = fact.of(reply)
     except Exception as error:
         raise ConfigurationError(
-            f"the fact {fact.name!r} raised {type(error).__name__}: its function takes a Reply and returns a bool"
+            f"the fact {fact.name!r} raised {type(error).__name__}: "
+            "its function takes a Reply and returns True or False"
         ) from error
     if not isinstance(held, bool):
         raise ConfigurationError(f"the fact {fact.name!r} must be True or False, and is of type {type(held).__name__}")

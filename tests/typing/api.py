@@ -40,6 +40,7 @@ def use(client: rungwise.Client) -> str:
                 print(step.event, step.guard, step.target)
             case rungwise.Result():
                 result = event
+    result = client.call([{"role": "user", "content": "hello"}, result.turn, rungwise.Turn.saying("user", "Go on.")])
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
     replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))

@@ -15,6 +15,9 @@ from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 
 _MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}  # LiteLLM says there again what has a member of its own
 _GROWING: Final = ("text", "thinking", "summary")
+"""The texts of a block that come in pieces."""
+
+NOTHING: Final[Mapping[str, Any]] = FrozenMap()
 _WEIGHT: Final = 1_000
 """Bytes that a block counts for beside what it says."""
 
@@ -93,9 +96,18 @@ def extras_of(call: Mapping[str, Any]) -> dict[str, Any]:
     return extras
 
 
+def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the members of a whole message that are its provider's own."""
+    if _MEMBERS.isdisjoint(message):
+        return NOTHING
+    own = OwnMembers()
+    own.take(message)
+    return own.gathered()
+
+
 def own_copy(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a copy that nobody can change; nothing of what is nested so deeply that no server would take it."""
     try:
-        return frozen_copy(value, "the provider's own") if value else FrozenMap()
+        return frozen_copy(value, "the provider's own") if value else NOTHING
     except ConfigurationError:
-        return FrozenMap()
+        return NOTHING

@@ -15,7 +15,7 @@ from rungwise.adapters.wires.chat.dialects import (
     Count,
     found_at,
 )
-from rungwise.adapters.wires.chat.own import OwnMembers
+from rungwise.adapters.wires.chat.own import NOTHING, own_in
 from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
 from rungwise.fsm.call.classify import is_complete
@@ -63,8 +63,6 @@ def read_reply(
     refusal = refusal or refused_beside(choice)
     finish, usage = choice.get("finish_reason"), usage_in(value)
     calls = ToolCalls.whole(message).gathered([*map(value.get, ABOUT), text, usage], provider)
-    own = OwnMembers()
-    own.take(message)
     return compose(
         text=text,
         reasoning=reasoning,
@@ -76,7 +74,8 @@ def read_reply(
         error=None if error is None else classified(None, headers, error),
         cut=is_cut(finish, calls, ended=True, sends_finish_reason=sends_finish_reason),
         raw=_raw(value, body),
-        own=OpaquePart(provider, own.gathered()),
+        own=own_in(message),
+        provider=provider,
     )
 
 
@@ -103,7 +102,8 @@ def compose(
     cut: bool = False,
     cause: Failure | None = None,
     raw: object = None,
-    own: OpaquePart | None = None,
+    own: Mapping[str, Any] = NOTHING,
+    provider: str = "",
 ) -> Reply | Failure:
     """Make a reply of what was gathered, or a failure where an error left nothing of it.
 
@@ -114,6 +114,7 @@ def compose(
         cut: whether the reply broke off before its end.
         cause: what cut it, where that is known.
         own: what its provider alone can read of it.
+        provider: who that is.
     """
     text, reasoning, refusal = mended([text, reasoning, refusal])
     stop_reason, stop_raw = stop_of(finish)
@@ -128,9 +129,9 @@ def compose(
     if error and not (text or reasoning or calls or refusal or reported):
         return error
     parts: tuple[Part, ...] | None = None
-    if own is not None and own.block:
-        thought: tuple[Part, ...] = (ReasoningPart(reasoning, provider=own.provider),) if reasoning else ()
-        parts = (*thought, own, *((TextPart(text),) if text else ()), *calls)
+    if own:
+        thought = (ReasoningPart(reasoning, provider=provider),) if reasoning else ()
+        parts = (*thought, OpaquePart(provider, own), *((TextPart(text),) if text else ()), *calls)
     return Reply(
         text=text,
         parts=parts,

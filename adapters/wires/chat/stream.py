@@ -30,7 +30,6 @@ from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
 from rungwise.adapters.wires.json_text import HalfHolder
 from rungwise.adapters.wires.sse import EventReader
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.parts import OpaquePart
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 
@@ -123,7 +122,8 @@ class ChatDecoder:
             error=self._error,
             cut=is_cut(self._finish, calls, ended=self._done, sends_finish_reason=self._sends_finish_reason),
             cause=None if self._done else failure,
-            own=OpaquePart(self._provider, self._own.gathered()),
+            own=self._own.gathered(),
+            provider=self._provider,
         )
 
     @property
