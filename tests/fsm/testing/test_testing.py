@@ -294,7 +294,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         script: Any,
         request: rungwise.Request,
         turn: rungwise.TurnContext,
-        chain: int,
+        chain: list[rungwise.PlainLink],
         streams: bool,
         cancel_at: int | None,
     ) -> None:
@@ -302,7 +302,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
-    kinds = (testing.scripts_of_replies(), testing.requests(), testing.turns(), st.integers(1, 2), st.booleans())
+    kinds = (testing.scripts_of_replies(), testing.requests(), testing.turns(), testing.chains(), st.booleans())
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9))(collect)))()
         events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
