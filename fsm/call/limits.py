@@ -25,7 +25,7 @@ class Limits(Mapping[str, "int | None"]):
         ConfigurationError: a limit is no whole number from 0 to 1000.
     """
 
-    __slots__ = ("_limits",)
+    __slots__ = ("_bounded", "_limits")
 
     def __init__(self, **limits: int | None) -> None:
         for name, limit in limits.items():
@@ -34,6 +34,7 @@ class Limits(Mapping[str, "int | None"]):
                     f"Limits.{name} must be a whole number from 0 to {LARGEST_LIMIT}, not {short(limit)}"
                 )
         object.__setattr__(self, "_limits", FrozenMap({**CALL.limits, **limits}))
+        object.__setattr__(self, "_bounded", {})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._limits:
@@ -64,19 +65,24 @@ class Limits(Mapping[str, "int | None"]):
     def __reduce__(self) -> tuple[Any, ...]:
         return _limits, (dict(self._limits),)
 
-    def bounded(self, table_limits: Mapping[str, int | None], backends: int) -> dict[str, int]:
+    def bounded(self, table_limits: Mapping[str, int | None], backends: int) -> Mapping[str, int]:
         """Return the limit of each counter of a table, the fallbacks bounded by the chain.
 
         Arguments:
             table_limits: the limits that the table declares, which hold where these name no other.
             backends: how many backends the chain has.
         """
-        found = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
-        most = backends - 1
-        return {
-            name: most if limit is None else min(limit, most) if name == "fallbacks" else limit
-            for name, limit in found.items()
-        }
+        key = id(table_limits), backends
+        if key not in self._bounded:  # every call asks
+            found = {name: self._limits.get(name, limit) for name, limit in table_limits.items()}
+            most = backends - 1
+            bounded = {
+                name: most if limit is None else min(limit, most) if name == "fallbacks" else limit
+                for name, limit in found.items()
+            }
+            self._bounded[key] = table_limits, FrozenMap(bounded)  # with what the id is of, so that it stays so
+        found_before: Mapping[str, int] = self._bounded[key][1]
+        return found_before
 
 
 def _limits(limits: dict[str, int | None]) -> Limits:

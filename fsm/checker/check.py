@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from attrs import evolve
+
 from rungwise.fsm.checker.branches import dead_rows
 from rungwise.fsm.checker.counterexample import PathStep, path_text
 from rungwise.fsm.checker.proof import prove
@@ -13,7 +15,6 @@ from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.table import Table, is_shipped
 
 
-@lru_cache(maxsize=256)
 def check_table(table: Table) -> None:
     """Refuse a table that cannot be proved; a table that was found good is not looked at again.
 
@@ -22,6 +23,15 @@ def check_table(table: Table) -> None:
     Raises:
         TableError: what is wrong, with the row, or the shortest path that shows it.
     """
+    if table.own_facts:  # how they are found makes no difference to what is proved of any combination of them
+        facts = tuple(evolve(fact, of=None) for fact in table.facts)
+        rungs = tuple(evolve(rung, holds=rung.guard.holds, lacks=rung.guard.lacks) for rung in table.declared_rungs)
+        table = evolve(table, facts=facts, declared_rungs=rungs)
+    _check(table)
+
+
+@lru_cache(maxsize=256)
+def _check(table: Table) -> None:
     wrong = list(problems(table))
     path: tuple[PathStep, ...] = ()
     if not wrong:

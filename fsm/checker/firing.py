@@ -7,6 +7,8 @@ from collections.abc import Callable
 from attrs import frozen
 
 from rungwise.fsm.checker.ways import changes, first_row
+from rungwise.fsm.errors import BrokenMachine, IllegalEvent
+from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
 
 Configuration = tuple[str, tuple[int, ...]]
@@ -59,6 +61,19 @@ class Firing:
         """Tell whether a fact holds, or a unit of a counter is left."""
         place = self.table.places.get(name)
         return name in self.facts if place is None else self.before[1][place] < self.limits[place]
+
+
+def fired(run: Run, event: str, facts: tuple[str, ...] = ()) -> Firing:
+    """Fire an event on a run, and return what came of it, also where it was refused or must not have been taken."""
+    before, attempts, row = (run.state, tuple(run.spent)), run.attempts, None
+    try:
+        row = run.fire(event, facts)
+    except IllegalEvent:
+        pass
+    except BrokenMachine:
+        row = run.row
+    after = run.state, tuple(run.spent)
+    return Firing(run.table, run.limits, before, event, facts, row, after, run.attempts - attempts)
 
 
 Predicate = Callable[[Firing], str | None]
@@ -147,3 +162,8 @@ ALWAYS: dict[str, Predicate] = {
     FALLS: always_falling,
 }
 """What must be true of every firing, by the name of the property."""
+
+
+def broken_by(firing: Firing) -> dict[str, str]:
+    """Return what a firing breaks: what is wrong, by the name of the property."""
+    return {name: wrong for name, always in ALWAYS.items() if (wrong := always(firing)) is not None}

@@ -16,7 +16,6 @@ from rungwise.fsm.checker.combinations import Combinations
 from rungwise.fsm.checker.counterexample import PathStep, Property
 from rungwise.fsm.checker.firing import (
     ABSORB,
-    ALWAYS,
     BOUNDED,
     COUNTS,
     FALLS,
@@ -25,6 +24,8 @@ from rungwise.fsm.checker.firing import (
     TOTAL,
     Configuration,
     Firing,
+    broken_by,
+    fired,
 )
 from rungwise.fsm.checker.walked import (
     ALIVE,
@@ -37,7 +38,6 @@ from rungwise.fsm.checker.walked import (
     sometimes_reached,
     sometimes_taken,
 )
-from rungwise.fsm.errors import BrokenMachine, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
 
@@ -152,22 +152,12 @@ class _Walker:
         before, real = self.walked.order[index], self.real
         real.state, real.spent = before[0], list(before[1])
         self.check_guards(index, event, facts)
-        row, sends, broken = None, real.attempts, ""
-        try:
-            row = real.fire(event, facts)
-        except IllegalEvent:
-            pass
-        except BrokenMachine as error:
-            row, broken = real.row, str(error)
-        after = real.state, tuple(real.spent)
-        firing = Firing(self.table, self.limits, before, event, facts, row, after, real.attempts - sends)
-        wrong = {name: what for name, predicate in ALWAYS.items() if (what := predicate(firing)) is not None}
-        if broken and not wrong:
-            wrong[FALLS] = broken
+        firing = fired(real, event, facts)
+        wrong = broken_by(firing)
         for name, what in wrong.items():
             self.fault(name, what, index, firing)
-        if row is not None and BOUNDED not in wrong:
-            self.walked.taken.add(row)
+        if firing.row is not None and BOUNDED not in wrong:
+            self.walked.taken.add(firing.row)
             self.arrive(index, firing)
 
     def check_guards(self, index: int, event: str, facts: tuple[str, ...]) -> None:

@@ -111,7 +111,7 @@ class RecordedStep:
     row: Row
     evidence: Evidence | None = None
     at: float
-    backend: str
+    backend: str = ""
     wait: float = 0.0
     draw: float | None = None
     cap: int | None = None
@@ -186,7 +186,7 @@ class Record:
             return recorded
         row = recorded.row
         evidence = recorded.evidence or Evidence(event=row.event)
-        step = Step(
+        step = self._rows[number - 1] = Step(
             number=number,
             at=recorded.at,
             event=row.event,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from attrs import define, field
-from transitions import MachineError
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
 from rungwise.fsm.machine.machine import RowMachine, machine_of
@@ -75,12 +74,8 @@ class Run:
         was = self.facts
         if event not in self.machine.unguarded:
             self.facts = self.machine.mask(facts)
-        try:
-            moved = handler is not None and handler.trigger(self)
-        except MachineError:
-            moved = False
-        row = self.row
-        if not moved or row is None:
+        row = self.row if handler is not None and handler.trigger(self) else None
+        if row is None:
             self.facts = was
             raise IllegalEvent(f"event {event!r} does not belong to state {self.state!r}")
         if row.target not in self.table.outcomes:  # an end is nearer than anything, also to a run that went wrong

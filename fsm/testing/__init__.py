@@ -36,6 +36,7 @@ from rungwise.fsm.testing.strategies import (
     usages,
 )
 from rungwise.fsm.testing.switch import set_testing, testing
+from rungwise.fsm.testing.tables import assert_run_holds, events_of
 
 __all__ = [
     "COMPACTORS",
@@ -52,10 +53,12 @@ __all__ = [
     "ScriptedBackend",
     "VirtualClock",
     "assert_call_honest",
+    "assert_run_holds",
     "calls_of",
     "chains",
     "chunkings",
     "compactors",
+    "events_of",
     "failures",
     "headers",
     "healthy_response",

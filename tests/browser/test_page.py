@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 import rungwise
 from rungwise.fsm.call.explained import explain_call, path_of_call
@@ -21,9 +20,10 @@ from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.journal.path import Path as Route
-from rungwise.fsm.machine.machine import fire, machine_of
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.table import Table
 from support.colours import channels_of, contrast
+from support.tables import KNOTTY, ONES
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
@@ -152,7 +152,7 @@ def test_a_step_says_what_it_was(open_tab: Open, pages: Mapping[str, Path]) -> N
     tab = open_tab(pages["explain"])
     tab.click("#step-10")
     assert tab.run("byId('says').textContent") == (
-        "Step 10 of 16: failed_transiently [may_retry] leads to retry, after a wait of 12 s"
+        "Step 10 of 16: failed_transiently [may_retry] (the provider failed) leads to retry, after a wait of 12 s"
     )
     told = tab.run("""Object.fromEntries([...document.querySelectorAll('#details dt')]
         .map(each => [each.textContent, each.nextElementSibling.textContent]))""")
@@ -192,44 +192,28 @@ def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Pa
 # The machine of the page
 
 
-class Odd(Ladder):
-    """Ask for more than one counter against its limit."""
-
-    @property
-    def may_odd(self) -> bool:
-        return self.retries + self.reasks + self.reasks < self.limits.retries and (self.has_text or self.nudges == 0)
+WALKS = {"call": (CALL, {**ONES, "fallbacks": 2}), "knotty": (KNOTTY, {**ONES, "retries": 6, "nudges": 0})}
 
 
-ODD = evolve(CALL, model=Odd, rows=(Row("malformed", "await", "may_odd", "retry", "spend_retry"), *CALL.rows))
-WALKS = {"call": (CALL, rungwise.Limits(fallbacks=2)), "odd": (ODD, rungwise.Limits(retries=6, fallbacks=1, nudges=0))}
-
-
-def limits_of(table: Table, limits: rungwise.Limits) -> dict[str, int]:
-    return {name: getattr(limits, name) for name in names_of(table.model, COUNTER)}
-
-
-def random_walk(table: Table, limits: rungwise.Limits, steps: int) -> tuple[list[Any], list[Any]]:
+def random_walk(table: Table, limits: Mapping[str, int], steps: int) -> tuple[list[Any], list[Any]]:
     """Fire events at random; return what was fired, and what came of it: the row, the state, the counters."""
-    chance, machine = random.Random(20_231), machine_of(table)
-    counters = (*names_of(table.model, COUNTER), "attempts")
-    facts, fired, seen = names_of(table.model, FACT), [], []
-    ladder = table.model(limits)
+    chance, run = random.Random(20_231), Run.at_start(table, limits)
+    fired, seen = [], []
     for _ in range(steps):
-        begins = ladder.rung in table.outcomes
-        ladder = table.model(limits) if begins else ladder
-        known = [row.event for row in table.rows if row.source == ladder.rung]
+        begins = run.state in table.outcomes
+        run = Run.at_start(table, limits) if begins else run
+        known = [row.event for row in table.rows if row.source == run.state]
         event = chance.choice(
             [*known, *[each for each in known if each not in ("cancelled", "ran_out")] * 4, "answered"]
         )
-        held = [name for name in facts if chance.random() < 0.5]
-        for name in facts:
-            setattr(ladder, name, name in held)
+        held = [name for name in table.found_facts if chance.random() < 0.5]
         try:
-            row = table.rows.index(fire(machine, ladder, event))
+            row = table.rows.index(run.fire(event, held))
         except rungwise.IllegalEvent:
             row = -1
+        spent = dict(zip(table.counters, run.spent, strict=True))
         fired.append([begins, event, held])
-        seen.append([row, ladder.rung, {name: getattr(ladder, name) for name in counters}])
+        seen.append([row, run.state, {**spent, "attempts": run.attempts}])
     return fired, seen
 
 
@@ -251,7 +235,7 @@ def test_the_script_takes_every_step_that_the_machine_takes(
 ) -> None:
     table, limits = WALKS[name]
     fired, seen = random_walk(table, limits, 2000)
-    data = machine_data(table, limits_of(table, limits))
+    data = machine_data(table, limits)
     took = open_tab(pages["play"]).run(f"({RUN})({json.dumps(data)}, {json.dumps(fired)})")
     for number, (one, other) in enumerate(zip(took, seen, strict=True)):
         assert one == other, (number, fired[number])
@@ -261,7 +245,6 @@ def test_the_script_takes_every_step_that_the_machine_takes(
 def most_attempts(table: Table, limits: Mapping[str, int]) -> tuple[list[Any], list[int]]:
     """Return every configuration that can be reached, and the most attempts that can follow it, by looking at all."""
     found = walk(table, limits)
-    counters = names_of(table.model, COUNTER)
 
     @cache
     def most(index: int) -> int:
@@ -271,7 +254,8 @@ def most_attempts(table: Table, limits: Mapping[str, int]) -> tuple[list[Any], l
         return max(map(attempts, found.edges[index]), default=0)
 
     configurations = [
-        {"state": state, "spent": dict(zip(counters, counts, strict=True))} for state, counts in found.configurations
+        {"state": state, "spent": dict(zip(table.counters, counts, strict=True))}
+        for state, counts in found.configurations
     ]
     return configurations, [most(index) for index in range(len(configurations))]
 
@@ -288,7 +272,7 @@ VECTORS: Sequence[Mapping[str, int]] = (
 def test_the_worst_case_from_anywhere_is_that_of_the_walk(
     open_tab: Open, pages: Mapping[str, Path], changes: Mapping[str, int]
 ) -> None:
-    limits = {**dict.fromkeys(names_of(CALL.model, COUNTER), 1), **changes}
+    limits = {**ONES, **changes}
     configurations, most = most_attempts(CALL, limits)
     run = f"machineOf({json.dumps(machine_data(CALL, limits))}).attemptsLeft"
     assert open_tab(pages["play"]).run(f"{json.dumps(configurations)}.map({run})") == most

@@ -26,7 +26,7 @@ AFTER_A_TOOL = [
     {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "function", "function": {}}]},
     {"role": "tool", "tool_call_id": "a", "content": "Three nests."},
 ]
-ONE = rungwise.Limits(**{name: 1 for name in attrs.asdict(rungwise.Limits()) if name != "fallbacks"})
+ONE = rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 1), "fallbacks": None})
 POLICIES = {
     "three attempts": rungwise.Policy(budget=rungwise.Budget(attempts=3)),
     "the default": rungwise.Policy(),
@@ -125,7 +125,7 @@ def filled(reply: ScriptedReply, number: int, request: ReceivedRequest) -> Scrip
 
 
 class Theatre:
-    """Be two providers and an HTTP client, all kept open for as long as the examples last."""
+    """Two providers and an HTTP client, all kept open for as long as the examples last."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.play([[ScriptedReply()]] * 2)

@@ -71,7 +71,7 @@ def message() -> dict[str, Any]:
 
 
 class Stopped(BaseException):
-    """Be what no handler of errors takes, as a KeyboardInterrupt is."""
+    """An exception that no handler of errors takes, as a KeyboardInterrupt is."""
 
 
 def stop(*_: Any) -> Any:

@@ -72,6 +72,16 @@ def unchecked(table: Table, policy: Policy | None = None) -> Policy:
     return policy
 
 
+KNOTTY = redeclaring(
+    evolve(CALL, rows=(Row("malformed", "await", "may_insist", "retry", "spend_retry"), *CALL.rows)),
+    Fact("is_hopeless", any_holds="should_insist", any_lacks="should_leave"),
+    Fact("should_insist", any_holds="repeats_itself"),
+    Guard("may_insist", counter="retries", holds=("is_hopeless", "wait_fits"), lacks=("added_text", "should_leave")),
+    Effect("spend_continuation", spends="continuations", refills=("retries", "reasks"), refills_on="is_hopeless"),
+)
+"""A table with facts that follow from facts that follow from others, for whoever works them out by another way."""
+
+
 def failing(walked: Walk) -> dict[str, Property]:
     """Return the properties that a walk found broken, by name."""
     return {each.name: each for each in walked.properties if not each.holds}

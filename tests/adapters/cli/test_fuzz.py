@@ -18,15 +18,17 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rungwise import Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
+from rungwise import CALL, Effect, Guard, Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
 from rungwise.fsm.call import classify, delivery, observe
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.testing import Compactor, Dishonest
 from support.command_line import invoke
+from support.tables import redeclaring
 
 ENOUGH = 1_500
 """Calls among which each planted bug is found."""
@@ -153,11 +155,12 @@ def every_tool_call_is_whole(patch: pytest.MonkeyPatch) -> None:
 
 
 def reasks_are_free(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ladder, "spend_reask", lambda ladder: None)
+    patch.setitem(vars(CALL), "_machine", machine_of(redeclaring(CALL, Effect("spend_reask"))))
 
 
 def retries_have_no_limit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ladder, "may_retry", property(lambda ladder: ladder.wait_fits and not ladder.added_text))
+    guard = Guard("may_retry", holds="wait_fits", lacks="added_text")
+    patch.setitem(vars(CALL), "_machine", machine_of(redeclaring(CALL, guard)))
 
 
 def nobody_pays(patch: pytest.MonkeyPatch) -> None:

@@ -1,49 +1,64 @@
 """Break the shipped table in every small way, and see that somebody notices.
 
-A mutant is the table with one thing broken: a row, a guard or an effect. It dies where the checker refuses it, or where
-a call that runs on it does something else than `expectations.toml` says. A mutant that lives is one of three things: it
-is equivalent and stands in `SURVIVORS` with the reason; or an expectation is missing; or the checker has a gap.
+A mutant is the table with one declaration broken: a row, a guard, an effect, a fact that follows from others. It dies
+where the checker or the rules of a call refuse it, or where a call that runs on it does something else than
+`expectations.toml` says. One that goes the same way with whatever facts a reply can bring about is the same machine;
+what replies cannot bring about is said below, and held against calls. If any other lives, an expectation is missing, or
+the checker has a gap.
 """
 
 from __future__ import annotations
 
-import ast
-import copy
-import inspect
-import textwrap
 import tomllib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-import rungwise.fsm.call.ladder
 from attrs import evolve, field, frozen
-from rungwise.fsm.checker.explore import Refusal
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call import ladder as ladder_module
-from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.verify import check_table
-from rungwise.fsm.checker.branches import dead_rows, ladders
+from rungwise import CALL, Effect, Fact, Guard, Row, Table
+from rungwise.fsm import testing
+from rungwise.fsm.call.rules import faults_of
+from rungwise.fsm.checker.branches import dead_rows
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
-from rungwise.fsm.errors import TableError
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
+from support.tables import redeclaring, replacing, unchecked
 
-_EXCLUDE_EACH_OTHER = "one guard asks for new text and the other for none, so at most one of them holds"
-_NEVER_COUNTED = "a stale connection does not count as a failure that leaves a backend, so at most one of them holds"
-_SAME_TWICE = "it writes the same word again, and nothing else"
-SURVIVORS: Mapping[str, str] = {
-    "interrupted[may_resume] and interrupted[may_retry] swapped": _EXCLUDE_EACH_OTHER,
-    "failed_transiently[may_resend] and failed_transiently[must_switch] swapped": _NEVER_COUNTED,
-    "keep_delivered runs twice": _SAME_TWICE,
-    "keep_prior_answer runs twice": _SAME_TWICE,
+REPLIES = frozenset({"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"})
+FAILURES = frozenset({"failed_transiently", "failed_permanently", "rejected_fixably"})
+EITHER = frozenset({"interrupted", "malformed", "refused", "overflowed"})
+ONLY_WITH: Mapping[str, frozenset[str]] = {
+    "has_delivered": frozenset({"came_empty", "only_reasoned"}),
+    "added_text": frozenset({"truncated", "paused", "interrupted", "overflowed"}),
+    "repeats_itself": frozenset({"truncated", "paused", "interrupted"}),
+    "thinks_inline": REPLIES | EITHER | {"only_reasoned"},
+    "same_empty_again": frozenset({"came_empty"}),
+    "repair_known": frozenset({"rejected_fixably"}),
+    "switch_asked": FAILURES | EITHER,
+    "connection_was_stale": frozenset({"failed_transiently"}),
 }
-"""The mutants that live, each with the reason why it is the same machine as the shipped one."""
+"""The facts that hold with some events alone."""
+
+ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": REPLIES | {"came_empty", "only_reasoned"}}
+"""The facts that hold with some events each time."""
+
+WITHOUT = (("added_text", "has_text"), ("repeats_itself", "has_text"))
+"""The pairs of facts of which the first never holds without the second."""
+
+TOGETHER = {
+    ("added_text", "has_prior_answer"): frozenset(CALL.events),
+    ("same_empty_again", "has_prior_answer"): frozenset(CALL.events),
+    ("connection_was_stale", "overran"): frozenset(CALL.events),
+    ("added_text", "asks_for_little"): frozenset({"interrupted"}),  # of which nothing is kept
+}
+"""The pairs of facts that never hold together, each with the events of which that is true."""
 
 FAMILIES = (
     "row dropped",
@@ -55,26 +70,26 @@ FAMILIES = (
     "neighbours swapped",
     "guard always true",
     "guard always false",
-    "guard negated",
-    "part of a guard dropped",
-    "and for or in a guard",
-    "not left out of a guard",
-    "one unit too many",
-    "one unit too few",
-    "effect does nothing",
-    "effect runs twice",
-    "effect counts down",
+    "counter of a guard dropped",
+    "another counter of a guard",
+    "fact of a guard dropped",
+    "fact of a guard negated",
+    "fact added to a guard",
+    "effect takes nothing",
+    "effect takes from another counter",
     "refill forgotten",
     "refill too many",
-    "condition of an effect",
+    "another condition of an effect",
+    "fact follows otherwise",
 )
-"""What is done to the table; written down, so that a change of its style cannot silently end a family."""
+"""What is done to the table; written down, so that no change of the declarations can silently end a family."""
 
 # What comes back, by the names that the expectations use
 
 CIRCLES = "the same line again\n" * 40
 CUT_CALL = (rungwise.ToolCall("1", "read", '{"pa'),)
 SHOWN = "Shown so far. "
+PRIOR_ANSWER = "A prior answer."
 
 
 def _failure(reason: str, **fields: Any) -> rungwise.Failure:
@@ -121,7 +136,20 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
         "Part {number}. ", interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)
     ),
     "torn_by_filter": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("content_policy")),
-    "cut_overrun": rungwise.Reply("Part {number}. ", stop_reason="length", usage=rungwise.Usage(5, 150)),
+    "inline_cut": rungwise.Reply("<think>hm</think>Part {number}. ", stop_reason="length"),
+    "cut_inline_thought": rungwise.Reply("<think>hm", stop_reason="length"),
+    "torn_bit": rungwise.Reply("It", interrupted=True),
+    "torn_inline": rungwise.Reply("<think>hm</think>Part {number}. ", interrupted=True),
+    "torn_inline_thought": rungwise.Reply("<think>hm</think>", interrupted=True),
+    "torn_by_overload": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("overloaded")),
+    "torn_by_connection": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("connection")),
+    "bare_500": rungwise.Reply(interrupted=True, failure=_failure("server_error")),
+    "bare_wait_500": rungwise.Reply(interrupted=True, failure=_failure("rate_limit", asked_wait=500.0)),
+    "bare_bad_temperature": rungwise.Reply(
+        interrupted=True, failure=_failure("parameter_unsupported", parameter="temperature")
+    ),
+    "inline_overflow": rungwise.Reply("<think>hm</think>A text.", stop_reason="overflow"),
+    "overflow_wait_500": _failure("context_overflow", asked_wait=500.0),
     "json": rungwise.Reply('{"a": 1}', stop_reason="stop"),
     "bad_temperature_wait_500": _failure("parameter_unsupported", parameter="temperature", asked_wait=500.0),
     "error_401": _failure("auth", status=401),
@@ -173,6 +201,7 @@ class Expectation:
     json: bool = False
     fallback_expects_json: bool = False
     skip_identical_empties: bool = False
+    switch_after: Mapping[str, int] = field(factory=dict)
     policy: rungwise.Policy = field(init=False)
 
     @policy.default
@@ -181,6 +210,7 @@ class Expectation:
             limits=rungwise.Limits(**self.limits),
             budget=rungwise.Budget(attempts=self.attempts, seconds=self.seconds, output_tokens=self.output_tokens),
             skip_identical_empties=self.skip_identical_empties,
+            switch_after=self.switch_after,
         )
 
     @property
@@ -199,11 +229,10 @@ class Expectation:
     def turn(self) -> rungwise.TurnContext:
         if self.prior_answer is None:
             return rungwise.TurnContext()
-        return rungwise.TurnContext("A prior answer.", only_housekeeping=self.prior_answer == "housekeeping")
+        return rungwise.TurnContext(PRIOR_ANSWER, only_housekeeping=self.prior_answer == "housekeeping")
 
     def start(self, table: Table) -> rungwise.Call:
-        policy = copy.copy(self.policy)
-        object.__setattr__(policy, "table", table)  # past the constructor: a mutant shall run, not be refused
+        policy = unchecked(table, self.policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
         return rungwise.Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
 
@@ -237,12 +266,13 @@ def give(call: rungwise.Call, name: str, number: int) -> None:
         call.sending()
         call.cancel()
         return
-    shown, _, name = name.rpartition(" ")
-    if shown:
-        call.hear(rungwise.Text(SHOWN))
+    *words, name = name.split()
     what = COMES_BACK[name]
-    if isinstance(what, rungwise.Reply) and "{number}" in what.text:
-        what = evolve(what, text=what.text.format(number=number))
+    if isinstance(what, rungwise.Reply):
+        usage = rungwise.Usage(5, 150) if "overrun" in words else what.usage
+        what = evolve(what, text=what.text.replace("{number}", str(number)), usage=usage)
+    if "shown" in words:
+        call.hear(rungwise.Text(SHOWN))
     call.receive(what)
 
 
@@ -260,13 +290,20 @@ def difference(expectation: Expectation, table: Table) -> str | None:
     for (state, guard), (_, decides) in zip(path, wanted, strict=True):
         if decides is not None and guard != decides:
             return f"{guard} decided for {state}, not {decides}"
-    spent = {name: count for name, count in zip(call.position.counters, call.position.spent, strict=True) if count}
+    spent = {name: count for name in table.counters if (count := call.position.spent_of(name))}
     if spent != expectation.spent:
         return f"spent {spent}"
-    if call.position.kept != expectation.kept:
-        return f"kept {call.position.kept}"
+    if kept_by(call) != expectation.kept:
+        return f"kept {kept_by(call)}"
     sends = len(wanted) - 1 if expectation.sends is None else expectation.sends
     return None if call.result.attempts == sends else f"sent {call.result.attempts}"
+
+
+def kept_by(call: rungwise.Call) -> str | None:
+    """Name what stands as the answer of a call that was salvaged."""
+    if call.result.outcome != "salvaged":
+        return None
+    return "prior_answer" if call.result.text == PRIOR_ANSWER else "delivered" if call.result.text else "nothing"
 
 
 @cache
@@ -323,11 +360,9 @@ class Mutant:
     changed: tuple[Row, ...]
 
 
-FACTS = names_of(Ladder, FACT)
-GUARDS = (*FACTS, *(name for name, value in vars(Ladder).items() if isinstance(value, property)))
+FACTS = tuple(fact.name for fact in CALL.facts)
+GUARDS = CALL.guard_names
 GUARDS_USED = tuple(dict.fromkeys(row.guard for row in CALL.rows if row.guard))
-EFFECTS = tuple(dict.fromkeys(row.effect for row in CALL.rows if row.effect))
-COUNTERS = names_of(Ladder, COUNTER)
 
 
 def label(row: Row) -> str:
@@ -336,212 +371,155 @@ def label(row: Row) -> str:
 
 
 def mutants_of_rows() -> Iterator[Mutant]:
-    for index, row in enumerate(CALL.rows):
-        yield _with_rows("row dropped", f"{label(row)} dropped", index, row)
+    for row in CALL.rows:
+        yield _with_row("row dropped", f"{label(row)} dropped", row)
         for state in CALL.states:
             if state != row.target:
-                yield _with_rows("another target", f"{label(row)} -> {state}", index, row, evolve(row, target=state))
+                yield _with_row("another target", f"{label(row)} -> {state}", row, evolve(row, target=state))
         for guard in (None, *GUARDS):
             if guard != row.guard:
                 family = "another guard" if guard else "guard removed"
-                yield _with_rows(family, f"{label(row)} by {guard}", index, row, evolve(row, guard=guard))
-        for effect in (None, *EFFECTS):
+                yield _with_row(family, f"{label(row)} by {guard}", row, evolve(row, guard=guard))
+        for effect in (None, *CALL.effect_names):
             if effect != row.effect:
                 family = "another effect" if effect else "effect removed"
-                yield _with_rows(family, f"{label(row)} / {effect}", index, row, evolve(row, effect=effect))
+                yield _with_row(family, f"{label(row)} / {effect}", row, evolve(row, effect=effect))
 
 
-def _with_rows(family: str, name: str, index: int, old: Row, *new: Row) -> Mutant:
-    rows = (*CALL.rows[:index], *new, *CALL.rows[index + 1 :])
-    return Mutant(family, name, evolve(CALL, rows=rows), (old,), new)
+def _with_row(family: str, name: str, old: Row, *new: Row) -> Mutant:
+    return Mutant(family, name, replacing(CALL, {old: new[0] if new else None}), (old,), new)
 
 
 def mutants_of_order() -> Iterator[Mutant]:
-    for event, source in ladders(CALL):
-        ladder = CALL.ladder(event, source)
+    for ladder in CALL.ladders.values():
         for upper, lower in pairwise(ladder):
-            turned = {upper: lower, lower: upper}
-            table = evolve(CALL, rows=tuple(turned.get(row, row) for row in CALL.rows))
+            table = replacing(CALL, {upper: lower, lower: upper})
             yield Mutant("neighbours swapped", f"{label(upper)} and {label(lower)} swapped", table, (upper, lower), ())
 
 
 def mutants_of_guards() -> Iterator[Mutant]:
-    for guard in GUARDS_USED:
-        for source, family in _expressions_like(_expression_of(guard)).items():
-            code: Callable[[Any], Any] = eval(f"lambda self: {source}", dict(vars(ladder_module)))
-            # A fact is a field, and the checker reads fields past the class; so its rows get a guard of another name.
-            name = f"broken_{guard}" if guard in FACTS else guard
-            rows = tuple(evolve(row, guard=name) if row.guard == guard else row for row in CALL.rows)
-            table = evolve(CALL, rows=rows, model=_model(name, property(code)))
-            breaks = tuple(row for row in CALL.rows if row.guard == guard)
-            yield Mutant(family, f"{guard} is {source}", table, breaks, rows)
+    for name in GUARDS_USED:
+        guard = CALL.guard(name)
+        if name in FACTS:  # whose guard is the fact itself, so that its rows get one of another name
+            guard = evolve(guard, name=f"broken_{name}")
+        breaks = tuple(row for row in CALL.rows if row.guard == name)
+        changed = {row: evolve(row, guard=guard.name) for row in breaks}
+        for family, what, broken in _guards_like(guard):
+            table = redeclaring(replacing(CALL, changed), broken)
+            yield Mutant(family, f"{name} {what}", table, breaks, tuple(changed.values()))
 
 
-def _model(name: str, value: object) -> type[Ladder]:
-    return type(f"Ladder{name}", (Ladder,), {"__slots__": (), name: value})
+def _guards_like(guard: Guard) -> Iterator[tuple[str, str, Guard]]:
+    """Yield what a guard could be by mistake, each with its family."""
+    yield "guard always true", "always holds", Guard(guard.name)
+    yield "guard always false", "never holds", evolve(guard, holds="has_text", lacks="has_text")
+    if guard.counter is not None:
+        yield "counter of a guard dropped", "looks at no counter", evolve(guard, counter=None)
+        for counter in CALL.counters:
+            if counter != guard.counter:
+                yield "another counter of a guard", f"looks at {counter}", evolve(guard, counter=counter)
+    for fact in FACTS:
+        without = evolve(guard, holds=_without(guard.holds, fact), lacks=_without(guard.lacks, fact))
+        wanted, unwanted = evolve(without, holds=(*without.holds, fact)), evolve(without, lacks=(*without.lacks, fact))
+        if fact in (*guard.holds, *guard.lacks):
+            yield "fact of a guard dropped", f"without {fact}", without
+            yield "fact of a guard negated", f"with {fact} negated", wanted if fact in guard.lacks else unwanted
+        else:
+            yield "fact added to a guard", f"holds {fact}", wanted
+            yield "fact added to a guard", f"lacks {fact}", unwanted
 
 
-def _tree_of(function: Callable[..., Any]) -> ast.FunctionDef:
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    assert isinstance(tree, ast.FunctionDef)
-    return tree
-
-
-def _expression_of(guard: str) -> ast.expr:
-    if guard in FACTS:
-        return ast.parse(f"self.{guard}", mode="eval").body
-    (*_, last) = _tree_of(vars(Ladder)[guard].fget).body
-    assert isinstance(last, ast.Return), f"{guard} is no longer one expression: teach this test to break it"
-    assert last.value is not None
-    return last.value
-
-
-def _replaced(tree: Any, at: ast.AST, change: Callable[[Any], ast.AST]) -> Any:
-    """Return a copy of a tree in which one node is another."""
-    copies: dict[int, Any] = {}
-    fresh = copy.deepcopy(tree, copies)
-    old = copies[id(at)]
-
-    class Replace(ast.NodeTransformer):
-        def visit(self, node: ast.AST) -> ast.AST:
-            return change(node) if node is old else self.generic_visit(node)
-
-    return ast.fix_missing_locations(Replace().visit(fresh))
-
-
-def _expressions_like(tree: ast.expr) -> dict[str, str]:
-    """Return what a guard could be by mistake, each with its family."""
-    whole = ast.unparse(tree)
-    found = {"True": "guard always true", "False": "guard always false", f"not ({whole})": "guard negated"}
-    for node in ast.walk(tree):
-        for family, change in _mistakes_at(node):
-            found.setdefault(ast.unparse(_replaced(tree, node, change)), family)
-    found.pop(whole, None)
-    return found
-
-
-def _mistakes_at(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], ast.AST]]]:
-    if isinstance(node, ast.BoolOp):
-        for index in range(len(node.values)):
-            yield "part of a guard dropped", partial(_without, index=index)
-        yield "and for or in a guard", _with_other_operator
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield "not left out of a guard", lambda old: old.operand
-    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Lt):
-        yield "one unit too many", lambda old: ast.Compare(old.left, [ast.LtE()], old.comparators)
-        yield "one unit too few", _with_one_more
-
-
-def _without(old: ast.BoolOp, index: int) -> ast.expr:
-    left = old.values[:index] + old.values[index + 1 :]
-    return left[0] if len(left) == 1 else ast.BoolOp(old.op, left)
-
-
-def _with_other_operator(old: ast.BoolOp) -> ast.expr:
-    return ast.BoolOp(ast.And() if isinstance(old.op, ast.Or) else ast.Or(), old.values)
-
-
-def _with_one_more(old: ast.Compare) -> ast.expr:
-    return ast.Compare(ast.BinOp(old.left, ast.Add(), ast.Constant(1)), old.ops, old.comparators)
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(each for each in names if each != name)
 
 
 def mutants_of_effects() -> Iterator[Mutant]:
-    for effect in EFFECTS:
-        breaks = tuple(row for row in CALL.rows if row.effect == effect)
-        for family, name, code in _effects_like(effect):
-            table = evolve(CALL, model=_model(effect, code))
-            yield Mutant(family, f"{effect} {name}", table, breaks, CALL.rows)
+    for effect in CALL.effects:
+        breaks = tuple(row for row in CALL.rows if row.effect == effect.name)
+        for family, what, broken in _effects_like(effect):
+            yield Mutant(family, f"{effect.name} {what}", redeclaring(CALL, broken), breaks, breaks)
 
 
-def _effects_like(effect: str) -> Iterator[tuple[str, str, Callable[[Any], None]]]:
-    real: Callable[[Any], None] = getattr(Ladder, effect)
-    yield "effect does nothing", "does nothing", lambda self: None
-    yield "effect runs twice", "runs twice", _twice(real)
-    refilled = _refills_of(effect)
-    for counter in COUNTERS:
-        if counter in refilled:
-            yield "refill forgotten", f"does not refill {counter}", _keeping(real, counter)
+def _effects_like(effect: Effect) -> Iterator[tuple[str, str, Effect]]:
+    """Yield what an effect could be by mistake, each with its family."""
+    if effect.spends is not None:
+        yield "effect takes nothing", "takes nothing", evolve(effect, spends=None)
+    for counter in CALL.counters:
+        if counter != effect.spends:
+            yield "effect takes from another counter", f"takes from {counter}", evolve(effect, spends=counter)
+        if counter in effect.refills:
+            left = _without(effect.refills, counter)
+            yield "refill forgotten", f"does not refill {counter}", evolve(effect, refills=left)
         else:
-            yield "refill too many", f"refills {counter}", _refilling(real, counter)
-    tree = _tree_of(real)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.AugAssign):
-            yield "effect counts down", "counts down", _compiled(_replaced(tree, node, _counting_down))
-        elif isinstance(node, ast.If):
-            for test in ("True", "False", f"not ({ast.unparse(node.test)})"):
-                broken = _replaced(tree, node, partial(_with_test, test=test))
-                yield "condition of an effect", f"if {test}", _compiled(broken)
+            more = (*effect.refills, counter)
+            yield "refill too many", f"refills {counter}", evolve(effect, refills=more)
+    for fact in (None, *FACTS):
+        if effect.refills and fact != effect.refills_on:
+            yield "another condition of an effect", f"refills on {fact}", evolve(effect, refills_on=fact)
 
 
-def _counting_down(old: ast.AugAssign) -> ast.stmt:
-    return ast.AugAssign(old.target, ast.Sub(), old.value)
+def mutants_of_facts() -> Iterator[Mutant]:
+    for fact in [each for each in CALL.facts if each.is_derived]:
+        users = {guard.name for guard in CALL.guards if fact.name in (*guard.holds, *guard.lacks)}
+        breaks = tuple(row for row in CALL.rows if row.guard in users)
+        for what, broken in _facts_like(fact):
+            yield Mutant("fact follows otherwise", f"{fact.name} {what}", redeclaring(CALL, broken), breaks, breaks)
 
 
-def _with_test(old: ast.If, test: str) -> ast.stmt:
-    return ast.If(ast.parse(test, mode="eval").body, old.body, old.orelse)
-
-
-def _refills_of(effect: str) -> set[str]:
-    used: Any = Ladder(rungwise.Limits())
-    for counter in COUNTERS:
-        setattr(used, counter, 5)
-    for fact in FACTS:
-        setattr(used, fact, True)
-    getattr(used, effect)()
-    return {counter for counter in COUNTERS if getattr(used, counter) == 0}
-
-
-def _twice(real: Callable[[Any], None]) -> Callable[[Any], None]:
-    def effect(self: Any) -> None:
-        real(self)
-        real(self)
-
-    return effect
-
-
-def _keeping(real: Callable[[Any], None], counter: str) -> Callable[[Any], None]:
-    def effect(self: Any) -> None:
-        before = getattr(self, counter)
-        real(self)
-        setattr(self, counter, before)
-
-    return effect
-
-
-def _refilling(real: Callable[[Any], None], counter: str) -> Callable[[Any], None]:
-    def effect(self: Any) -> None:
-        real(self)
-        setattr(self, counter, 0)
-
-    return effect
-
-
-def _compiled(tree: ast.FunctionDef) -> Callable[[Any], None]:
-    made: dict[str, Any] = {}
-    exec(compile(ast.Module([tree], []), "<mutant>", "exec"), dict(vars(ladder_module)), made)
-    effect: Callable[[Any], None] = made[tree.name]
-    return effect
+def _facts_like(fact: Fact) -> Iterator[tuple[str, Fact]]:
+    for other in CALL.found_facts:
+        plain = evolve(fact, any_holds=_without(fact.any_holds, other), any_lacks=_without(fact.any_lacks, other))
+        if plain != fact:
+            yield f"does not follow from {other}", plain
+        if other not in fact.any_holds:
+            yield f"follows from {other}", evolve(plain, any_holds=(*plain.any_holds, other))
+        if other not in fact.any_lacks:
+            yield f"follows from no {other}", evolve(plain, any_lacks=(*plain.any_lacks, other))
 
 
 # What kills them
 
 
+def comes_to_the_same(one: Table, other: Table, event: str, source: str) -> bool:
+    """Tell whether two tables go the same way with whatever facts a reply can bring about."""
+
+    def both(ask: Ask) -> list[Any]:
+        def known(name: str) -> bool:
+            if event in ALWAYS_WITH.get(name, ()):
+                return True
+            return event in ONLY_WITH.get(name, CALL.events) and ask(name)
+
+        return [_way(table, first_row(table, table.ladder(event, source), known), known) for table in (one, other)]
+
+    return all(this == that or not _can_be(event, answers) for answers, (this, that) in ways(both))
+
+
+def _way(table: Table, row: Row | None, ask: Ask) -> Any:
+    return row and (row.target, row.effect, changes(table, row, ask))
+
+
+def _can_be(event: str, facts: Mapping[str, bool]) -> bool:
+    without = any(facts.get(one) and facts.get(other) is False for one, other in WITHOUT)
+    together = any(facts.get(one) and facts.get(other) and event in events for (one, other), events in TOGETHER.items())
+    return not without and not together
+
+
 def killer_of(mutant: Mutant) -> str | None:
     """Name what notices a mutant, the cheapest first; None if it lives."""
-    try:
-        if problems(mutant.table):
-            return "shape"
-        if any(prove_row(mutant.table, row).verdict == "refused" for row in mutant.changed):
-            return "proof"
-        touched = {ladder_of(row) for row in (*mutant.breaks, *mutant.changed)}
-        rows = tuple(row for row in mutant.table.rows if ladder_of(row) in touched)
-        if dead_rows(evolve(mutant.table, rows=rows)):
-            return "dead row"
-        if any(difference(each, mutant.table) for each in expectations_about(mutant.breaks, frozenset(touched))):
-            return "expectation"
-        check_table(mutant.table)  # it makes the checks above once more, so what is new in it is the walk
-    except (TableError, Refusal):
-        return "walk"
+    if problems(mutant.table):
+        return "shape"
+    if any(prove_row(mutant.table, row).verdict == "refused" for row in mutant.changed):
+        return "proof"
+    touched = {ladder_of(row) for row in (*mutant.breaks, *mutant.changed)}
+    rows = tuple(row for row in mutant.table.rows if ladder_of(row) in touched)
+    if dead_rows(evolve(mutant.table, rows=rows)):
+        return "dead row"
+    if next(faults_of(mutant.table), None):
+        return "rules"
+    if all(comes_to_the_same(CALL, mutant.table, *ladder) for ladder in touched):
+        return "nothing, for it is the same machine"
+    if any(difference(each, mutant.table) for each in expectations_about(mutant.breaks, frozenset(touched))):
+        return "expectation"
     return None
 
 
@@ -555,14 +533,34 @@ def expectations_about(rows: tuple[Row, ...], touched: frozenset[tuple[str, str]
     return tuple(sorted(able, key=lambda each: (not set(rows) & set(rows_taken(each)), len(rows_taken(each)))))
 
 
-def test_every_mutant_dies_or_is_known_to_be_equivalent():
+def test_every_mutant_dies_or_is_the_same_machine():
     alive: list[str] = []
-    families: Counter[str] = Counter()
-    for mutant in chain(mutants_of_rows(), mutants_of_order(), mutants_of_guards(), mutants_of_effects()):
-        families[mutant.family] += 1
-        if killer_of(mutant) is None:
+    families: set[str] = set()
+    killers: set[str | None] = set()
+    kinds = mutants_of_rows, mutants_of_order, mutants_of_guards, mutants_of_effects, mutants_of_facts
+    for mutant in chain.from_iterable(kind() for kind in kinds):
+        killer = killer_of(mutant)
+        families.add(mutant.family)
+        killers.add(killer)
+        if killer is None:
             alive.append(mutant.name)
-    assert {name for name in alive if name not in SURVIVORS} == set(), "nobody notices these"
-    assert {name for name in SURVIVORS if name not in alive} == set(), "these die, or are no mutants any more"
-    assert len(alive) == len(SURVIVORS), "two mutants have one name"
-    assert set(families) == set(FAMILIES)
+    assert alive == [], "nobody notices these"
+    assert families == set(FAMILIES)
+    assert len(killers) == 6, "one of the checks notices nothing any more"
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    testing.scripts_of_replies(),
+    testing.policies(),
+    testing.chains(),
+    testing.turns(),
+    testing.requests(),
+    st.booleans(),
+)
+def test_what_is_ruled_out_of_facts_never_comes_about(script, policy, chain, turn, request, streams):
+    call = testing.run(policy, script, chain=chain, turn=turn, request=request, is_streaming=streams)
+    for step in call.journal.steps:
+        assert [name for name in step.facts if step.event not in ONLY_WITH.get(name, CALL.events)] == []
+        assert [name for name, events in ALWAYS_WITH.items() if step.event in events and name not in step.facts] == []
+        assert _can_be(step.event, {name: name in step.facts for name in FACTS})

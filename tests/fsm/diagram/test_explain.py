@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import random
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from attrs import evolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -22,8 +19,9 @@ from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
 from rungwise.fsm.journal.path import Path as Route
-from rungwise.fsm.machine.machine import fire, machine_of
+from rungwise.fsm.machine.run import Run
 from support.command_line import invoke
+from support.tables import KNOTTY, ONES
 from support.texts import places
 
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
@@ -74,7 +72,7 @@ def test_every_step_is_found_in_the_table() -> None:
 
 def test_a_call_that_has_not_ended_has_a_trail_too() -> None:
     found = trail(steps=2)
-    assert found.journal.outcome is None
+    assert found.record.outcome is None
     assert found.steps[-1].target == "prefill"
     assert "not ended" in explain_call(found)
 
@@ -246,7 +244,7 @@ def test_the_page_lists_every_step_and_what_was_left() -> None:
 
 
 def test_the_timeline_is_to_scale() -> None:
-    one, off, two = lanes_of(trail())
+    one, off, two = lanes_of(trail(), ("one", "one-off", "two"))
     assert (one.backend, off.backend, two.backend) == ("one", "one-off", "two")
     assert off.bars == ()
     times = [(bar.kind, bar.start, pytest.approx(bar.seconds)) for bar in one.bars]
@@ -288,76 +286,23 @@ def test_the_picture_of_a_path_numbers_its_steps() -> None:
 # The machine in the page
 
 
-class Odd(Ladder):
-    """Ask for more than one counter against its limit."""
-
-    @property
-    def may_odd(self) -> bool:
-        return self.retries + self.reasks + self.reasks < self.limits.retries and (self.has_text or self.nudges == 0)
-
-    @property
-    def may_here(self) -> bool:
-        return self.rung == "await" or self.has_compactor
+LIMITS = {**ONES, "retries": 3, "nudges": 0}
 
 
-ODD = evolve(
-    CALL,
-    model=Odd,
-    rows=(
-        rungwise.Row("malformed", "await", "may_odd", "retry", "spend_retry"),
-        rungwise.Row("malformed", "await", "may_here", "partial"),
-        *CALL.rows,
-    ),
-)
-TABLES = {"call": CALL, "shorter": CALL.without("nudge", "compact"), "odd": ODD}
-LIMITS = {**dict.fromkeys(names_of(CALL.model, COUNTER), 2), "retries": 3, "nudges": 0, "fallbacks": 1}
-
-
-def true(condition: Mapping[str, Any], ladder: Ladder) -> bool:
-    if "fact" in condition:
-        return bool(getattr(ladder, condition["fact"]) == condition["is"])
-    total = sum(
-        times * (LIMITS[name[1:]] if name.startswith(".") else getattr(ladder, name))
-        for name, times in condition["sum"].items()
-    )
-    least, most = condition["least"], condition["most"]
-    return (least is None or total >= least) and (most is None or total <= most)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_the_machine_of_the_page_is_the_machine(name: str) -> None:
-    table, chance = TABLES[name], random.Random(3)
-    data = machine_data(table, LIMITS)
-    assert [(row["event"], row["source"], row["guard"], row["target"], row["effect"]) for row in data["rows"]] == [
-        (row.event, row.source, row.guard, row.target, row.effect) for row in table.rows
-    ]
-    for row in data["rows"]:
-        for _ in range(30):
-            counters = {name: chance.randint(0, LIMITS[name]) for name in names_of(table.model, COUNTER)}
-            facts = {name: chance.random() < 0.5 for name in names_of(table.model, FACT)}
-            ladder = table.model(rungwise.Limits(**LIMITS), row["source"], **counters, **facts)
-            if row["test"]:
-                (holds,) = [
-                    path["holds"] for path in data["guards"][row["test"]] if all(true(c, ladder) for c in path["if"])
-                ]
-                assert holds == getattr(ladder, row["guard"]), row
-            if row["change"]:
-                (path,) = [path for path in data["effects"][row["change"]] if all(true(c, ladder) for c in path["if"])]
-                expected = {**counters, "attempts": 0}
-                expected |= {name: expected[name] + 1 for name in path["takes"]} | dict.fromkeys(path["refills"], 0)
-                getattr(ladder, row["effect"])()
-                assert {name: getattr(ladder, name) for name in expected} == expected, row
-
-
-def test_a_guard_that_cannot_be_followed_is_refused() -> None:
-    class Wild(Ladder):
-        @property
-        def may_wild(self) -> bool:
-            return self.kept is None
-
-    table = evolve(CALL, model=Wild, rows=(rungwise.Row("answered", "await", "may_wild", "partial"), *CALL.rows))
-    with pytest.raises(rungwise.TableError, match="'may_wild' reads 'kept'"):
-        machine_data(table, LIMITS)
+@pytest.mark.parametrize("table", [CALL, CALL.without("nudge", "compact"), KNOTTY], ids=["call", "shorter", "knotty"])
+def test_the_machine_of_the_page_is_what_the_table_declares(table: rungwise.Table) -> None:
+    data = orjson.loads(orjson.dumps(machine_data(table, LIMITS)))
+    assert tuple(rungwise.Row(**row) for row in data["rows"]) == table.rows
+    assert (data["limits"], tuple(data["counters"])) == (LIMITS, table.counters)
+    for name, plain in data["guards"].items():
+        assert rungwise.Guard(name, says=data["says"][name], **plain) == table.guard(name)
+    for name, plain in data["effects"].items():
+        assert rungwise.Effect(name, **plain) == table.effect(name)
+    assert {
+        name: rungwise.Fact(name, says=table.fact(name).says, **plain) for name, plain in data["facts"].items()
+    } == {fact.name: fact for fact in table.facts if fact.is_derived}
+    assert {*data["guards"]} == {row.guard for row in table.rows if row.guard}
+    assert {*data["effects"]} == {row.effect for row in table.rows if row.effect}
 
 
 def test_the_usual_facts_are_those_that_a_call_finds() -> None:
@@ -372,10 +317,10 @@ def test_the_usual_facts_are_those_that_a_call_finds() -> None:
 
 
 def test_with_the_usual_facts_every_event_goes_on() -> None:
-    usual = usual_facts(rungwise.Policy(), 2)
-    for event in usual:
-        ladder = Ladder(rungwise.Limits(fallbacks=1), "await", **dict.fromkeys(usual[event].now, True))
-        assert fire(machine_of(CALL), ladder, event).target in CALL.rungs, event
+    for event, usual in usual_facts(rungwise.Policy(), 2).items():
+        run = Run.at_start(CALL, ONES)
+        run.fire("sent")
+        assert run.fire(event, usual.now).target in CALL.rungs, event
 
 
 def test_the_play_page_states_the_worst_case_of_its_policy() -> None:

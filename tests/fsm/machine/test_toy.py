@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise import CALL, BrokenMachine, Effect, Fact, IllegalEvent, Rung, Table, TableError
+from rungwise import CALL, Effect, Fact, Rung, TableError
 from rungwise.fsm.checker.check import check_table
-from rungwise.fsm.checker.firing import ALWAYS, COUNTS, FALLS, Firing
+from rungwise.fsm.checker.firing import COUNTS, FALLS
 from rungwise.fsm.checker.longest import longest
 from rungwise.fsm.checker.moves import moves_of
 from rungwise.fsm.checker.proof import prove
@@ -20,10 +19,11 @@ from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render, re
 from rungwise.fsm.diagram.page import Setup, explain_page, play_page
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.journal.path import Path, path_of
-from rungwise.fsm.journal.record import Evidence, Record
+from rungwise.fsm.journal.record import Record, RecordedStep
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending, Event
 from rungwise.fsm.machine.run import Run
+from rungwise.fsm.testing import assert_run_holds, events_of
 from support.tables import ONES, failing, redeclaring, tampered
 
 KNOCK = Rung("knock", limit=3, holds="is_home", lacks="is_annoyed", says="somebody may open yet")
@@ -99,8 +99,7 @@ def recorded(*events: tuple[str, tuple[str, ...]]) -> Path:
     run, record = Run.at_start(TOY, LIMITS), Record(table=TOY.name, counters=TOY.counters)
     for at, (event, facts) in enumerate(events):
         row = run.fire(event, facts)
-        evidence = Evidence(event, facts=facts)
-        record.record(row, evidence, at=float(at), spent=tuple(run.spent), attempts=run.attempts)
+        record.record(RecordedStep(row=row, at=float(at), facts=facts, spent=tuple(run.spent), attempts=run.attempts))
     record.outcome = run.state
     return path_of(Record.from_json(record.to_json()), TOY)
 
@@ -114,45 +113,14 @@ def test_a_run_of_it_is_recorded_read_back_and_explained() -> None:
     assert "stayed_quiet" in page
 
 
-def fired(table: Table, limits: dict[str, int], events: list[tuple[str, set[str]]]) -> None:
-    """Fire events on a run, and demand of each firing what must always hold."""
-    run = Run.at_start(table, limits)
-    for event, facts in events:
-        before, sends, row = (run.state, tuple(run.spent)), run.attempts, None
-        try:
-            row = run.fire(event, facts)
-        except IllegalEvent:
-            pass
-        except BrokenMachine:
-            row = run.row
-        firing = Firing(
-            table=table,
-            limits=run.limits,
-            before=before,
-            event=event,
-            facts=tuple(facts),
-            row=row,
-            after=(run.state, tuple(run.spent)),
-            sends=run.attempts - sends,
-        )
-        assert {name: wrong for name, always in ALWAYS.items() if (wrong := always(firing))} == {}
-
-
-def events_of(table: Table) -> Any:
-    """Generate what can be fired, the sends more often than the rest."""
-    events = st.sampled_from((*table.events, *["sent"] * len(table.events), "came_home"))
-    facts = st.sets(st.sampled_from(table.found_facts))
-    return st.lists(st.tuples(events, facts), max_size=40)
-
-
 @given(events_of(TOY), st.integers(0, 3))
-def test_whatever_is_fired_what_must_always_hold_does(events: list[tuple[str, set[str]]], knocks: int) -> None:
-    fired(TOY, {"knocks": knocks}, events)
+def test_whatever_is_fired_what_must_always_hold_does(events: list[tuple[str, frozenset[str]]], knocks: int) -> None:
+    assert_run_holds(TOY, {"knocks": knocks}, events)
 
 
 @given(events_of(CALL))
-def test_the_same_is_demanded_of_calls(events: list[tuple[str, set[str]]]) -> None:
-    fired(CALL, {**ONES, "retries": 2}, events)
+def test_the_same_is_demanded_of_calls(events: list[tuple[str, frozenset[str]]]) -> None:
+    assert_run_holds(CALL, {**ONES, "retries": 2}, events)
 
 
 def test_a_toy_that_is_broken_is_refused_with_the_path_on_its_own_picture_and_caught_by_the_same_demands() -> None:
@@ -165,7 +133,7 @@ def test_a_toy_that_is_broken_is_refused_with_the_path_on_its_own_picture_and_ca
     knock = next(row for row in TOY.rows if row.target == "knock")
     wrong = tampered(knock, table=TOY, count=lambda count: None)
     with pytest.raises(AssertionError, match=COUNTS):
-        fired(wrong, LIMITS, [("sent", set()), ("stayed_quiet", set())])
+        assert_run_holds(wrong, LIMITS, [("sent", ()), ("stayed_quiet", ())])
 
 
 def test_counters_that_refill_others_are_weighed_by_the_same_search() -> None:

@@ -26,12 +26,13 @@ from rungwise.fsm import testing
 from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
 from rungwise.fsm.call.result import error_of
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.machine.machine import Watch
+from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.coverage import Coverage
+from support.tables import redeclaring, row_of, tampered, unchecked
 
 ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
 EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
@@ -59,7 +60,7 @@ class Forged:
     def __init__(self, *script: Any, **options: Any) -> None:
         self.events: list[Any] = []
         self.call = testing.run(options.pop("policy", DEFAULT), script, events=self.events, **options)
-        _ = self.call.journal.steps  # from now on the journal holds steps that can be replaced
+        self.call.journal._rows[:] = self.call.journal.steps  # which can be replaced
 
     def step(self, which: int, /, **changes: Any) -> Forged:
         rows = self.call.journal._rows
@@ -200,32 +201,30 @@ def test_each_assertion_can_fail(property: str, forge: Callable[[], Any]) -> Non
     assert str(caught.value).startswith(f"{property}: ")
 
 
-def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away the check that the running machine makes of itself, so that the kit has something to find."""
-    monkeypatch.setattr(Watch, "check", lambda watch, row, spent: None)
+REASK = row_of("came_empty", "may_reask")
+FAULTY: list[tuple[str, rungwise.Table]] = [
+    (path_checks.BOUNDED, redeclaring(rungwise.CALL, rungwise.Guard("may_reask"))),
+    (path_checks.FALLS, redeclaring(rungwise.CALL, rungwise.Effect("spend_reask"))),
+    (path_checks.LEGAL, tampered(REASK, test=lambda test: lambda run: True)),
+    (path_checks.COUNTED, tampered(REASK, count=lambda count: None)),
+]
 
 
-def test_a_guard_that_lets_everything_pass_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Ladder, "may_reask", True)
+@pytest.mark.parametrize(("property", "table"), FAULTY, ids=[property for property, _ in FAULTY])
+def test_a_faulty_machine_is_stopped_and_otherwise_caught(
+    property: str, table: rungwise.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = unchecked(table)
     with pytest.raises(rungwise.BrokenMachine):
-        testing.run(DEFAULT, [EMPTY])
-    unwatched(monkeypatch)
-    with pytest.raises(testing.Dishonest, match=path_checks.BOUNDED):
-        testing.assert_call_honest(testing.run(DEFAULT, [EMPTY]))
-
-
-def test_an_effect_that_forgets_to_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Ladder, "spend_reask", lambda ladder: None)
-    with pytest.raises(rungwise.BrokenMachine):
-        testing.run(DEFAULT, [EMPTY])
-    unwatched(monkeypatch)
-    with pytest.raises(testing.Dishonest, match=path_checks.FALLS):
-        testing.assert_call_honest(testing.run(DEFAULT, [EMPTY]))
+        testing.run(policy, [EMPTY])
+    # Without the check that the running machine makes of itself, the kit has something to find.
+    monkeypatch.setattr(Run, "_check", lambda run, row, before: None)
+    with pytest.raises(testing.Dishonest, match=property):
+        testing.assert_call_honest(testing.run(policy, [EMPTY]))
 
 
 def test_every_property_was_broken() -> None:
-    broken = {property for property, _ in FORGERIES} | {path_checks.BOUNDED, path_checks.FALLS}
-    assert broken == set(honesty.PROPERTIES)
+    assert {property for property, _ in (*FORGERIES, *FAULTY)} == set(honesty.PROPERTIES)
 
 
 def test_an_error_tells_the_step() -> None:
@@ -321,7 +320,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         (testing.usages(), rungwise.Usage()),
         (
             testing.limits(),
-            rungwise.Limits(**dict.fromkeys(attrs.fields_dict(rungwise.Limits), 0) | {"fallbacks": None}),
+            rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "fallbacks": None}),
         ),
         (testing.scripts_of_replies(), [rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
         (testing.chains(), [rungwise.PlainLink("backend-1")]),
@@ -506,16 +505,15 @@ TestManyCallsAtOnce = testing.calls_of(SMALL, chain=2).TestCase
 TestManyCallsAtOnce.settings = settings(SILENT, max_examples=30, stateful_step_count=40)
 
 
-def test_calls_that_touch_each_other_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_touch_each_other_are_caught() -> None:
     shared: list[Any] = []
 
-    def spend(ladder: Any) -> None:
-        shared.append(ladder)
+    def spend(run: Any) -> None:
+        shared.append(run)
         for each in shared:
-            each.reasks += 1
+            each.spent[rungwise.CALL.counters.index("reasks")] += 1
 
-    monkeypatch.setattr(Ladder, "spend_reask", spend)
-    machine = testing.calls_of(DEFAULT)()
+    machine = testing.calls_of(unchecked(tampered(REASK, count=lambda count: spend)))()
     request = rungwise.Request("hi")
     for _ in range(2):
         machine.begin(request, False, False)
