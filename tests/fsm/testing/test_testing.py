@@ -27,6 +27,7 @@ from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off,
 from rungwise.fsm.call.result import error_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.run import Run
+from rungwise.fsm.testing.backend import ScriptedLink
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
@@ -323,7 +324,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
             rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "fallbacks": None}),
         ),
         (testing.scripts_of_replies(), [rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
-        (testing.chains(), [rungwise.PlainLink("backend-1")]),
+        (testing.chains(), [ScriptedLink("backend-1")]),
         (testing.chunkings(b"whole"), [b"whole"]),
         (testing.turns(), rungwise.TurnContext()),
         (testing.compactors(), testing.Compactor()),
