@@ -9,14 +9,14 @@ import random
 import threading
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from typing import Any
 from weakref import WeakSet
 
 import anyio
 
 from rungwise.adapters.backend import Backend
-from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver, AsyncHttp
+from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
@@ -90,12 +90,12 @@ class Client:
             raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
         _check(observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter)
-        for name, given in (("http", http), ("async_http", async_http)):
-            if given is not None and not (hasattr(given, "build_request") and hasattr(given, "send")):
+        for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
+            if given is None:
+                continue
+            if not (hasattr(given, "build_request") and hasattr(given, "send")):
                 raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
-        for name, given, is_async in (("http", http, False), ("async_http", async_http, True)):
-            if given is not None and inspect.iscoroutinefunction(given.send) is not is_async:
-                other = "async_http" if is_async is False else "http"
+            if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
                 raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
         if not is_whole(max_connections, 1):
             raise ConfigurationError(
@@ -107,8 +107,8 @@ class Client:
         self._own_http: OwnHttp | None = None
         # Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
         self._own_async_http: dict[object, OwnAsyncHttp] = {}
-        self._running = RunningCalls()
-        self._running_in: dict[object, RunningCalls] = {}
+        self._running = RunningCalls[Stream]()
+        self._running_in: dict[object, RunningCalls[AsyncStream]] = {}
         self._lock = threading.Lock()
         _clients.add(self)
         self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": _checked_draws(jitter)}
@@ -175,7 +175,7 @@ class Client:
         call = self._new(messages, options, is_streaming=True)
         own = Cancellation()
         stream = AsyncStream(call, self._async_driver(own).stream(call), own)
-        self._running_here().async_streams.add(stream)
+        self._running_here().streams.add(stream)
         return stream
 
     def _new(self, messages: Messages, options: Mapping[str, Any], *, is_streaming: bool) -> Call:
@@ -201,54 +201,44 @@ class Client:
             **self._options,
         )
 
-    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Iterator[StreamEvent]:
+    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
             yield from self._driver(ending).stream(call)
 
     def _driver(self, ending: Cancellation) -> SyncDriver:
-        with self._lock:
-            if self._http is None and self._own_http is None:
-                self._own_http = OwnHttp(self._max_connections)
-            http = self._http or self._own_http
-        assert http is not None
-        compactor: Any = self._compactor
-        return SyncDriver(
-            http=http,
-            chain=self.chain,
-            timeouts=self.policy.timeouts,
-            clock=self._clock,
-            sleep=self._sleep,
-            compactor=compactor,
-            cancellation=ending,
-            largest_reply=self._largest_reply,
-        )
+        http: BorrowedHttp | OwnHttp | None = self._http
+        if http is None:
+            with self._lock:
+                http = self._own_http = self._own_http or OwnHttp(self._max_connections)
+        return SyncDriver(http=http, sleep=self._sleep, **self._settings(ending))
 
     def _async_driver(self, ending: Cancellation) -> AsyncDriver:
-        http: AsyncHttp | None = self._async_http
+        http: BorrowedAsyncHttp | OwnAsyncHttp | None = self._async_http
         if http is None:
             with self._lock:
                 loop = _event_loop(self)
                 if loop not in self._own_async_http:
                     self._own_async_http[loop] = OwnAsyncHttp(self._max_connections)
                 http = self._own_async_http[loop]
-        return AsyncDriver(
-            http=http,
-            chain=self.chain,
-            timeouts=self.policy.timeouts,
-            clock=self._clock,
-            sleep=self._async_sleep,
-            compactor=self._compactor,
-            cancellation=ending,
-            largest_reply=self._largest_reply,
-        )
+        return AsyncDriver(http=http, sleep=self._async_sleep, **self._settings(ending))
 
-    def _running_here(self) -> RunningCalls:
+    def _settings(self, ending: Cancellation) -> dict[str, Any]:
+        return {
+            "chain": self.chain,
+            "timeouts": self.policy.timeouts,
+            "clock": self._clock,
+            "compactor": self._compactor,
+            "cancellation": ending,
+            "largest_reply": self._largest_reply,
+        }
+
+    def _running_here(self) -> RunningCalls[AsyncStream]:
         """Return what ends the calls of this event loop."""
         loop = _event_loop(self)
         with self._lock:
             if loop not in self._running_in:
                 self._forget_closed_loops()
-                self._running_in[loop] = RunningCalls()
+                self._running_in[loop] = RunningCalls[AsyncStream]()
             return self._running_in[loop]
 
     def _forget_closed_loops(self) -> None:
@@ -272,7 +262,7 @@ class Client:
         """
         with self._lock:
             self._forget_closed_loops()
-            running, self._running = self._running, RunningCalls()
+            running, self._running = self._running, RunningCalls[Stream]()
             own, self._own_http = self._own_http, None
         running.cancel()
         for stream in list(running.streams):
@@ -288,7 +278,7 @@ class Client:
             own = self._own_async_http.pop(loop, None)
         if running is not None:
             running.cancel()
-            for stream in list(running.async_streams):
+            for stream in list(running.streams):
                 await stream.end()
         if own is not None:
             await own.aclose()
@@ -296,7 +286,7 @@ class Client:
     def _begin_anew(self) -> None:
         """Forget, in a forked child, what the threads of the parent were doing."""
         self._lock = threading.Lock()
-        self._running, self._running_in = RunningCalls(), {}
+        self._running, self._running_in = RunningCalls[Stream](), {}
 
     def __enter__(self) -> Client:
         return self
