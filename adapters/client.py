@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import Any
 from weakref import WeakSet
 
@@ -38,6 +38,8 @@ from rungwise.fsm.values.checks import is_number, is_whole
 from rungwise.fsm.values.label import short
 
 Messages = str | Iterable[Message | Turn] | Request
+ThreadCalls = RunningCalls[Stream, OwnHttp]
+LoopCalls = RunningCalls[AsyncStream, OwnAsyncHttp]
 
 
 @built_without_locals
@@ -104,14 +106,17 @@ class Client:
         self._largest_reply, self._max_connections = largest_reply, max_connections
         self._http = None if http is None else BorrowedHttp(http)
         self._async_http = None if async_http is None else BorrowedAsyncHttp(async_http)
-        self._own_http: OwnHttp | None = None
+        self._running = ThreadCalls()
         # Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
-        self._own_async_http: dict[object, OwnAsyncHttp] = {}
-        self._running = RunningCalls[Stream]()
-        self._running_in: dict[object, RunningCalls[AsyncStream]] = {}
+        self._running_in: dict[object, LoopCalls] = {}
         self._lock = threading.Lock()
         _clients.add(self)
-        self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": _checked_draws(jitter)}
+        self._options: dict[str, Any] = {
+            "observer": observer,
+            "contents": contents,
+            "jitter": _checked_draws(jitter),
+            "has_compactor": compactor is not None,
+        }
         self._compactor = compactor
         self._clock, self._async_sleep = clock, _checked_waits(async_sleep)
         self._sleep = None if sleep is None else _checked_sleep(sleep)
@@ -167,39 +172,31 @@ class Client:
 
     @without_locals
     async def _acall(self, call: Call) -> Result:
-        return (await self._async_driver(self._running_here().cancellation).run(call)).raise_for_outcome()
+        running = self._running_here()
+        return (await self._async_driver(running, running.cancellation).run(call)).raise_for_outcome()
 
     @without_locals
     def astream(self, messages: Messages, **options: Any) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
-        own = Cancellation()
-        stream = AsyncStream(call, self._async_driver(own).stream(call), own)
-        self._running_here().streams.add(stream)
+        running, own = self._running_here(), Cancellation()
+        stream = AsyncStream(call, self._async_driver(running, own).stream(call), own)
+        running.streams.add(stream)
         return stream
 
-    def _new(self, messages: Messages, options: Mapping[str, Any], *, is_streaming: bool) -> Call:
-        rest = dict(options)
-        turn = rest.pop("turn", None) or TurnContext()
+    def _new(self, messages: Messages, options: dict[str, Any], *, is_streaming: bool) -> Call:
+        turn = options.pop("turn", None) or TurnContext()
         if isinstance(messages, Request):
-            if rest:
-                raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(rest)} beside it")
+            if options:
+                raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
             request = messages
+        elif unknown := options.keys() - _REQUEST_OPTIONS:
+            known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn"}))
+            raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
         else:
-            unknown = rest.keys() - _REQUEST_OPTIONS
-            if unknown:
-                known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn"}))
-                raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
-            request = Request(messages, **rest)
-        return Call(
-            request,
-            with_overrides(self.policy),
-            self.chain,
-            turn,
-            has_compactor=self._compactor is not None,
-            is_streaming=is_streaming,
-            **self._options,
-        )
+            request = Request(messages, **options)
+        policy = with_overrides(self.policy)
+        return Call(request, policy, self.chain, turn, is_streaming=is_streaming, **self._options)
 
     def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
@@ -209,17 +206,13 @@ class Client:
         http: BorrowedHttp | OwnHttp | None = self._http
         if http is None:
             with self._lock:
-                http = self._own_http = self._own_http or OwnHttp(self._max_connections)
+                http = self._running.http = self._running.http or OwnHttp(self._max_connections)
         return SyncDriver(http=http, sleep=self._sleep, **self._settings(ending))
 
-    def _async_driver(self, ending: Cancellation) -> AsyncDriver:
+    def _async_driver(self, running: LoopCalls, ending: Cancellation) -> AsyncDriver:
         http: BorrowedAsyncHttp | OwnAsyncHttp | None = self._async_http
         if http is None:
-            with self._lock:
-                loop = _event_loop(self)
-                if loop not in self._own_async_http:
-                    self._own_async_http[loop] = OwnAsyncHttp(self._max_connections)
-                http = self._own_async_http[loop]
+            http = running.http = running.http or OwnAsyncHttp(self._max_connections)
         return AsyncDriver(http=http, sleep=self._async_sleep, **self._settings(ending))
 
     def _settings(self, ending: Cancellation) -> dict[str, Any]:
@@ -232,22 +225,21 @@ class Client:
             "largest_reply": self._largest_reply,
         }
 
-    def _running_here(self) -> RunningCalls[AsyncStream]:
-        """Return what ends the calls of this event loop."""
+    def _running_here(self) -> LoopCalls:
+        """Return what ends the calls of this event loop, and holds its connections."""
         loop = _event_loop(self)
         with self._lock:
             if loop not in self._running_in:
                 self._forget_closed_loops()
-                self._running_in[loop] = RunningCalls[AsyncStream]()
+                self._running_in[loop] = LoopCalls()
             return self._running_in[loop]
 
     def _forget_closed_loops(self) -> None:
         """Let go of event loops that are closed, and close the connections that they left."""
         for loop in [loop for loop in self._running_in if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
-            del self._running_in[loop]
-            own = self._own_async_http.pop(loop, None)
-            if own is not None:
-                own.pool.close()
+            http = self._running_in.pop(loop).http
+            if http is not None:
+                http.pool.close()
 
     def _check_sync(self, cancellation: Cancellation | None) -> None:
         if cancellation is not None and not isinstance(cancellation, Cancellation):
@@ -262,31 +254,30 @@ class Client:
         """
         with self._lock:
             self._forget_closed_loops()
-            running, self._running = self._running, RunningCalls[Stream]()
-            own, self._own_http = self._own_http, None
+            running, self._running = self._running, ThreadCalls()
         running.cancel()
         for stream in list(running.streams):
             stream.end()
-        if own is not None:
-            own.close()
+        if running.http is not None:
+            running.http.close()
 
     async def aclose(self) -> None:
         """End the calls of this event loop and close its connections; a client that was passed in stays open."""
         loop = _event_loop(self)
         with self._lock:
             running = self._running_in.pop(loop, None)
-            own = self._own_async_http.pop(loop, None)
-        if running is not None:
-            running.cancel()
-            for stream in list(running.streams):
-                await stream.end()
-        if own is not None:
-            await own.aclose()
+        if running is None:
+            return
+        running.cancel()
+        for stream in list(running.streams):
+            await stream.end()
+        if running.http is not None:
+            await running.http.aclose()
 
     def _begin_anew(self) -> None:
         """Forget, in a forked child, what the threads of the parent were doing."""
         self._lock = threading.Lock()
-        self._running, self._running_in = RunningCalls[Stream](), {}
+        self._running, self._running_in = ThreadCalls(), {}
 
     def __enter__(self) -> Client:
         return self

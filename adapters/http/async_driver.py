@@ -13,7 +13,7 @@ from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
 from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.http.sync_driver import Compactor
-from rungwise.adapters.http.waiting import CallEnded, check, seconds_until, when_late, within
+from rungwise.adapters.http.waiting import CallEnded, check, within
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
@@ -49,13 +49,11 @@ class AsyncDriver(Driver):
             send = call.begin(self.clock())
             while send is not None:
                 if not await self._make_ready(call, send):
-                    call.sending(when_late(send.deadline, self.clock()))
+                    call.sending(self.when_late(send))
                     break
                 # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
-                seconds = seconds_until(send.deadline, self.clock())
-                async with self.http.place(seconds, self.cancellation) as has_place:
-                    now = self.clock()
-                    send = call.sending(now if has_place else when_late(send.deadline, now))
+                async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
+                    send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
                         break
                     for event in call.drain():
@@ -129,8 +127,7 @@ class AsyncDriver(Driver):
                 raise
 
         try:
-            seconds = seconds_until(send.deadline, self.clock())
-            call.compacted(await within(seconds, shorten, cancellation=self.cancellation))
+            call.compacted(await within(self.seconds_left(send), shorten, cancellation=self.cancellation))
         except TimeoutError:
             if own_timeout is not None:
                 raise

@@ -37,7 +37,6 @@ class _BuildsRequests(Protocol):
         self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
     ) -> Any:
         """Build a request."""
-        ...
 
 
 class HttpClient(_BuildsRequests, Protocol):
@@ -45,7 +44,6 @@ class HttpClient(_BuildsRequests, Protocol):
 
     def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
         """Send it."""
-        ...
 
 
 class AsyncHttpClient(_BuildsRequests, Protocol):
@@ -53,7 +51,6 @@ class AsyncHttpClient(_BuildsRequests, Protocol):
 
     async def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
         """Send it."""
-        ...
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:

@@ -40,6 +40,9 @@ OVERHEAD: Final = 16
 LEAST_TAKEN: Final = 128
 """Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
 
+LATE: Final = 0.001
+"""Seconds behind a deadline at which it has surely passed."""
+
 _DENSEST: Final = 32  # what a decoder holds is never more than so many times what it was fed
 
 
@@ -247,6 +250,14 @@ class Driver:
     clock: Callable[[], float]
     cancellation: Cancellation
     largest_reply: int
+
+    def seconds_left(self, send: Send) -> float | None:
+        """Return the seconds until the deadline; None where there is none."""
+        return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
+
+    def when_late(self, send: Send) -> float:
+        """Return the time once a wait until the deadline was in vain, which the clock may not show yet."""
+        return self.clock() if send.deadline is None else max(self.clock(), send.deadline + LATE)
 
     def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
         """Begin an attempt, and its time."""

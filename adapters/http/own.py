@@ -70,11 +70,9 @@ class _PooledHttp:
         return context
 
     def _is_proxied(self, request: HttpRequest) -> bool:
-        if not self._proxies:
-            return False
         url = _url(request.url)
-        if is_this_machine(url.host):
-            return False  # a proxy would be given the keys of what is on this machine
+        if not self._proxies or is_this_machine(url.host):  # a proxy would be given the keys of what is on this machine
+            return False
         return bool(self._proxies.get(url.scheme) or self._proxies.get("all")) and not proxy_bypass(url.host)
 
     def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:

@@ -17,6 +17,7 @@ from rungwise.fsm.tracebacks import without_locals
 
 Events = TypeVar("Events")
 Streams = TypeVar("Streams", bound="Stream | AsyncStream")
+Http = TypeVar("Http")
 
 
 @define(eq=False, repr=False)
@@ -128,16 +129,18 @@ class AsyncStream(_CallStream[AsyncGenerator[StreamEvent]], AsyncIterator[Stream
 
 
 @define(eq=False)
-class RunningCalls(Generic[Streams]):
-    """Hold what ends the calls that are running: those of threads, or those of one event loop.
+class RunningCalls(Generic[Streams, Http]):
+    """Hold what ends the calls that are running, those of threads or those of one event loop, and their connections.
 
     Arguments:
         cancellation: ends what waits for something.
         streams: are ended one by one, for nobody may be reading them.
+        http: holds the connections; None before the first call, and where a client was passed in.
     """
 
     cancellation: Cancellation = field(factory=Cancellation, init=False)
     streams: WeakSet[Streams] = field(factory=WeakSet, init=False)
+    http: Http | None = field(default=None, init=False)
 
     def cancel(self) -> None:
         """End what waits for something, the streams that are being read among it."""

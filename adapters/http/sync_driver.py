@@ -10,7 +10,7 @@ from attrs import frozen
 from rungwise.adapters.http.borrowed import BorrowedHttp
 from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
 from rungwise.adapters.http.own import OwnHttp
-from rungwise.adapters.http.waiting import CallEnded, check, seconds_until, when_late
+from rungwise.adapters.http.waiting import CallEnded, check
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
@@ -49,10 +49,8 @@ class SyncDriver(Driver):
             while send is not None:
                 self._make_ready(call, send)
                 # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
-                seconds = seconds_until(send.deadline, self.clock())
-                with self.http.place(seconds, self.cancellation) as has_place:
-                    now = self.clock()
-                    send = call.sending(now if has_place else when_late(send.deadline, now))
+                with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
+                    send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
                         break
                     yield from call.drain()

@@ -21,9 +21,6 @@ from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 
-LATE = 0.001
-"""Seconds behind a deadline at which it has surely passed."""
-
 Want = Literal["read", "write"]
 
 
@@ -90,16 +87,6 @@ def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
         return bool(poll.poll(seconds * 1000))
     readers, writers = ([sock], []) if want == "read" else ([], [sock])
     return any(select.select(readers, writers, [sock], seconds))
-
-
-def seconds_until(deadline: float | None, now: float) -> float | None:
-    """Return the seconds that are left on the driver's clock; None where there is no deadline."""
-    return None if deadline is None else max(deadline - now, 0.0)
-
-
-def when_late(deadline: float | None, now: float) -> float:
-    """Return the time once a wait until a deadline was in vain, which the driver's own clock may not show yet."""
-    return now if deadline is None else max(now, deadline + LATE)
 
 
 async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
