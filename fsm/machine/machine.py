@@ -44,7 +44,10 @@ class RowEvent(Event):  # type: ignore[misc, unused-ignore]
     def trigger(self, model: Any, *args: Any, **kwargs: Any) -> bool:
         """Fire the event on a run; tell whether a row was taken."""
         tried: Iterable[Any] = self.transitions.get(model.state, ())
-        return any(each.take(model) for each in tried)
+        for each in tried:  # noqa: SIM110  (a generator takes twice as long)
+            if each.take(model):
+                return True
+        return False
 
 
 class RowMachine(Machine):  # type: ignore[misc, unused-ignore]

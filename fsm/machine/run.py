@@ -47,7 +47,7 @@ class Run:
         Arguments:
             limits: the limit of each counter, by name.
         """
-        ceilings = tuple([limits[name] for name in table.counters])
+        ceilings = tuple(map(limits.__getitem__, table.counters))
         return cls(table, ceilings, table.start, [0] * len(ceilings))
 
     def spent_of(self, counter: str) -> int:
@@ -83,11 +83,9 @@ class Run:
         return row
 
     def _check(self, row: Row, before: tuple[int, ...]) -> None:
-        if tuple(self.spent) == before:
-            falls = row.target == self.table.hub and row.source != self.table.hub
-        else:
-            falls = row.target != self.table.hub and self._left(self.spent) < self._left(before)
-        if not falls:
+        if tuple(self.spent) == before and row.target == self.table.hub != row.source:
+            return  # what waited to be sent is sent, and nothing else has changed
+        if row.target == self.table.hub or not self._left(self.spent) < self._left(before):
             raise BrokenMachine(f"{row}: the variant did not fall")
         for count, limit in zip(self.spent, self.limits, strict=True):
             if not 0 <= count <= limit:
