@@ -32,15 +32,12 @@ class Decoder(Protocol):
     @property
     def finished(self) -> bool:
         """Tell whether the terminal event has come, so that nothing more need be read."""
-        ...
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add, inline think tags still in the text."""
-        ...
 
     def close(self, failure: Failure | None = None) -> Reply | Failure:
         """Return what the stream amounts to; `failure` says what cut it, if anything did."""
-        ...
 
 
 class Backend(Link, Protocol):
@@ -49,16 +46,12 @@ class Backend(Link, Protocol):
     @property
     def model(self) -> str:
         """Return the model id that is sent."""
-        ...
 
     def encode(self, send: Send, *, stream: bool) -> HttpRequest:
         """Write the HTTP request of one attempt."""
-        ...
 
     def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         """Read a whole response, of any status."""
-        ...
 
     def decoder(self, headers: Mapping[str, str]) -> Decoder:
         """Start to read a streamed response of status 200."""
-        ...

@@ -9,14 +9,14 @@ import random
 import threading
 import time
 from asyncio import AbstractEventLoop
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import Any
 from weakref import WeakSet
 
 import anyio
 
 from rungwise.adapters.backend import Backend
-from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver, AsyncHttp
+from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
@@ -38,6 +38,8 @@ from rungwise.fsm.values.checks import is_number, is_whole
 from rungwise.fsm.values.label import short
 
 Messages = str | Iterable[Message | Turn] | Request
+ThreadCalls = RunningCalls[Stream, OwnHttp]
+LoopCalls = RunningCalls[AsyncStream, OwnAsyncHttp]
 
 
 @built_without_locals
@@ -90,12 +92,12 @@ class Client:
             raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
         _check(observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter)
-        for name, given in (("http", http), ("async_http", async_http)):
-            if given is not None and not (hasattr(given, "build_request") and hasattr(given, "send")):
+        for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
+            if given is None:
+                continue
+            if not (hasattr(given, "build_request") and hasattr(given, "send")):
                 raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
-        for name, given, is_async in (("http", http, False), ("async_http", async_http, True)):
-            if given is not None and inspect.iscoroutinefunction(given.send) is not is_async:
-                other = "async_http" if is_async is False else "http"
+            if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
                 raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
         if not is_whole(max_connections, 1):
             raise ConfigurationError(
@@ -104,14 +106,17 @@ class Client:
         self._largest_reply, self._max_connections = largest_reply, max_connections
         self._http = None if http is None else BorrowedHttp(http)
         self._async_http = None if async_http is None else BorrowedAsyncHttp(async_http)
-        self._own_http: OwnHttp | None = None
+        self._running = ThreadCalls()
         # Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
-        self._own_async_http: dict[object, OwnAsyncHttp] = {}
-        self._running = RunningCalls()
-        self._running_in: dict[object, RunningCalls] = {}
+        self._running_in: dict[object, LoopCalls] = {}
         self._lock = threading.Lock()
         _clients.add(self)
-        self._options: dict[str, Any] = {"observer": observer, "contents": contents, "jitter": _checked_draws(jitter)}
+        self._options: dict[str, Any] = {
+            "observer": observer,
+            "contents": contents,
+            "jitter": _checked_draws(jitter),
+            "has_compactor": compactor is not None,
+        }
         self._compactor = compactor
         self._clock, self._async_sleep = clock, _checked_waits(async_sleep)
         self._sleep = None if sleep is None else _checked_sleep(sleep)
@@ -167,97 +172,74 @@ class Client:
 
     @without_locals
     async def _acall(self, call: Call) -> Result:
-        return (await self._async_driver(self._running_here().cancellation).run(call)).raise_for_outcome()
+        running = self._running_here()
+        return (await self._async_driver(running, running.cancellation).run(call)).raise_for_outcome()
 
     @without_locals
     def astream(self, messages: Messages, **options: Any) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
-        own = Cancellation()
-        stream = AsyncStream(call, self._async_driver(own).stream(call), own)
-        self._running_here().async_streams.add(stream)
+        running, own = self._running_here(), Cancellation()
+        stream = AsyncStream(call, self._async_driver(running, own).stream(call), own)
+        running.streams.add(stream)
         return stream
 
-    def _new(self, messages: Messages, options: Mapping[str, Any], *, is_streaming: bool) -> Call:
-        rest = dict(options)
-        turn = rest.pop("turn", None) or TurnContext()
+    def _new(self, messages: Messages, options: dict[str, Any], *, is_streaming: bool) -> Call:
+        turn = options.pop("turn", None) or TurnContext()
         if isinstance(messages, Request):
-            if rest:
-                raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(rest)} beside it")
+            if options:
+                raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
             request = messages
+        elif unknown := options.keys() - _REQUEST_OPTIONS:
+            known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn"}))
+            raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
         else:
-            unknown = rest.keys() - _REQUEST_OPTIONS
-            if unknown:
-                known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn"}))
-                raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
-            request = Request(messages, **rest)
-        return Call(
-            request,
-            with_overrides(self.policy),
-            self.chain,
-            turn,
-            has_compactor=self._compactor is not None,
-            is_streaming=is_streaming,
-            **self._options,
-        )
+            request = Request(messages, **options)
+        policy = with_overrides(self.policy)
+        return Call(request, policy, self.chain, turn, is_streaming=is_streaming, **self._options)
 
-    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Iterator[StreamEvent]:
+    def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
             yield from self._driver(ending).stream(call)
 
     def _driver(self, ending: Cancellation) -> SyncDriver:
-        with self._lock:
-            if self._http is None and self._own_http is None:
-                self._own_http = OwnHttp(self._max_connections)
-            http = self._http or self._own_http
-        assert http is not None
-        compactor: Any = self._compactor
-        return SyncDriver(
-            http=http,
-            chain=self.chain,
-            timeouts=self.policy.timeouts,
-            clock=self._clock,
-            sleep=self._sleep,
-            compactor=compactor,
-            cancellation=ending,
-            largest_reply=self._largest_reply,
-        )
-
-    def _async_driver(self, ending: Cancellation) -> AsyncDriver:
-        http: AsyncHttp | None = self._async_http
+        http: BorrowedHttp | OwnHttp | None = self._http
         if http is None:
             with self._lock:
-                loop = _event_loop(self)
-                if loop not in self._own_async_http:
-                    self._own_async_http[loop] = OwnAsyncHttp(self._max_connections)
-                http = self._own_async_http[loop]
-        return AsyncDriver(
-            http=http,
-            chain=self.chain,
-            timeouts=self.policy.timeouts,
-            clock=self._clock,
-            sleep=self._async_sleep,
-            compactor=self._compactor,
-            cancellation=ending,
-            largest_reply=self._largest_reply,
-        )
+                http = self._running.http = self._running.http or OwnHttp(self._max_connections)
+        return SyncDriver(http=http, sleep=self._sleep, **self._settings(ending))
 
-    def _running_here(self) -> RunningCalls:
-        """Return what ends the calls of this event loop."""
+    def _async_driver(self, running: LoopCalls, ending: Cancellation) -> AsyncDriver:
+        http: BorrowedAsyncHttp | OwnAsyncHttp | None = self._async_http
+        if http is None:
+            http = running.http = running.http or OwnAsyncHttp(self._max_connections)
+        return AsyncDriver(http=http, sleep=self._async_sleep, **self._settings(ending))
+
+    def _settings(self, ending: Cancellation) -> dict[str, Any]:
+        return {
+            "chain": self.chain,
+            "timeouts": self.policy.timeouts,
+            "clock": self._clock,
+            "compactor": self._compactor,
+            "cancellation": ending,
+            "largest_reply": self._largest_reply,
+        }
+
+    def _running_here(self) -> LoopCalls:
+        """Return what ends the calls of this event loop, and holds its connections."""
         loop = _event_loop(self)
         with self._lock:
             if loop not in self._running_in:
                 self._forget_closed_loops()
-                self._running_in[loop] = RunningCalls()
+                self._running_in[loop] = LoopCalls()
             return self._running_in[loop]
 
     def _forget_closed_loops(self) -> None:
         """Let go of event loops that are closed, and close the connections that they left."""
         for loop in [loop for loop in self._running_in if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
-            del self._running_in[loop]
-            own = self._own_async_http.pop(loop, None)
-            if own is not None:
-                own.pool.close()
+            http = self._running_in.pop(loop).http
+            if http is not None:
+                http.pool.close()
 
     def _check_sync(self, cancellation: Cancellation | None) -> None:
         if cancellation is not None and not isinstance(cancellation, Cancellation):
@@ -272,31 +254,30 @@ class Client:
         """
         with self._lock:
             self._forget_closed_loops()
-            running, self._running = self._running, RunningCalls()
-            own, self._own_http = self._own_http, None
+            running, self._running = self._running, ThreadCalls()
         running.cancel()
         for stream in list(running.streams):
             stream.end()
-        if own is not None:
-            own.close()
+        if running.http is not None:
+            running.http.close()
 
     async def aclose(self) -> None:
         """End the calls of this event loop and close its connections; a client that was passed in stays open."""
         loop = _event_loop(self)
         with self._lock:
             running = self._running_in.pop(loop, None)
-            own = self._own_async_http.pop(loop, None)
-        if running is not None:
-            running.cancel()
-            for stream in list(running.async_streams):
-                await stream.end()
-        if own is not None:
-            await own.aclose()
+        if running is None:
+            return
+        running.cancel()
+        for stream in list(running.streams):
+            await stream.end()
+        if running.http is not None:
+            await running.http.aclose()
 
     def _begin_anew(self) -> None:
         """Forget, in a forked child, what the threads of the parent were doing."""
         self._lock = threading.Lock()
-        self._running, self._running_in = RunningCalls(), {}
+        self._running, self._running_in = ThreadCalls(), {}
 
     def __enter__(self) -> Client:
         return self

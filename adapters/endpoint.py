@@ -37,7 +37,6 @@ class Endpoint:
 
     Arguments:
         problem: why the URL cannot be used, or None; then the rest is empty.
-        host: the host in lower case.
         place: the host, with its port where that is not the scheme's own.
         origin: the scheme and the place: what a key belongs to.
         root: the URL in its normal form, without query and trailing slash.
@@ -46,7 +45,6 @@ class Endpoint:
     """
 
     problem: str | None = None
-    host: str = ""
     place: str = ""
     origin: str = ""
     root: str = ""
@@ -84,7 +82,7 @@ def read_url(url: str, path: str) -> Endpoint:
     origin = f"{parts.scheme}://{place}"
     root = f"{origin}{parts.path.rstrip('/').removesuffix(path)}".rstrip("/")
     query = f"?{parts.query}" if parts.query else ""
-    return Endpoint(host=host, place=place, origin=origin, root=root, query=query, is_local=_is_local(host))
+    return Endpoint(place=place, origin=origin, root=root, query=query, is_local=_is_local(host))
 
 
 def _is_sendable(url: str) -> bool:

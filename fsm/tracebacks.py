@@ -88,10 +88,9 @@ def without_locals(function: Callable[P, R]) -> Callable[P, R]:
             outer = sys.exception()
             try:
                 return await function(*args, **kwargs)
-            except _ENDS:
-                raise
             except BaseException as error:
-                forget_locals(error, outer)
+                if not isinstance(error, _ENDS):
+                    forget_locals(error, outer)
                 raise
 
         return cast("Callable[P, R]", awaited)
@@ -101,10 +100,9 @@ def without_locals(function: Callable[P, R]) -> Callable[P, R]:
         outer = sys.exception()
         try:
             return function(*args, **kwargs)
-        except _ENDS:
-            raise
         except BaseException as error:
-            forget_locals(error, outer)
+            if not isinstance(error, _ENDS):
+                forget_locals(error, outer)
             raise
 
     return called

@@ -77,27 +77,19 @@ def _open(screen: Screen, pace: Pace, count: int) -> None:
 
 
 def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario) -> ScenarioEnd:
-    clock = DemoClock(pace)
+    clock, jitter = DemoClock(pace), random.Random(SEED).random
     screen.print()
     screen.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scenario.title, "bold")))
     screen.paragraph(scenario.says, "italic", indent=4)
     screen.print()
     with started_servers(scenario, pace) as servers:
         view = ScenarioView(screen, clock, servers)
-        client = Client(
-            servers.chain,
-            policy=POLICY,
-            http=http,
-            clock=clock.now,
-            sleep=clock.sleep,
-            jitter=random.Random(SEED).random,
-        )
-        stream = client.stream(scenario.messages, tools=scenario.tools, max_tokens=scenario.max_tokens)
-        with stream:
+        client = Client(servers.chain, policy=POLICY, http=http, clock=clock.now, sleep=clock.sleep, jitter=jitter)
+        error = None
+        with client.stream(scenario.messages, tools=scenario.tools, max_tokens=scenario.max_tokens) as stream:
             try:
                 for event in stream:
                     view.follow(event)
-                error = None
             except CallError as raised:
                 error = raised
         was_followed = view.end(stream.result, error)

@@ -14,10 +14,7 @@ from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.chat.dialects import PrefillMode
 from rungwise.fsm.call.parts import ToolCall
 
-Messages = tuple[Mapping[str, Any], ...]
-
-DOWN: Final = None
-"""The script of a backend on whose port nothing listens."""
+Messages = str | tuple[Mapping[str, Any], ...]
 
 
 @frozen(kw_only=True)
@@ -45,10 +42,6 @@ class Scenario:
     tools: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     max_tokens: int = 300
     prefill: PrefillMode = "no"
-
-
-def _ask(text: str) -> Messages:
-    return ({"role": "user", "content": text},)
 
 
 WEATHER_TOOL: Final[Mapping[str, Any]] = {
@@ -88,14 +81,14 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         name="clean",
         title="A clean answer",
         says="The provider answers at once, as it should.",
-        messages=_ask("Why do ladders have rungs?"),
+        messages="Why do ladders have rungs?",
         primary=(ScriptedReply(text="So that a fall from one of them is a short one."),),
     ),
     Scenario(
         name="rate-limit",
         title="Rate limited",
         says="The provider turns the first request away and asks for 30 seconds of peace.",
-        messages=_ask("Name three rivers."),
+        messages="Name three rivers.",
         primary=(
             ScriptedReply(status=429, headers={"retry-after": "30"}),
             ScriptedReply(text="Rhine, Rhone and Reuss."),
@@ -113,7 +106,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         name="thinking-only",
         title="Thoughts, but no answer",
         says="The model thinks, and stops before it has said anything.",
-        messages=_ask("Is 91 a prime number?"),
+        messages="Is 91 a prime number?",
         primary=(
             ScriptedReply(reasoning="91 is odd, its digits add up to 10, and 7 times 13 is 91."),
             ScriptedReply(text="No: 91 is 7 times 13."),
@@ -124,7 +117,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         name="truncated",
         title="Truncated twice",
         says="The output cap cuts the answer, and then its continuation, in the middle of a word.",
-        messages=_ask("What is a ladder?"),
+        messages="What is a ladder?",
         primary=(
             ScriptedReply(text=LONG[:64], finish="length"),
             ScriptedReply(text=LONG[64:192], finish="length"),
@@ -136,7 +129,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         name="cut-stream",
         title="A stream cut in the middle",
         says="The connection drops amid the answer; asked to go on, the model repeats itself.",
-        messages=_ask("Why are there tides?"),
+        messages="Why are there tides?",
         primary=(
             ScriptedReply(text=TIDES, cut_after=2600),
             ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),
@@ -146,7 +139,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         name="cut-tool-call",
         title="A truncated tool call",
         says="The output cap cuts a tool call amid its arguments.",
-        messages=_ask("What is the weather in Reykjavik?"),
+        messages="What is the weather in Reykjavik?",
         primary=(
             ScriptedReply(
                 text="Let me look that up.",
@@ -162,7 +155,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         name="refusal",
         title="A refusal, and a fallback",
         says="A content filter stops the first provider amid its answer; the second one has none.",
-        messages=_ask("How do I kill a zombie process?"),
+        messages="How do I kill a zombie process?",
         primary=(ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),),
         fallback=(ScriptedReply(text="You cannot kill it, it is dead: let its parent wait for it."),),
     ),
@@ -170,15 +163,15 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
         name="dead-primary",
         title="A dead primary",
         says="Nobody listens on the port of the first provider.",
-        messages=_ask("Is anybody there?"),
-        primary=DOWN,
+        messages="Is anybody there?",
+        primary=None,
         fallback=(ScriptedReply(text="The second in the chain is here."),),
     ),
     Scenario(
         name="all-broken",
         title="Everything is broken",
         says="Both providers fail in one way after another, and no answer ever comes.",
-        messages=_ask("Will you ever answer?"),
+        messages="Will you ever answer?",
         primary=(
             ScriptedReply(status=500),
             ScriptedReply(),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rich.console import Console
+from rich.containers import Lines
 from rich.table import Table
 from rich.text import Text
 
@@ -17,13 +18,8 @@ BAR: Final = 2
 
 STYLES: Final[Mapping[str, str]] = {
     "done": "bold green",
-    "salvaged": "bold yellow",
-    "partial": "bold yellow",
-    "refused": "bold red",
-    "exhausted": "bold red",
-    "failed": "bold red",
-    "over_budget": "bold red",
-    "cancelled": "bold red",
+    **dict.fromkeys(("salvaged", "partial"), "bold yellow"),
+    **dict.fromkeys(("refused", "exhausted", "failed", "over_budget", "cancelled"), "bold red"),
 }
 RUNG_STYLE: Final = "bold cyan"
 
@@ -58,10 +54,7 @@ class Screen:
 
     def paragraph(self, text: str | Text, style: str = "", indent: int = 0) -> None:
         """Write text between the margins."""
-        self.end_live()
-        whole = Text(safe(text), style) if isinstance(text, str) else text
-        for line in whole.wrap(self.console, self.width - indent):
-            line.rstrip()
+        for line in self._lines(text, style, indent):
             self.print(Text(" " * indent) + line)
 
     def label(self, text: str, style: str) -> None:
@@ -74,12 +67,16 @@ class Screen:
 
     def say(self, text: str | Text, style: str = "") -> None:
         """Write text to the right of the labels."""
-        self.end_live()
-        whole = Text(safe(text), style) if isinstance(text, str) else text
-        for line in whole.wrap(self.console, self.width - LABEL):
-            line.rstrip()
+        for line in self._lines(text, style, LABEL):
             self.print(line if self._labelled else Text(" " * LABEL) + line)
             self._labelled = False
+
+    def _lines(self, text: str | Text, style: str, indent: int) -> Lines:
+        self.end_live()
+        lines = (Text(safe(text), style) if isinstance(text, str) else text).wrap(self.console, self.width - indent)
+        for line in lines:
+            line.rstrip()
+        return lines
 
     # text that streams
 

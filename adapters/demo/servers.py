@@ -93,20 +93,13 @@ def started_servers(scenario: Scenario, pace: Pace) -> Iterator[Servers]:
     chain, servers = [], {}
     with ExitStack() as stack:
         for name, replies in scripts.items():
-            shown = replies or ()
-            script = Script([attrs.evolve(reply, chunk_delay=pace.chunk) for reply in shown] or [ScriptedReply()])
+            shown = replies or (ScriptedReply(),)
+            script = Script([attrs.evolve(reply, chunk_delay=pace.chunk) for reply in shown])
             server = stack.enter_context(EmbeddedProvider(script))
             if replies is None:
                 server.close()  # its port stays known, and nothing listens there
             else:
                 servers[name] = server
-            chain.append(
-                OpenAIChat(
-                    "demo",
-                    name=name,
-                    base_url=server.base_url,
-                    prefill=scenario.prefill if name == "primary" else "no",
-                    prices=PRICES,
-                )
-            )
+            prefill = scenario.prefill if name == "primary" else "no"
+            chain.append(OpenAIChat("demo", name=name, base_url=server.base_url, prefill=prefill, prices=PRICES))
         yield Servers(tuple(chain), servers)

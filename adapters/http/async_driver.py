@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from typing import Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
 
 import anyio
 from anyio.lowlevel import checkpoint
-from attrs import field, frozen
+from attrs import frozen
 
-from rungwise.adapters.backend import Backend, HttpRequest
-from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.http.deadlines import AttemptLimits
-from rungwise.adapters.http.exchange import LARGEST_REPLY, Exchange, needs_fresh, partial
+from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
+from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
+from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.http.sync_driver import Compactor
-from rungwise.adapters.http.waiting import CallEnded, seconds_until, when_late, within
+from rungwise.adapters.http.waiting import CallEnded, check, within
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
-from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.request import Message, Send
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.values.frozen_map import thawed
@@ -28,49 +24,17 @@ from rungwise.fsm.values.frozen_map import thawed
 AsyncCompactor = Callable[[tuple[Message, ...]], Awaitable[Sequence[Message]]]
 
 
-class AsyncResponse(Protocol):
-    """Hold the head of a response, and read its body."""
-
-    status_code: int
-    headers: Mapping[str, str]
-
-    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
-        """Read the body as it comes, and tell whether its encoding was taken off."""
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of the connection."""
-        ...
-
-
-class AsyncHttp(Protocol):
-    """Send requests, over our own connections or over a client that was passed in."""
-
-    def place(self, seconds: float | None, cancellation: Cancellation) -> AbstractAsyncContextManager[bool]:
-        """Hold a place among the connections, and tell whether there was one in time."""
-        ...
-
-    async def send(self, request: HttpRequest, limits: AttemptLimits) -> AsyncResponse:
-        """Send a request."""
-        ...
-
-
 @frozen
-class AsyncDriver:
+class AsyncDriver(Driver):
     """Run calls over HTTP in an event loop; the arguments are those of `SyncDriver`.
 
     A cancelled task ends its call: the connection is closed, the journal says `cancelled`, and the exception goes on
     with the result in its `result` attribute.
     """
 
-    http: AsyncHttp
-    chain: tuple[Backend, ...]
-    timeouts: Timeouts
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[object]] = anyio.sleep
-    compactor: Compactor | AsyncCompactor | None = None
-    cancellation: Cancellation = field(factory=Cancellation)
-    largest_reply: int = LARGEST_REPLY
+    http: OwnAsyncHttp | BorrowedAsyncHttp
+    sleep: Callable[[float], Awaitable[object]]
+    compactor: Compactor | AsyncCompactor | None
 
     async def run(self, call: Call) -> Result:
         """Run a call to its end."""
@@ -85,19 +49,16 @@ class AsyncDriver:
             send = call.begin(self.clock())
             while send is not None:
                 if not await self._make_ready(call, send):
-                    call.sending(when_late(send.deadline, self.clock()))
+                    call.sending(self.when_late(send))
                     break
                 # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
-                seconds = seconds_until(send.deadline, self.clock())
-                async with self.http.place(seconds, self.cancellation) as has_place:
-                    now = self.clock()
-                    send = call.sending(now if has_place else when_late(send.deadline, now))
+                async with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
+                    send = call.sending(self.clock() if has_place else self.when_late(send))
                     if send is None:
                         break
                     for event in call.drain():
                         yield event
-                    limits = self._limits(send, call.is_streaming, is_fresh)
-                    exchange = Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
+                    exchange = self.exchange(send, call, is_fresh=is_fresh)
                     async with aclosing(self._exchange(exchange, send, call)) as events:
                         async for event in events:
                             yield event
@@ -119,12 +80,13 @@ class AsyncDriver:
         response = None
         try:
             response = await self.http.send(exchange.encode(send), exchange.limits)
-            chunks, is_decoded = response.apieces()
-            exchange.begin(response.status_code, response.headers, is_decoded=is_decoded)
+            chunks = response.apieces()
+            exchange.begin(response.status_code, response.headers, is_decoded=response.is_decoded)
             async for data in chunks:
                 for number, deltas in enumerate(exchange.feed(data)):
                     if number:
-                        await self._let_others_run()
+                        await checkpoint()  # lets others run, which may end the call
+                        check(self.cancellation)
                     for delta in deltas:
                         for event in call.hear(delta):
                             yield event
@@ -142,19 +104,13 @@ class AsyncDriver:
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
 
-    async def _let_others_run(self) -> None:
-        await checkpoint()
-        if self.cancellation.is_cancelled:
-            raise CallEnded
-
     async def _make_ready(self, call: Call, send: Send) -> bool:
         """Wait and compact as the rung asks, and tell whether that was done in time."""
         if send.wait > 0 and not waits_are_off():
             await within(None, self.sleep, send.wait, cancellation=self.cancellation)
         if send.needs_compaction and self.compactor is not None and not await self._compact(self.compactor, call, send):
             return False
-        if self.cancellation.is_cancelled:
-            raise CallEnded
+        check(self.cancellation)
         return True
 
     async def _compact(self, compactor: Compactor | AsyncCompactor, call: Call, send: Send) -> bool:
@@ -171,15 +127,9 @@ class AsyncDriver:
                 raise
 
         try:
-            seconds = seconds_until(send.deadline, self.clock())
-            call.compacted(await within(seconds, shorten, cancellation=self.cancellation))
+            call.compacted(await within(self.seconds_left(send), shorten, cancellation=self.cancellation))
         except TimeoutError:
             if own_timeout is not None:
                 raise
             return False
         return True
-
-    def _limits(self, send: Send, stream: bool, is_fresh: bool) -> AttemptLimits:
-        return AttemptLimits.of(
-            send, self.timeouts, self.clock(), stream=stream, cancellation=self.cancellation, is_fresh=is_fresh
-        )

@@ -12,7 +12,7 @@ import inspect
 import queue
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Protocol
 
 import anyio
@@ -32,32 +32,25 @@ AHEAD = 8192
 """Bytes that a worker reads without being asked for more: handing over costs more than reading."""
 
 
-class HttpClient(Protocol):
-    """Send requests, with what is used of an `httpx.Client`."""
-
+class _BuildsRequests(Protocol):
     def build_request(
         self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
     ) -> Any:
         """Build a request."""
-        ...
+
+
+class HttpClient(_BuildsRequests, Protocol):
+    """Send requests, with what is used of an `httpx.Client`."""
 
     def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
         """Send it."""
-        ...
 
 
-class AsyncHttpClient(Protocol):
+class AsyncHttpClient(_BuildsRequests, Protocol):
     """Send requests, with what is used of an `httpx.AsyncClient`."""
-
-    def build_request(
-        self, method: str, url: Any, *, content: Any = None, headers: Any = None, extensions: Any = None
-    ) -> Any:
-        """Build a request."""
-        ...
 
     async def send(self, request: Any, *, stream: bool = False, follow_redirects: Any = False) -> Any:
         """Send it."""
-        ...
 
 
 def _no_redirects(http: Any) -> dict[str, bool]:
@@ -173,17 +166,18 @@ class _Worker:
                 self.response.close()
 
 
-class BorrowedHttp:
-    """Send requests over a client that was passed in, from threads; it is neither closed nor changed."""
-
-    def __init__(self, http: HttpClient) -> None:
-        self.http = http
+class _Borrowed:
+    def __init__(self, http: HttpClient | AsyncHttpClient) -> None:
+        self.http: Any = http
         self._options = _no_redirects(http)
 
-    @contextmanager
-    def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
+    def place(self, seconds: float | None, cancellation: Cancellation) -> nullcontext[bool]:
         """Hold no place: the client has its own rules for that."""
-        yield True
+        return nullcontext(True)
+
+
+class BorrowedHttp(_Borrowed):
+    """Send requests over a client that was passed in, from threads; it is neither closed nor changed."""
 
     def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedResponse:
         """Send a request and return the response, its body unread."""
@@ -215,15 +209,13 @@ class BorrowedResponse:
 
     def __init__(self, worker: _Worker, response: Any) -> None:
         self.status_code, self.headers = response.status_code, response.headers
+        self.is_decoded = comes_decoded(response)
         self._worker, self._response = worker, response
 
-    def pieces(self) -> tuple[Iterator[bytes], bool]:
-        """Read the body as it comes, and tell whether its encoding was taken off."""
-        is_decoded, response = comes_decoded(self._response), self._response
-        return self._iterate(response.iter_bytes() if is_decoded else response.iter_raw()), is_decoded
-
-    def _iterate(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        worker = self._worker
+    def pieces(self) -> Iterator[bytes]:
+        """Read the body as it comes."""
+        worker, response = self._worker, self._response
+        chunks = response.iter_bytes() if self.is_decoded else response.iter_raw()
 
         def read() -> bool:
             """Tell of some chunks as they come, and in the end whether there are more."""
@@ -245,17 +237,8 @@ class BorrowedResponse:
         self._worker.close()
 
 
-class BorrowedAsyncHttp:
+class BorrowedAsyncHttp(_Borrowed):
     """Send requests over a client that was passed in, from tasks; it is neither closed nor changed."""
-
-    def __init__(self, http: AsyncHttpClient) -> None:
-        self.http = http
-        self._options = _no_redirects(http)
-
-    @asynccontextmanager
-    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
-        """Hold no place: the client has its own rules for that."""
-        yield True
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
@@ -280,14 +263,13 @@ class BorrowedAsyncResponse:
 
     def __init__(self, response: Any, limits: AttemptLimits) -> None:
         self.status_code, self.headers = response.status_code, response.headers
+        self.is_decoded = comes_decoded(response)
         self._response, self._limits = response, limits
 
-    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
-        """Read the body as it comes, and tell whether its encoding was taken off."""
-        is_decoded, response = comes_decoded(self._response), self._response
-        return self._iterate(response.aiter_bytes() if is_decoded else response.aiter_raw()), is_decoded
+    async def apieces(self) -> AsyncIterator[bytes]:
+        """Read the body as it comes."""
+        chunks = self._response.aiter_bytes() if self.is_decoded else self._response.aiter_raw()
 
-    async def _iterate(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async def following() -> bytes | None:
             return await anext(chunks, None)
 

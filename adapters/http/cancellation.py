@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 SLICE = 0.05
 """Seconds between two looks around while a thread is blocked; half of what a caller is promised."""
@@ -73,9 +73,7 @@ def either(one: Cancellation, other: Cancellation | None) -> Iterator[Cancellati
         yield one
         return
     both = Cancellation()
-    forget = [each.on_cancel(both.cancel) for each in (one, other)]
-    try:
+    with ExitStack() as forgetting:
+        for each in (one, other):
+            forgetting.callback(each.on_cancel(both.cancel))
         yield both
-    finally:
-        for each in forget:
-            each()

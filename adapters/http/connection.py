@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable
+from functools import partial
 
 import h11
 import httpx
@@ -39,15 +40,12 @@ class Connection:
 
     origin: Origin
     sock: socket.socket
-    served: int = field(default=0, init=False)
+    _has_served: bool = field(default=False, init=False)
     idle_since: float = field(default=0.0, init=False)
-    _protocol: h11.Connection = field(init=False)
+    _protocol: h11.Connection = field(factory=partial(h11.Connection, h11.CLIENT, LARGEST_HEAD), init=False)
     _has_read: bool = field(default=False, init=False)
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
 
     @property
     def is_old(self) -> bool:
@@ -72,8 +70,7 @@ class Connection:
             StaleConnection: it had served another request, and broke before a byte of an answer came.
             httpx.TransportError: the request could not be sent, or no answer came.
         """
-        is_reused, self._has_read = self.served > 0, False
-        self.served += 1
+        is_reused, self._has_served, self._has_read = self._has_served, True, False
         try:
             unsent = yield from self._send(method, target, headers, body, limits)
             return (yield from self._read_head(unsent, limits))

@@ -39,14 +39,7 @@ class AttemptLimits:
 
     @classmethod
     def of(
-        cls,
-        send: Send,
-        timeouts: Timeouts,
-        now: float,
-        *,
-        stream: bool,
-        cancellation: Cancellation,
-        is_fresh: bool = False,
+        cls, send: Send, timeouts: Timeouts, now: float, *, stream: bool, cancellation: Cancellation, is_fresh: bool
     ) -> AttemptLimits:
         """Work out the limits of an attempt that begins now, on the driver's clock."""
         left = None if send.deadline is None else max(send.deadline - now, 0.001)

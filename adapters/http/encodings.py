@@ -97,11 +97,12 @@ class Unpacker:
 
     def _begin_member(self, packed: bytes) -> bool:
         """Make ready for another member, if one begins here; half a beginning is kept for what comes."""
-        self._is_over = self._is_over or self._window != _GZIP
-        if not self._is_over and len(packed) < len(_MEMBER) and _MEMBER.startswith(packed):
+        if self._is_over or self._window != _GZIP:
+            return False
+        if len(packed) < len(_MEMBER) and _MEMBER.startswith(packed):
             self._begun = packed
             return False
-        self._is_over = self._is_over or not packed.startswith(_MEMBER)
+        self._is_over = not packed.startswith(_MEMBER)
         if not self._is_over:
             self._zlib = zlib.decompressobj(_GZIP)
             self._left -= _MEMBER_COST

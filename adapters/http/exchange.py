@@ -9,15 +9,18 @@ from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
+from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
@@ -36,6 +39,9 @@ OVERHEAD: Final = 16
 
 LEAST_TAKEN: Final = 128
 """Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
+
+LATE: Final = 0.001
+"""Seconds behind a deadline at which it has surely passed."""
 
 _DENSEST: Final = 32  # what a decoder holds is never more than so many times what it was fed
 
@@ -185,7 +191,10 @@ class Exchange:
         failure = classify_exception(error)
         if isinstance(error, StaleConnection):
             failure = evolve(failure, is_stale=True)
-        _make_safe(error, self._outer)
+        # Keys and prompts are taken off what a `Failure` keeps; httpx hangs the whole request on its own errors.
+        forget_locals(error, self._outer)
+        with suppress(Exception):
+            error.request.headers.clear()  # type: ignore[attr-defined] # the request is ours, and has served
         # A socket that was shut down because the time was up reports a broken connection.
         self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
 
@@ -210,7 +219,9 @@ class Exchange:
             return self._failure or Failure("connection")
         reply = self.decoder.close(self._failure)
         if isinstance(reply, Failure):
-            _learn(self.backend, reply)
+            if reply.reason == "prefill_unsupported":
+                for identity in getattr(self.backend, "places", self.backend.identities):
+                    LEARNED.learn_no_prefill(identity)
             return reply
         if self._overran and self._is_unseen:
             # The reply does not show why, so the count stands in for what the provider has not reported.
@@ -222,18 +233,43 @@ class Exchange:
         return self.limits.mark(reply)
 
 
-def _make_safe(error: BaseException, outer: BaseException | None) -> None:
-    """Take keys and prompts off an exception that a `Failure` keeps; httpx hangs the whole request on its own."""
-    forget_locals(error, outer)
-    with suppress(Exception):
-        error.request.headers.clear()  # type: ignore[attr-defined] # the request is ours, and has served
+@frozen(kw_only=True)
+class Driver:
+    """Hold what both drivers have.
 
+    Arguments:
+        chain: the backends, in the order of the call's chain.
+        timeouts: the limits of one attempt.
+        clock: returns seconds on a clock that only goes forward.
+        cancellation: ends the call from outside.
+        largest_reply: the bytes of a reply after which no more of it is read.
+    """
 
-def _learn(backend: Backend, failure: Failure) -> None:
-    """Remember for later calls that a backend does not go on from a trailing assistant turn."""
-    if failure.reason == "prefill_unsupported":
-        for identity in getattr(backend, "places", backend.identities):
-            LEARNED.learn_no_prefill(identity)
+    chain: tuple[Backend, ...]
+    timeouts: Timeouts
+    clock: Callable[[], float]
+    cancellation: Cancellation
+    largest_reply: int
+
+    def seconds_left(self, send: Send) -> float | None:
+        """Return the seconds until the deadline; None where there is none."""
+        return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
+
+    def when_late(self, send: Send) -> float:
+        """Return the time once a wait until the deadline was in vain, which the clock may not show yet."""
+        return self.clock() if send.deadline is None else max(self.clock(), send.deadline + LATE)
+
+    def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
+        """Begin an attempt, and its time."""
+        limits = AttemptLimits.of(
+            send,
+            self.timeouts,
+            self.clock(),
+            stream=call.is_streaming,
+            cancellation=self.cancellation,
+            is_fresh=is_fresh,
+        )
+        return Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
 
 
 def partial(exchange: Exchange | None) -> Reply | None:

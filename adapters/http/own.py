@@ -21,24 +21,21 @@ import h11
 import httpx
 
 from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.endpoint import is_this_machine
-from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp
+from rungwise.adapters.endpoint import DEFAULT_PORTS, is_this_machine
+from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.environment import environment_named
 from rungwise.adapters.http.pool import Pool, Waiter
 from rungwise.adapters.http.sockets import connect
-from rungwise.adapters.http.waiting import CallEnded, Operation, arun, run, within
+from rungwise.adapters.http.waiting import Operation, arun, check, run, within
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """What every request says beside the headers of its backend."""
 
-_PORTS = {"http": 80, "https": 443}
 # Our own places bound it; httpx does not see that a connection holds a reply nobody asked for, or belongs to a parent.
 _UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-
-_OF_HTTPX = {"user-agent": HEADERS["user-agent"]}
 
 _url = lru_cache(maxsize=64)(httpx.URL)
 
@@ -46,7 +43,8 @@ _url = lru_cache(maxsize=64)(httpx.URL)
 def _for_proxies() -> dict[str, Any]:
     """Return how httpx is asked: no reply leaves anything behind that the next request would meet."""
     cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))  # takes none: the callers may be many people
-    return {"timeout": None, "limits": _UNKEPT, "headers": _OF_HTTPX, "cookies": cookies}
+    headers = {"user-agent": HEADERS["user-agent"]}
+    return {"timeout": None, "limits": _UNKEPT, "headers": headers, "cookies": cookies}
 
 
 class _PooledHttp:
@@ -72,17 +70,15 @@ class _PooledHttp:
         return context
 
     def _is_proxied(self, request: HttpRequest) -> bool:
-        if not self._proxies:
-            return False
         url = _url(request.url)
-        if is_this_machine(url.host):
-            return False  # a proxy would be given the keys of what is on this machine
+        if not self._proxies or is_this_machine(url.host):  # a proxy would be given the keys of what is on this machine
+            return False
         return bool(self._proxies.get(url.scheme) or self._proxies.get("all")) and not proxy_bypass(url.host)
 
     def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
         """Send a request on an idle connection or a new one, and read the head of the answer."""
         url = _url(request.url)
-        host, port = url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
+        host, port = url.raw_host.decode("ascii"), url.port or DEFAULT_PORTS[url.scheme]
         origin: Origin = (url.scheme, host, port)
         connection = self.pool.take(origin, is_fresh=limits.is_fresh)
         if connection is None:
@@ -124,13 +120,12 @@ class OwnHttp(_PooledHttp):
                         woken.get(timeout=seconds)
                 finally:
                     forget()
-                if cancellation.is_cancelled:
-                    raise CallEnded
+                check(cancellation)
             yield waiter.has_place
         finally:
             self.pool.leave(waiter)
 
-    def send(self, request: HttpRequest, limits: AttemptLimits) -> Any:
+    def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedResponse:
         """Send a request and return the response, its body unread."""
         if self._is_proxied(request):
             return self._proxied.send(request, limits)
@@ -146,7 +141,7 @@ class OwnHttp(_PooledHttp):
         """Close the idle connections; the others are closed when their calls end."""
         self.pool.close()
         if "_proxied" in self.__dict__:
-            self._proxied.http.close()  # type: ignore[attr-defined] # it is our own
+            self._proxied.http.close()
 
 
 class OwnAsyncHttp(_PooledHttp):
@@ -165,7 +160,7 @@ class OwnAsyncHttp(_PooledHttp):
         finally:
             self.pool.leave(waiter)
 
-    async def send(self, request: HttpRequest, limits: AttemptLimits) -> Any:
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
         if self._is_proxied(request):
             return await self._proxied.send(request, limits)
@@ -181,11 +176,13 @@ class OwnAsyncHttp(_PooledHttp):
         """Close the idle connections; the others are closed when their calls end."""
         self.pool.close()
         if "_proxied" in self.__dict__:
-            await self._proxied.http.aclose()  # type: ignore[attr-defined] # it is our own
+            await self._proxied.http.aclose()
 
 
 class OwnResponse:
     """Read the response on one of our own connections, in threads and in tasks."""
+
+    is_decoded = False
 
     def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
         self.status_code = head.status_code
@@ -193,7 +190,7 @@ class OwnResponse:
         self._pool, self._limits = pool, limits
         self._connection: Connection | None = connection
 
-    def iter_raw(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
             if data:
@@ -201,21 +198,13 @@ class OwnResponse:
             else:
                 run(connection.fill(self._limits), self._limits.cancellation)
 
-    async def aiter_raw(self) -> AsyncIterator[bytes]:
+    async def apieces(self) -> AsyncIterator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
             if data:
                 yield data
             else:
                 await arun(connection.fill(self._limits), self._limits.cancellation)
-
-    def pieces(self) -> tuple[Iterator[bytes], bool]:
-        """Read the body as it comes, and tell that its encoding is still on it."""
-        return self.iter_raw(), False
-
-    def apieces(self) -> tuple[AsyncIterator[bytes], bool]:
-        """Read the body as it comes, and tell that its encoding is still on it."""
-        return self.aiter_raw(), False
 
     def close(self) -> None:
         """Let the connection serve the next request if it can."""

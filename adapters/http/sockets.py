@@ -19,7 +19,7 @@ import httpx
 from rungwise.adapters.http.cancellation import SLICE
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.names import Address, addresses_of
-from rungwise.adapters.http.waiting import PAUSE, CallEnded, Operation, WaitFor, Want, is_ready
+from rungwise.adapters.http.waiting import Operation, WaitFor, Want, check, is_ready
 
 STAGGER = 0.25
 """Seconds after which the next address of a host is tried beside one that does not answer (RFC 8305)."""
@@ -128,8 +128,7 @@ def write(
     rest = memoryview(data)
     until = limits.moment(limits.idle)
     while rest:
-        if limits.cancellation.is_cancelled:
-            raise CallEnded
+        check(limits.cancellation)
         try:
             rest = rest[sock.send(rest[:PIECE]) :]
             until = limits.moment(limits.idle) if rest else until
@@ -167,14 +166,13 @@ def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[
     """
     has_waited = False
     while True:
-        if limits.cancellation.is_cancelled:
-            raise CallEnded
+        check(limits.cancellation)
         if time.monotonic() >= until:
             raise httpx.ReadTimeout("nothing more came in time")
         try:
             data = sock.recv(PIECE)
             if not has_waited:
-                yield PAUSE  # a server that never lets us wait must not keep the event loop to itself
+                yield None  # a server that never lets us wait must not keep the event loop to itself
             return data
         except (BlockingIOError, ssl.SSLWantReadError):
             want: Want = "read"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from threading import Lock
-from types import TracebackType
 from typing import Generic, TypeVar
 from weakref import WeakSet
 
@@ -17,16 +16,18 @@ from rungwise.fsm.call.result import Result
 from rungwise.fsm.tracebacks import without_locals
 
 Events = TypeVar("Events")
+Streams = TypeVar("Streams", bound="Stream | AsyncStream")
+Http = TypeVar("Http")
 
 
+@define(eq=False, repr=False)
 class _CallStream(Generic[Events]):
     """Hold a call, its events, and what ends it."""
 
-    def __init__(self, call: Call, events: Events, cancellation: Cancellation) -> None:
-        self._call = call
-        self._events = events
-        self.cancellation = cancellation
-        self._ended = False
+    _call: Call
+    _events: Events
+    cancellation: Cancellation
+    _ended: bool = field(default=False, init=False)
 
     @property
     def result(self) -> Result:
@@ -38,12 +39,11 @@ class _CallStream(Generic[Events]):
         return self._call.result
 
 
-class Stream(_CallStream[Iterator[StreamEvent]], Iterator[StreamEvent | Result]):
+@define(eq=False, repr=False)
+class Stream(_CallStream[Generator[StreamEvent]], Iterator[StreamEvent | Result]):
     """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
 
-    def __init__(self, call: Call, events: Iterator[StreamEvent], cancellation: Cancellation) -> None:
-        super().__init__(call, events, cancellation)
-        self._is_read = Lock()
+    _is_read: Lock = field(factory=Lock, init=False)
 
     def __iter__(self) -> Stream:
         return self
@@ -61,40 +61,33 @@ class Stream(_CallStream[Iterator[StreamEvent]], Iterator[StreamEvent | Result])
     @without_locals
     def close(self) -> None:
         """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
-        if self._end():
+        if self.end():
             self._ended = True
 
-    def end(self) -> None:
-        """End the call because its client is closed; whoever reads the stream is told."""
-        self._end()
+    def end(self) -> bool:
+        """End the call, or have it ended by the thread that is waiting for an event; tell whether it has ended.
 
-    def _end(self) -> bool:
-        """End the call, or have it ended by the thread that is waiting for an event; tell whether it has ended."""
+        Whoever reads the stream is told.
+        """
         self.cancellation.cancel()  # which whoever is reading sees
         if not self._is_read.acquire(blocking=False):
             return False
         try:
-            self._stop()
+            if not self._call.is_over:
+                self._events.close()
+                self._call.cancel()
         finally:
             self._is_read.release()
         return True
 
-    def _stop(self) -> None:
-        if not self._call.is_over:
-            self._events.close()  # type: ignore[attr-defined] # it is a generator
-            if not self._call.is_over:
-                self._call.cancel()
-
     def __enter__(self) -> Stream:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class AsyncStream(_CallStream[AsyncIterator[StreamEvent]], AsyncIterator[StreamEvent | Result]):
+class AsyncStream(_CallStream[AsyncGenerator[StreamEvent]], AsyncIterator[StreamEvent | Result]):
     """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
 
     def __aiter__(self) -> AsyncStream:
@@ -112,26 +105,21 @@ class AsyncStream(_CallStream[AsyncIterator[StreamEvent]], AsyncIterator[StreamE
     @without_locals
     async def aclose(self) -> None:
         """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
-        if await self._end():
+        if await self.end():
             self._ended = True
 
-    async def end(self) -> None:
-        """End the call because its client is closed; whoever reads the stream is told."""
-        await self._end()
+    async def end(self) -> bool:
+        """End the call, or have it ended by the task that is waiting for an event; tell whether it has ended.
 
-    async def _end(self) -> bool:
-        """End the call, or have it ended by the task that is waiting for an event; tell whether it has ended."""
+        Whoever reads the stream is told.
+        """
         if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
             self.cancellation.cancel()
             return False
-        await self._stop()
-        return True
-
-    async def _stop(self) -> None:
         if not self._call.is_over:
-            await self._events.aclose()  # type: ignore[attr-defined] # it is a generator
-            if not self._call.is_over:
-                self._call.cancel()
+            await self._events.aclose()
+            self._call.cancel()
+        return True
 
     async def __aenter__(self) -> AsyncStream:
         return self
@@ -141,22 +129,21 @@ class AsyncStream(_CallStream[AsyncIterator[StreamEvent]], AsyncIterator[StreamE
 
 
 @define(eq=False)
-class RunningCalls:
-    """Hold what ends the calls that are running: those of threads, or those of one event loop.
+class RunningCalls(Generic[Streams, Http]):
+    """Hold what ends the calls that are running, those of threads or those of one event loop, and their connections.
 
     Arguments:
         cancellation: ends what waits for something.
         streams: are ended one by one, for nobody may be reading them.
+        http: holds the connections; None before the first call, and where a client was passed in.
     """
 
     cancellation: Cancellation = field(factory=Cancellation, init=False)
-    streams: WeakSet[Stream] = field(factory=WeakSet, init=False)
-    async_streams: WeakSet[AsyncStream] = field(factory=WeakSet, init=False)
+    streams: WeakSet[Streams] = field(factory=WeakSet, init=False)
+    http: Http | None = field(default=None, init=False)
 
     def cancel(self) -> None:
         """End what waits for something, the streams that are being read among it."""
         self.cancellation.cancel()
-        cancellations = [stream.cancellation for stream in self.streams]
-        cancellations += [stream.cancellation for stream in self.async_streams]
-        for cancellation in cancellations:
-            cancellation.cancel()
+        for stream in list(self.streams):
+            stream.cancellation.cancel()

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import anyio
@@ -20,28 +21,23 @@ from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 
-LATE = 0.001
-"""Seconds behind a deadline at which it has surely passed."""
-
 Want = Literal["read", "write"]
 
 
 class WaitFor(NamedTuple):
     """Wait until a socket can be read or written, or until a moment on `time.monotonic` has come.
 
-    `what` may also be an event that another thread sets, or nothing: then others are let run, and no time passes.
+    `what` may also be an event that another thread sets.
     """
 
-    what: socket.socket | threading.Event | None
-    want: Want = "read"
-    until: float = 0.0
-
-
-PAUSE = WaitFor(None)
+    what: socket.socket | threading.Event
+    want: Want
+    until: float
 
 
 T = TypeVar("T")
-Operation = Generator[WaitFor, None, T]
+Operation = Generator[WaitFor | None, None, T]
+"""What yields None lets others run, and no time passes."""
 
 
 class CallEnded(BaseException):
@@ -57,7 +53,7 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
     try:
         while True:
             wait = next(operation)
-            if wait is not PAUSE:  # the other threads are let run all the time
+            if wait is not None:  # the other threads are let run all the time
                 _block(wait, cancellation)
     except StopIteration as end:
         result: T = end.value
@@ -66,19 +62,19 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
         operation.close()
 
 
+def check(cancellation: Cancellation) -> None:
+    """Raise `CallEnded` if the call was cancelled."""
+    if cancellation.is_cancelled:
+        raise CallEnded
+
+
 def _block(wait: WaitFor, cancellation: Cancellation) -> None:
+    comes = wait.what.wait if isinstance(wait.what, threading.Event) else partial(is_ready, wait.what, wait.want)
     while True:
-        if cancellation.is_cancelled:
-            raise CallEnded
+        check(cancellation)
         left = wait.until - time.monotonic()
-        if _comes(wait, max(0.0, min(left, SLICE))) or left <= SLICE:
+        if comes(max(0.0, min(left, SLICE))) or left <= SLICE:
             return
-
-
-def _comes(wait: WaitFor, seconds: float) -> bool:
-    if isinstance(wait.what, threading.Event):
-        return wait.what.wait(seconds)
-    return wait.what is None or is_ready(wait.what, wait.want, seconds)
 
 
 def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
@@ -93,16 +89,6 @@ def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
     return any(select.select(readers, writers, [sock], seconds))
 
 
-def seconds_until(deadline: float | None, now: float) -> float | None:
-    """Return the seconds that are left on the driver's clock; None where there is no deadline."""
-    return None if deadline is None else max(deadline - now, 0.0)
-
-
-def when_late(deadline: float | None, now: float) -> float:
-    """Return the time once a wait until a deadline was in vain, which the driver's own clock may not show yet."""
-    return now if deadline is None else max(now, deadline + LATE)
-
-
 async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
     """Run an operation in this task.
 
@@ -112,7 +98,7 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
     try:
         while True:
             wait = next(operation)
-            if wait is PAUSE:
+            if wait is None:
                 await checkpoint()
                 continue
             with suppress(TimeoutError):  # which the operation sees for itself
@@ -125,9 +111,7 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
 
 
 async def _until_ready(wait: WaitFor) -> None:
-    if wait.what is None:
-        await checkpoint()
-    elif isinstance(wait.what, threading.Event):
+    if isinstance(wait.what, threading.Event):
         pause = 0.001
         while not wait.what.is_set():  # no event loop has a wait for this that can be left at once
             await anyio.sleep(pause)
@@ -147,8 +131,7 @@ async def within(
         TimeoutError: they have passed.
         CallEnded: the call was ended by its client.
     """
-    if cancellation.is_cancelled:
-        raise CallEnded
+    check(cancellation)
     deadline = math.inf if seconds is None else anyio.current_time() + max(0.0, seconds)
     with anyio.CancelScope(deadline=deadline) as scope:
         forget = cancellation.on_cancel(scope.cancel)
@@ -156,6 +139,5 @@ async def within(
             return await function(*args)
         finally:
             forget()
-    if cancellation.is_cancelled:
-        raise CallEnded
+    check(cancellation)
     raise TimeoutError

@@ -20,14 +20,6 @@ LARGEST_BODY: Final = 10**9
 """Bytes of a request that are read: the memory for all of them is taken at once."""
 
 
-class _ClientGone(Exception):
-    """Say that the client went away before it had the whole reply."""
-
-
-class _Closing(Exception):
-    """Say that the server is being closed."""
-
-
 class ReplyHandler(BaseHTTPRequestHandler):
     """Handle the requests of one connection.
 
@@ -99,12 +91,10 @@ class ReplyHandler(BaseHTTPRequestHandler):
     def _play(self, reply: ScriptedReply, request: Mapping[str, Any], number: int = 0) -> None:
         try:
             self._respond(reply, render(reply, request, number), number)
-        except (_ClientGone, OSError):
+        except OSError:
             self.close_connection = True
             if number and not self._closing.is_set():
                 self._playback.mark_aborted(number)
-        except _Closing:
-            self.close_connection = True
 
     def _respond(self, reply: ScriptedReply, rendered: Rendered, number: int) -> None:
         self._wait(math.inf if reply.hang and reply.cut_after is None else reply.delay)
@@ -125,29 +115,25 @@ class ReplyHandler(BaseHTTPRequestHandler):
         """Send status and headers, and tell whether the body is to be sent in chunks."""
         given = {name.lower(): value for name, value in reply.headers.items()}
         own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
-        headers = {"date": self.date_time_string(), **own, **given}
         chunked = rendered.content_type == "text/event-stream" and self.request_version >= "HTTP/1.1"
-        if chunked:
-            headers["transfer-encoding"] = "chunked"
-        else:
-            headers["content-length"] = str(len(rendered.body))
+        framing = {"transfer-encoding": "chunked"} if chunked else {"content-length": str(len(rendered.body))}
         self.send_response_only(reply.status)
-        for name, value in headers.items():
+        for name, value in {"date": self.date_time_string(), **own, **given, **framing}.items():
             self.send_header(name, value)
         self.end_headers()
         return chunked
 
     def _wait(self, seconds: float) -> None:
-        """Wait, unless the client goes away or the provider closes."""
+        """Wait; a client that goes away, or the closing of the provider, is a broken connection."""
         deadline = time.monotonic() + seconds
         while True:
             if self._client_gone():
-                raise _ClientGone
+                raise ConnectionAbortedError
             left = deadline - time.monotonic()
             if left <= 0:
                 return
             if self._closing.wait(min(left, POLL_SECONDS)):
-                raise _Closing
+                raise ConnectionAbortedError
 
     def _client_gone(self) -> bool:
         self.connection.settimeout(0)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from http import HTTPStatus
+from http.client import responses
+from io import BytesIO
+from itertools import cycle
 from typing import Any, Final
 
 import orjson
 from attrs import field, frozen
 
 from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.fsm.call.parts import ToolCall
 
 CREATED: Final = 1_750_000_000  # fixed, so that `cut_after` cuts at the same place in every run
 DEFAULT_MODEL: Final = "embedded"
@@ -28,7 +30,6 @@ ERRORS: Final[Mapping[int, tuple[str, str | None, str]]] = {
     503: ("server_error", "server_is_overloaded", "The server is overloaded."),
     529: ("overloaded_error", None, "The server is overloaded."),
 }
-PHRASES: Final[Mapping[int, str]] = {status.value: status.phrase for status in HTTPStatus}
 
 
 @frozen
@@ -84,7 +85,7 @@ def _guess_type(body: str) -> str:
 
 
 def _error(given: Mapping[str, Any] | None, status: int) -> bytes:
-    phrase = PHRASES.get(status, "Unknown status")
+    phrase = responses.get(status, "Unknown status")
     other = ("server_error" if status >= 500 else "invalid_request_error", None, f"{phrase}.")
     kind, code, message = ERRORS.get(status, other)
     default = {"message": message, "type": kind, "param": None, "code": code}
@@ -102,10 +103,7 @@ def _completion(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict
     if reply.refusal:
         message["refusal"] = reply.refusal
     if reply.tool_calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in reply.tool_calls
-        ]
+        message["tool_calls"] = [_tool_call(call, call.arguments) for call in reply.tool_calls]
     usage = _usage(reply, request)
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     return {**envelope, "choices": [choice], **({"usage": usage} if usage else {})}
@@ -148,10 +146,13 @@ def _deltas(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
     for piece in _split(reply.refusal, size):
         yield {"refusal": piece}
     for index, call in enumerate(reply.tool_calls):
-        opening = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
-        yield {"tool_calls": [{"index": index, **opening}]}
+        yield {"tool_calls": [{"index": index, **_tool_call(call, "")}]}
         for piece in _split(call.arguments, size):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _split(text: str, size: int) -> Iterator[str]:
@@ -190,9 +191,5 @@ def _tokens(characters: int) -> int:
 
 
 def _resized(body: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
-    start = 0
-    for size in itertools.cycle(sizes):
-        if start >= len(body):
-            return
-        yield body[start : start + size]
-        start += size
+    rest, turns = BytesIO(body), cycle(sizes)
+    return iter(lambda: rest.read(next(turns)), b"")

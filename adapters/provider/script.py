@@ -27,6 +27,7 @@ from typing import Any, Literal, Self, get_args
 import attrs
 from attrs import field, frozen
 
+from rungwise.adapters.endpoint import HEADER_NAME
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none
@@ -44,7 +45,6 @@ After = Literal["repeat", "error", "loop"]
 ERROR_FIELDS = ("message", "type", "code", "param")
 CALL_FIELDS = ("id", "name", "arguments")
 FRAMING = ("content-length", "transfer-encoding")
-TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 SURROGATE = re.compile("[\ud800-\udfff]")  # alone it fits into neither TOML nor UTF-8
 
 
@@ -65,6 +65,18 @@ def _is_count(value: object, least: int = 0) -> bool:
     return is_whole(value, least, 2**63 - 1)  # as large as the integers of TOML are
 
 
+def _is_size(value: object) -> bool:
+    return _is_count(value, 1)
+
+
+def _is_status(value: object) -> bool:
+    return is_whole(value, 200, 999) and value not in (204, 304)
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, tuple) and all(map(_is_size, value))
+
+
 def _is_seconds(value: object) -> bool:
     # An int may be larger than any float, and is then no more a number to count with than infinity is.
     return is_number(value, 0, sys.float_info.max)
@@ -79,12 +91,10 @@ def _is_counts(value: object) -> bool:
 
 
 def _check_error(instance: object, attribute: Any, value: Any) -> None:
-    if value is None:
-        return
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping | None):
         raise ConfigurationError(f"{attribute.name} must be a table of {', '.join(ERROR_FIELDS)}")
-    _refuse_unknown(f"{attribute.name}.", value, ERROR_FIELDS)
-    for key, part in value.items():
+    _refuse_unknown(f"{attribute.name}.", value or (), ERROR_FIELDS)
+    for key, part in (value or {}).items():
         if not _is_writable(part) and not (key == "code" and _is_count(part)):
             raise ConfigurationError(f"{attribute.name}.{key} must be a string, not {short(part)}")
 
@@ -93,7 +103,7 @@ def _check_headers(instance: object, attribute: Any, value: Any) -> None:
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"headers must be a table of strings, not {short(value)}")
     for name, text in value.items():
-        if not isinstance(name, str) or not TOKEN.fullmatch(name):
+        if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
             raise ConfigurationError(f"headers has {short(name)}, which is not the name of a header")
         if name.lower() in FRAMING:
             raise ConfigurationError(f"headers.{name} is the provider's own; cut_after ends a body too early")
@@ -134,8 +144,15 @@ def _tool_call(where: str, index: int, value: object) -> ToolCall:
 
 
 _TEXT = must("a string", _is_writable)
+_OPTIONAL_TEXT = must("a string", or_none(_is_writable))
+_TEXT_OR_FLAG = must("true, false or a string", or_none(lambda value: is_flag(value) or _is_writable(value)))
 _FLAG = must("true or false", is_flag)
 _SECONDS = must("a number of seconds, 0 or more", _is_seconds)
+_STATUS = must("a status from 200 to 999 that has a body", _is_status)
+_USAGE = must("a table of numbers, 0 or more", or_none(_is_counts))
+_CUT = must("a whole number of bytes, 0 or more", or_none(_is_count))
+_SIZE = must("a whole number of characters above 0", _is_size)
+_SIZES = must("a list of whole numbers of bytes above 0", _are_sizes)
 
 
 @frozen
@@ -175,45 +192,23 @@ class ScriptedReply:
         default="reasoning_content", validator=must_be_one_of(get_args(ReasoningField))
     )
     tool_calls: tuple[ToolCall, ...] = field(default=(), converter=_tool_calls)
-    finish: str | None = field(default=None, validator=must("a string", or_none(_is_writable)))
+    finish: str | None = field(default=None, validator=_OPTIONAL_TEXT)
     refusal: str = field(default="", validator=_TEXT)
     model: str = field(default="", validator=_TEXT)
-    usage: Mapping[str, Any] | None = field(
-        default=None, converter=_copied, validator=must("a table of numbers, 0 or more", or_none(_is_counts))
-    )
-    status: int = field(
-        default=200,
-        validator=must(
-            "a status from 200 to 999 that has a body",
-            lambda value: is_whole(value, 200, 999) and value not in (204, 304),
-        ),
-    )
+    usage: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_USAGE)
+    status: int = field(default=200, validator=_STATUS)
     error: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_check_error)
-    body: str | None = field(default=None, validator=must("a string", or_none(_is_writable)))
+    body: str | None = field(default=None, validator=_OPTIONAL_TEXT)
     headers: Mapping[str, str] = field(factory=dict, converter=_copied, validator=_check_headers)
     delay: float = field(default=0.0, validator=_SECONDS)
     chunk_delay: float = field(default=0.0, validator=_SECONDS)
     hang: bool = field(default=False, validator=_FLAG)
-    cut_after: int | None = field(
-        default=None, validator=must("a whole number of bytes, 0 or more", or_none(_is_count))
-    )
-    chunk_size: int = field(
-        default=12, validator=must("a whole number of characters above 0", lambda value: _is_count(value, 1))
-    )
-    write_sizes: tuple[int, ...] = field(
-        default=(),
-        converter=_tuple,
-        validator=must(
-            "a list of whole numbers of bytes above 0",
-            lambda value: isinstance(value, tuple) and all(_is_count(size, 1) for size in value),
-        ),
-    )
+    cut_after: int | None = field(default=None, validator=_CUT)
+    chunk_size: int = field(default=12, validator=_SIZE)
+    write_sizes: tuple[int, ...] = field(default=(), converter=_tuple, validator=_SIZES)
     done: bool = field(default=True, validator=_FLAG)
     error_event: Mapping[str, Any] | None = field(default=None, converter=_copied, validator=_check_error)
-    final_message: bool | str | None = field(
-        default=None,
-        validator=must("true, false or a string", or_none(lambda value: is_flag(value) or _is_writable(value))),
-    )
+    final_message: bool | str | None = field(default=None, validator=_TEXT_OR_FLAG)
 
     @property
     def finish_reason(self) -> str | None:
@@ -318,8 +313,8 @@ class Script:
         """Write the script as TOML; the fields of a reply that have their default are left out."""
         blocks = [f"after = {toml_value(self.after)}\n"]
         for reply in self.replies:
-            lines = [f"{name} = {toml_value(value)}\n" for name, value in reply.given.items()]
-            blocks.append("".join(["[[replies]]\n", *lines]))
+            lines = (f"{name} = {toml_value(value)}\n" for name, value in reply.given.items())
+            blocks.append("[[replies]]\n" + "".join(lines))
         return "\n".join(blocks)
 
 

@@ -10,9 +10,10 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.certificate.worst import WorstCase
+from rungwise.fsm.certificate.worst import WorstCase, number_text
 from rungwise.fsm.checker.counterexample import WIDTH, Property, path_text
 from rungwise.fsm.checker.proof import RowProof
+from rungwise.fsm.diagram.markdown import markdown_table
 from rungwise.fsm.machine.table import Row
 
 
@@ -44,11 +45,11 @@ class Certificate:
     input_tokens: int | None
     assistant_turns: int | None
     walked: Mapping[str, int] = field(hash=False)
-    configurations: int
-    properties: tuple[Property, ...]
-    rows: tuple[RowProof, ...] = field(repr=False)
-    overlaps: tuple[tuple[Row, Row], ...] = field(repr=False)
-    worst: tuple[WorstCase, ...]
+    configurations: int = 0
+    properties: tuple[Property, ...] = ()
+    rows: tuple[RowProof, ...] = field(default=(), repr=False)
+    overlaps: tuple[tuple[Row, Row], ...] = field(default=(), repr=False)
+    worst: tuple[WorstCase, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -115,12 +116,11 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
     yield ""
     yield f"{_verdict(certificate).capitalize()}."
     yield ""
-    yield from _rows(("", ""), _settings(certificate))
+    yield _table(["", ""], _settings(certificate))
     yield "## Properties"
     yield ""
-    yield from _rows(
-        ("verdict", "property", "looked at"), ((e.verdict, e.name, e.detail) for e in certificate.properties)
-    )
+    found = ((each.verdict, each.name, each.detail) for each in certificate.properties)
+    yield _table(["verdict", "property", "looked at"], found)
     for each in certificate.properties:
         if each.path:
             yield from (f"`{each.name}` fails here:", "", "```", path_text(each.path), "```", "")
@@ -129,7 +129,7 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
     yield "## Worst cases"
     yield ""
     figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
-    yield from _rows(("what", "at most", "path", "counted"), figures)
+    yield _table(["what", "at most", "path", "counted"], figures)
     yield "## Why every call ends"
     yield ""
     yield "Each step to a rung takes one unit of a counter that its guard found, and refills only what ranks below it."
@@ -138,14 +138,14 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
         (title, proof.takes or "", ", ".join(proof.refills), proof.why, ", ".join(events))
         for title, proof, events in _arguments(certificate.rows)
     )
-    yield from _rows(("row", "takes", "refills", "argument", "events"), arguments)
+    yield _table(["row", "takes", "refills", "argument", "events"], arguments)
     yield _others(certificate.rows)
     yield ""
     yield "## Guards that can hold at once"
     yield ""
     yield "The first in the order of the table wins."
     yield ""
-    yield from _rows(("event", "guard", "wins over"), _winners(certificate.overlaps))
+    yield _table(["event", "guard", "wins over"], _winners(certificate.overlaps))
 
 
 def _verdict(certificate: Certificate) -> str:
@@ -155,14 +155,10 @@ def _verdict(certificate: Certificate) -> str:
 
 def _settings(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "limits", _pairs(certificate.limits)
-    budget = {name: value for name, value in attrs.asdict(certificate.budget).items() if value is not None}
-    yield "budget", _pairs(budget)
+    yield "budget", _pairs(attrs.asdict(certificate.budget))
     yield "chain", ", ".join(certificate.chain)
     asked = {name: getattr(certificate, name) for name in ("max_tokens", "input_tokens", "assistant_turns")}
-    yield (
-        "request",
-        _pairs({name: value for name, value in asked.items() if value is not None}) or "nothing is known of it",
-    )
+    yield "request", _pairs(asked) or "nothing is known of it"
     if certificate.configurations:
         yield "walked", f"{certificate.configurations} configurations with {_pairs(certificate.walked)}"
 
@@ -170,21 +166,17 @@ def _settings(certificate: Certificate) -> Iterator[tuple[str, str]]:
 def _figure(worst: WorstCase) -> str:
     if worst.value is None:
         return "not known"
-    figure = _number(worst.value) if worst.is_exact else f"no more than {_number(worst.value)}"
+    figure = ("" if worst.is_exact else "no more than ") + number_text(worst.value)
     if worst.ended_by == "ladder":
         return f"{figure}; the ladder ends the path"
-    alone = f" (the ladder alone: {_number(worst.ladder)})" if worst.ladder is not None else ""
+    alone = f" (the ladder alone: {number_text(worst.ladder)})" if worst.ladder is not None else ""
     return f"{figure}; {worst.ended_by} ends the path{alone}"
 
 
 def _path(worst: WorstCase) -> str:
     """Write the path, and what it comes to where that is less than the bound."""
     short = worst.value is not None and worst.attained is not None and not worst.is_exact
-    return f"{worst.path} (comes to {_number(worst.attained or 0)})" if short else worst.path
-
-
-def _number(value: int | float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
+    return f"{worst.path} (comes to {number_text(worst.attained or 0)})" if short else worst.path
 
 
 def _arguments(rows: Iterable[RowProof]) -> list[tuple[str, RowProof, list[str]]]:
@@ -201,9 +193,7 @@ def _arguments(rows: Iterable[RowProof]) -> list[tuple[str, RowProof, list[str]]
 
 
 def _argument(proof: RowProof) -> str:
-    if proof.verdict == "refused":
-        return f"REFUSED, {proof.why}"
-    return proof.why
+    return f"REFUSED, {proof.why}" if proof.verdict == "refused" else proof.why
 
 
 def _others(rows: Iterable[RowProof]) -> str:
@@ -220,15 +210,11 @@ def _winners(overlaps: Iterable[tuple[Row, Row]]) -> Iterator[tuple[str, str, st
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
 
 
-def _rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{' --- |' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', '/') for cell in row)} |"
-    yield ""
+def _table(head: list[str], rows: Iterable[tuple[str, ...]]) -> str:
+    return markdown_table(head, [[cell.replace("|", "/") for cell in row] for row in rows])
 
 
 def _wrapped(line: str, indent: int) -> list[str]:

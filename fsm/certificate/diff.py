@@ -14,6 +14,7 @@ from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.diff_text import as_markdown, as_text
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.certificate.worst import WorstCase
+from rungwise.fsm.checker.structure import reached_states
 from rungwise.fsm.machine.table import Row, Table
 
 
@@ -43,6 +44,11 @@ class WorstChange:
         """Return how many times the old worst case the new one is; None where either is unknown or the old one is 0."""
         old, new = self.old.value, self.new.value
         return None if old is None or new is None or old == 0 else new / old
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether either figure is known."""
+        return self.old.value is not None or self.new.value is not None
 
     @property
     def is_change(self) -> bool:
@@ -106,9 +112,8 @@ def diff_policies(
     Raises:
         ConfigurationError: no backend is usable, or a counter of a table has no limit.
     """
-    before, after = (
-        verify(policy, backends, max_tokens=max_tokens, input_tokens=input_tokens) for policy in (old, new)
-    )
+    before = verify(old, backends, max_tokens=max_tokens, input_tokens=input_tokens)
+    after = verify(new, backends, max_tokens=max_tokens, input_tokens=input_tokens)
     dead, now_dead = dead_rows(old.table, before), dead_rows(new.table, after)
     shared = [row for row in old.table.rows if row in new.table.rows]
     return PolicyDiff(
@@ -129,18 +134,9 @@ def dead_rows(table: Table, certificate: Certificate) -> dict[Row, str]:
     Arguments:
         certificate: holds the limits, and for each row the counter that it takes from.
     """
-    limits = certificate.limits
-    off = {
-        proof.row: f"the limit of {proof.takes} is 0"
-        for proof in certificate.rows
-        if proof.takes and not limits[proof.takes]
-    }
-    reached, todo = {table.start}, [table.start]
-    while todo:
-        state = todo.pop()
-        new = {row.target for row in table.rows if row.source == state and row not in off} - reached
-        reached |= new
-        todo += new
+    taking = [proof for proof in certificate.rows if proof.takes and not certificate.limits[proof.takes]]
+    off = {proof.row: f"the limit of {proof.takes} is 0" for proof in taking}
+    reached = reached_states(table, off)
     unreached = {row: f"nothing leads to {row.source}" for row in table.rows if row.source not in reached}
     return {row: reason for row in table.rows if (reason := off.get(row) or unreached.get(row))}
 

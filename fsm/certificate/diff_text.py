@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.certificate.worst import WorstCase
-from rungwise.fsm.machine.table import Row
+from rungwise.fsm.certificate.worst import WorstCase, number_text
+from rungwise.fsm.diagram.markdown import markdown_table
 
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
@@ -43,39 +44,30 @@ def as_markdown(diff: PolicyDiff) -> str:
     for title, rows in _parts(diff):
         lines += [f"**{title}**", ""]
         if len(rows[0]) > 2:
-            lines += _table(("field", "before", "after"), ((row[0], row[1], row[3]) for row in rows))
+            lines += _table(["field", "before", "after"], ((row[0], row[1], row[3]) for row in rows))
         else:
-            lines += [f"* {_code(row[0])}{f' ({row[1]})' if row[1:] else ''}" for row in rows]
+            lines += [f"* `{row[0]}`{f' ({row[1]})' if row[1:] else ''}" for row in rows]
         lines.append("")
-    worst = _table(("worst case", "before", "after", "factor"), _worst(diff.worst))
+    worst = _table(["worst case", "before", "after", "factor"], _worst(diff.worst))
     unknown = [line for name, why in _unknown(diff.worst) for line in ("", f"{name}: {why}")]
     return "\n".join([*lines, f"**{_worst_title(diff)}**", "", *worst, *unknown]) + "\n"
 
 
 def _parts(diff: PolicyDiff) -> Iterator[tuple[str, Lines]]:
     """Yield each part that is not empty, under its title."""
-    order: Lines = [(f"{event} in {source}",) for event, source in diff.reordered]
-    parts: list[tuple[str, Lines]] = [
-        ("Fields", [_field(change) for change in diff.fields]),
-        ("Rows that appear", _rows(diff.appear)),
-        ("Rows that vanish", _rows(diff.vanish)),
-        ("Events whose guards are tried in another order", order),
-        ("Rows that can no longer be taken", _reasons(diff.die, "")),
-        ("Rows that can be taken now", _reasons(diff.revive, "before, ")),
-    ]
-    return ((f"{title} ({len(lines)})", lines) for title, lines in parts if lines)
+    parts: dict[str, Lines] = {
+        "Fields": [_field(change) for change in diff.fields],
+        "Rows that appear": [(str(row),) for row in diff.appear],
+        "Rows that vanish": [(str(row),) for row in diff.vanish],
+        "Events whose guards are tried in another order": [(f"{event} in {at}",) for event, at in diff.reordered],
+        "Rows that can no longer be taken": [(str(row), reason) for row, reason in diff.die.items()],
+        "Rows that can be taken now": [(str(row), f"before, {reason}") for row, reason in diff.revive.items()],
+    }
+    return ((f"{title} ({len(lines)})", lines) for title, lines in parts.items() if lines)
 
 
 def _field(change: FieldChange) -> tuple[str, ...]:
     return change.name, _value(change.name, change.old), "->", _value(change.name, change.new)
-
-
-def _rows(rows: Iterable[Row]) -> Lines:
-    return [(str(row),) for row in rows]
-
-
-def _reasons(rows: Mapping[Row, str], before: str) -> Lines:
-    return [(str(row), f"{before}{reason}") for row, reason in rows.items()]
 
 
 def _value(name: str, value: object) -> str:
@@ -84,7 +76,7 @@ def _value(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
-        return _number(value) + (" s" if name.startswith(SECONDS) and name not in WITHOUT_UNIT else "")
+        return number_text(value) + (" s" if name.startswith(SECONDS) and name not in WITHOUT_UNIT else "")
     return repr(value)
 
 
@@ -95,16 +87,12 @@ def _worst_title(diff: PolicyDiff) -> str:
 
 
 def _worst(changes: Iterable[WorstChange]) -> Lines:
-    known = [change for change in changes if not _is_unknown(change)]
+    known = [change for change in changes if change.is_known]
     return [(change.name, _figure(change.old), _figure(change.new), _factor(change)) for change in known]
 
 
 def _unknown(changes: Iterable[WorstChange]) -> Lines:
-    return [(change.name, f"not known; {change.new.note}") for change in changes if _is_unknown(change)]
-
-
-def _is_unknown(change: WorstChange) -> bool:
-    return change.old.value is None and change.new.value is None
+    return [(change.name, f"not known; {change.new.note}") for change in changes if not change.is_known]
 
 
 def _is_long(row: tuple[str, ...]) -> bool:
@@ -117,7 +105,7 @@ def _figure(worst: WorstCase) -> str:
     is_budget = worst.ended_by.startswith("budget.")
     least = "" if worst.is_exact or (is_budget and worst.ended_by != "budget.attempts") else "no more than "
     ended = f" ({worst.ended_by})" if is_budget else ""
-    return f"{least}{_number(worst.value)}{ended}"
+    return f"{least}{number_text(worst.value)}{ended}"
 
 
 def _factor(change: WorstChange) -> str:
@@ -126,28 +114,14 @@ def _factor(change: WorstChange) -> str:
     return "same" if change.factor == 1 else f"x {change.factor:.3g}"
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
-
-
 def _aligned(rows: Lines) -> list[str]:
-    columns = max(map(len, rows), default=0)
-    padded = [(*row, *[""] * (columns - len(row))) for row in rows]
-    widths = [max(len(row[column]) for row in padded) for column in range(columns)]
-    return [
-        "  " + "  ".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip() for row in padded
-    ]
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = [" | ".join(head), " | ".join(["---"] * len(head))]
-    lines += [" | ".join(_cell(cell) for cell in row) for row in rows]
-    return [f"| {line} |" for line in lines]
+def _table(head: list[str], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return markdown_table(head, [[_cell(cell) for cell in row] for row in rows]).splitlines()
 
 
 def _cell(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", r"\|").replace("`", r"\`")
-
-
-def _code(text: str) -> str:
-    return f"`{text}`"

@@ -33,7 +33,7 @@ def play_policy(policy: Policy = DEFAULT_POLICY, backends: int = 1) -> str:
         Setup(limits=certificate.limits, budget=asdict(policy.budget)),
         heading=_at_worst(certificate),
         at_first=min((facts.now for facts in usual.values()), key=len, default=()),
-        facts={event: facts.to_mapping() for event, facts in usual.items()},
+        facts={event: asdict(facts) for event, facts in usual.items()},
     )
 
 

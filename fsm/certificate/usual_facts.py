@@ -42,10 +42,6 @@ class Usual:
     now: tuple[str, ...]
     later: tuple[str, ...]
 
-    def to_mapping(self) -> dict[str, list[str]]:
-        """Return it as plain values."""
-        return {"now": list(self.now), "later": list(self.later)}
-
 
 def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
     """Return the usual facts of each event that an example brings about, by event.

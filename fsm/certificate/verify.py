@@ -21,7 +21,7 @@ from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.checker.walked import ALIVE
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.label import short
 
 WELL_FORMED = "well-formed table"
@@ -68,11 +68,6 @@ def verify(
         input_tokens=input_tokens,
         assistant_turns=assistant_turns,
         walked=walked,
-        configurations=0,
-        properties=(),
-        rows=(),
-        overlaps=(),
-        worst=(),
     )
     found = problems(table)
     if found:
@@ -94,12 +89,12 @@ def worst_by_fallbacks(
     assistant_turns: int | None = None,
 ) -> Mapping[int, tuple[WorstCase, ...]]:
     """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
-
-    def worst(backends: int) -> tuple[WorstCase, ...]:
-        limits, of_each = _limits(policy, backends), [prices] * backends
-        return worst_cases(policy, limits, of_each, max_tokens, input_tokens, assistant_turns)
-
-    return {fallbacks: worst(fallbacks + 1) for fallbacks in range(most + 1)}
+    asked = max_tokens, input_tokens, assistant_turns
+    chains = {fallbacks: fallbacks + 1 for fallbacks in range(most + 1)}
+    return {
+        fallbacks: worst_cases(policy, _limits(policy, backends), [prices] * backends, *asked)
+        for fallbacks, backends in chains.items()
+    }
 
 
 @lru_cache(maxsize=16)
@@ -116,23 +111,20 @@ def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] |
     else:
         seen = walk(table, blank.walked, progress=progress)
     properties = {each.name: each for each in seen.properties}
-    together: tuple[tuple[Row, Row], ...] = ()
+    together = () if refused else overlaps(table)
     if not refused:
-        together = overlaps(table)
         if properties[ORDERED].holds:
-            detail = (
-                f"{len(together)} pairs of guards can hold at once; the machine takes the first row, as the table does"
-            )
-            properties[ORDERED] = Property(ORDERED, True, detail)
-        dead = dead_rows(table)
-        if dead:
+            detail = "pairs of guards can hold at once; the machine takes the first row, as the table does"
+            properties[ORDERED] = Property(ORDERED, True, f"{len(together)} {detail}")
+        if dead := dead_rows(table):
             properties[ALIVE] = Property(ALIVE, False, f"the rows before it always win: {'; '.join(map(str, dead))}")
     shape = f"{len(table.rows)} rows, {len(table.events)} events, {len(table.states)} states"
     dishonest = "; ".join(faults_of(table))
+    endless = "; ".join(f"{each.row}: {each.why}" for each in refused)
     first = (
         Property(WELL_FORMED, True, shape),
         Property(HONEST, not dishonest, dishonest or "only an answer is done, and text that was gathered is no error"),
-        _terminates(len(rows), [f"{each.row}: {each.why}" for each in refused]),
+        Property(TERMINATES, not endless, endless or f"proved for each of {len(rows)} rows; the argument is below"),
     )
     return evolve(
         blank,
@@ -141,12 +133,6 @@ def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] |
         rows=rows,
         overlaps=together,
     )
-
-
-def _terminates(count: int, refused: list[str]) -> Property:
-    if refused:
-        return Property(TERMINATES, False, "; ".join(refused))
-    return Property(TERMINATES, True, f"proved for each of {count} rows; the argument is below")
 
 
 def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:

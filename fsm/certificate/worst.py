@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from types import SimpleNamespace
 from typing import Any
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from rungwise.fsm.call.budget import TOKENS_PRICED, dearest_input
 from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens
@@ -43,8 +43,7 @@ class WorstCase:
         value: the most that can be spent; None if nothing bounds it or too little is known.
         ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
         ended_by: what ends the worst path: `ladder`, or the field of the budget.
-        path: the costliest path found, as a call took it when its events were played to it.
-        attained: what that call spent; None where there is no path.
+        enacted: the costliest path found, as a call took it when its events were played to it.
         note: what is counted and what is not.
     """
 
@@ -134,28 +133,32 @@ def _kind(branch: Branch) -> str:
 
 def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str]) -> tuple[Move, ...]:
     """List the moves of a table, but for what is sent again at once where the same can be sent after a wait."""
-    found = moves_of(table, limits, kind)
-    waited = {(move.row.target, move.takes, move.refills) for move in found if move.kind != RESENT}
-    return tuple(
-        move for move in found if move.kind != RESENT or (move.row.target, move.takes, move.refills) not in waited
-    )
+    found = [(move, (move.row.target, move.takes, move.refills)) for move in moves_of(table, limits, kind)]
+    waited = {what for move, what in found if move.kind != RESENT}
+    return tuple(move for move, what in found if move.kind != RESENT or what not in waited)
 
 
+@define
 class _Search:
-    def __init__(
-        self,
-        policy: Policy,
-        limits: Mapping[str, int],
-        prices: Sequence[Prices | None],
-        max_tokens: int | None,
-        input_tokens: int | None,
-        assistant_turns: int | None,
-    ) -> None:
-        self.policy, self.limits, self.table = policy, limits, policy.table
-        self.prices, self.max_tokens, self.input_tokens = prices, max_tokens, input_tokens
-        self.assistant_turns = assistant_turns
-        self.moves = _moves(policy.table, limits, _is_resent)
-        self.most = 1 + sum(_uses(self.moves, limits, policy.table.ranks).values())
+    policy: Policy
+    limits: Mapping[str, int]
+    prices: Sequence[Prices | None]
+    max_tokens: int | None
+    input_tokens: int | None
+    assistant_turns: int | None
+    table: Table = field(init=False)
+    moves: tuple[Move, ...] = field(init=False)
+    most: int = field(init=False)  # attempts
+
+    def __attrs_post_init__(self) -> None:
+        self.table = self.policy.table
+        self.moves = _moves(self.table, self.limits, _is_resent)
+        self.most = 1 + sum(_uses(self.moves, self.limits, self.table.ranks).values())
+
+    def cap(self, spent: Any) -> int:
+        """Return what a reply within its cap may be counted as."""
+        raises = sum(getattr(spent, name, 0) for name in RAISING)
+        return most_counted(cap_of(self.policy, raises, self.max_tokens) or 0)
 
     def worst(
         self,
@@ -224,11 +227,7 @@ def _tokens(search: _Search) -> WorstCase:
     )
     if policy.budget.output_tokens is None and policy.budget.money is None:
         note += "; a stream that passes its cap is cut only under a budget of output tokens or money"
-
-    def cap(spent: Any) -> int:
-        return most_counted(cap_of(policy, _raises(spent), max_tokens) or 0)
-
-    return search.worst("output tokens", cap, ceiling, "output_tokens", note)
+    return search.worst("output tokens", search.cap, ceiling, "output_tokens", note)
 
 
 def _money(search: _Search) -> WorstCase:
@@ -239,7 +238,7 @@ def _money(search: _Search) -> WorstCase:
     if max_tokens is None or input_tokens is None:
         missing = "max_tokens" if max_tokens is None else "input_tokens"
         return search.unknown("money", "money", f"needs {missing}")
-    cost = _Cost(search, known, max_tokens, input_tokens)
+    cost = _Cost(search, known, input_tokens)
     note = (
         f"every cap used up, with what is counted beside it; {input_tokens} input tokens at the dearest input price, "
         "growing by the text of each continuation, compaction and fallback, by the seeds of reasoning, all as long as "
@@ -267,9 +266,9 @@ def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iter
 class _Cost:
     """Weigh an attempt by what it costs, in the currency of the prices."""
 
-    def __init__(self, search: _Search, prices: Sequence[Prices], max_tokens: int, input_tokens: int) -> None:
-        self.policy, self.limits, self.prices = search.policy, search.limits, prices
-        self.max_tokens, self.input_tokens = max_tokens, input_tokens
+    def __init__(self, search: _Search, prices: Sequence[Prices], input_tokens: int) -> None:
+        self.policy, self.limits, self.cap = search.policy, search.limits, search.cap
+        self.prices, self.input_tokens = prices, input_tokens
         self.inputs = [dearest_input(each) for each in prices]
         targets = {move.row.target for move in search.moves}
         self.start = search.table.start if search.table.start not in targets else None
@@ -293,10 +292,6 @@ class _Cost:
             transcript.prepare(declared, Observation(evidence=Evidence(event="")))
         return bool(transcript.seed)
 
-    def cap(self, spent: Any) -> int:
-        """Return what a reply within its cap may be counted as."""
-        return most_counted(cap_of(self.policy, _raises(spent), self.max_tokens) or 0)
-
     def __call__(self, spent: Any) -> float:
         backend = min(spent.fallbacks, len(self.prices) - 1)
         tokens = self.input_tokens + self.parts[spent.continuations]
@@ -316,17 +311,17 @@ class _Cost:
         return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
 
 
-def _raises(spent: Any) -> int:
-    """Return how often rungs have raised the output cap."""
-    return sum(getattr(spent, name, 0) for name in RAISING)
-
-
 def _hint_tokens(policy: Policy) -> int:
     """Return the tokens of everything that the rungs may say of themselves in one request."""
     hints = policy.hints
     texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
     gathered = 1  # what was gathered stands in a message of its own
     return sum(map(estimate_tokens, texts)) + (len(texts) + gathered) * MESSAGE_TOKENS
+
+
+def number_text(value: int | float) -> str:
+    """Write a figure: thousands apart, and no more than six places."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
 
 
 def compressed(names: Sequence[str]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 
 from attrs import frozen
 
 from rungwise.fsm.checker.ways import Ask, changes, first_row, holds, ways
-from rungwise.fsm.machine.declare import Guard
 from rungwise.fsm.machine.table import Row, Table
 
 
@@ -66,13 +65,10 @@ def overlaps(table: Table) -> tuple[tuple[Row, Row], ...]:
 def finds(table: Table, row: Row, fact: str, *, held: bool = True) -> bool:
     """Tell whether the guard of a row holds only where a fact does, or with `held` of False only where it does not."""
     guard = table.guard(row.guard)
-    return all(answers.get(fact, not held) is held for answers, is_held in ways(_asking(table, guard)) if is_held)
+    found = ways(lambda ask: holds(table, guard, ask))
+    return all(answers.get(fact, not held) is held for answers, is_held in found if is_held)
 
 
 def _hold_together(table: Table, first: Row, second: Row) -> bool:
     one, other = table.guard(first.guard), table.guard(second.guard)
     return any(both for _, both in ways(lambda ask: holds(table, one, ask) and holds(table, other, ask)))
-
-
-def _asking(table: Table, guard: Guard) -> Callable[[Ask], bool]:
-    return lambda ask: holds(table, guard, ask)

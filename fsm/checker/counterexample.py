@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 WIDTH = 80
 
@@ -39,24 +39,14 @@ class PathStep:
 
     def to_json(self) -> dict[str, Any]:
         """Return the step as plain values."""
-        return {
-            "event": self.event,
-            "source": self.source,
-            "target": self.target,
-            "guard": self.guard,
-            "facts": list(self.facts),
-            "changed": {name: list(values) for name, values in self.changed.items()},
-        }
+        changed = {name: list(values) for name, values in self.changed.items()}
+        return {**asdict(self, recurse=False), "facts": list(self.facts), "changed": changed}
 
 
 def path_text(steps: Iterable[PathStep]) -> str:
     """Write a path as numbered lines of at most 80 columns."""
-    return "\n".join(
-        textwrap.fill(
-            str(step), WIDTH, initial_indent=f"{number:3}. ", subsequent_indent="     ", break_on_hyphens=False
-        )
-        for number, step in enumerate(steps, 1)
-    )
+    wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent="     ", break_on_hyphens=False)
+    return "\n".join(wrapper.fill(f"{number:3}. {step}") for number, step in enumerate(steps, 1))
 
 
 @frozen
@@ -82,9 +72,5 @@ class Property:
 
     def to_json(self) -> dict[str, Any]:
         """Return the property as plain values."""
-        return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "detail": self.detail,
-            "path": [step.to_json() for step in self.path],
-        }
+        path = [step.to_json() for step in self.path]
+        return {"name": self.name, "verdict": self.verdict, "detail": self.detail, "path": path}

@@ -115,10 +115,8 @@ def always_counting(firing: Firing) -> str | None:
     if firing.row is None:
         return None
     takes, refills = changes(firing.table, firing.row, firing.ask)
-    counters, before = firing.table.counters, firing.before[1]
-    spent = tuple(
-        0 if name in refills else count + (name == takes) for name, count in zip(counters, before, strict=True)
-    )
+    counters = zip(firing.table.counters, firing.before[1], strict=True)
+    spent = tuple(0 if name in refills else count + (name == takes) for name, count in counters)
     is_right = firing.after[1] == spent and firing.sends == (firing.row.target == firing.table.hub)
     return None if is_right else f"{firing.row} does more, or less, than count"
 
@@ -135,10 +133,7 @@ def always_falling(firing: Firing) -> str | None:
     """Demand that what is left, by rank, is less after every step."""
     if firing.row is None:
         return None
-    before, now = (
-        variant(firing.table, firing.limits, firing.before),
-        variant(firing.table, firing.limits, firing.after),
-    )
+    before, now = (variant(firing.table, firing.limits, each) for each in (firing.before, firing.after))
     return None if now < before else f"it goes from {before} to {now}"
 
 

@@ -33,11 +33,9 @@ class Move:
     spent: frozenset[str] = frozenset()
 
 
-def _alike(branch: Branch) -> str:
-    return ""
-
-
-def moves_of(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = _alike) -> tuple[Move, ...]:
+def moves_of(
+    table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str] = lambda branch: ""
+) -> tuple[Move, ...]:
     """List the moves that differ in kind, target, taken or refilled counters, each in its freest form.
 
     Arguments:
@@ -50,12 +48,9 @@ def moves_of(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], s
     for event, source in table.ladders:
         for branch in branches(table, event, source):
             row, takes = branch.row, branch.takes
-            if (
-                row is None
-                or takes is None
-                or row.target not in table.rungs
-                or any(not limits[name] for name in branch.left)
-            ):
+            if row is None or takes is None or row.target not in table.rungs:
+                continue
+            if not all(limits[name] for name in branch.left):
                 continue
             refills = frozenset(name for name in branch.refills if limits[name] > 0)
             is_free = source == table.hub and branch.left <= {takes} and not any(limits[name] for name in branch.spent)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from rungwise.fsm.checker.ways import holds, ways
 from rungwise.fsm.machine.build import COUNT_ATTEMPT
@@ -38,13 +38,7 @@ class RowProof:
 
     def to_json(self) -> dict[str, Any]:
         """Return the argument as plain values."""
-        return {
-            "row": str(self.row),
-            "takes": self.takes,
-            "refills": list(self.refills),
-            "verdict": self.verdict,
-            "why": self.why,
-        }
+        return {**asdict(self, recurse=False), "row": str(self.row), "refills": list(self.refills)}
 
 
 def prove(table: Table) -> tuple[RowProof, ...]:
@@ -57,7 +51,7 @@ def prove_row(table: Table, row: Row) -> RowProof:
     guard, effect = table.guard(row.guard), table.effect(row.effect)
     ranks = {name: rank for rank, group in enumerate(table.ranks) for name in group}
     takes, refills = effect.spends, tuple(sorted(effect.refills, key=list(ranks).index))
-    touched = [*([takes] if takes else []), *refills]
+    touched = [name for name in (takes, *refills) if name]
 
     def refused(why: str) -> RowProof:
         return RowProof(row, None, (), "refused", why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from graphlib import CycleError, TopologicalSorter
 
 from rungwise.fsm.machine.table import Row, Table
@@ -14,6 +14,17 @@ def problems(table: Table) -> tuple[str, ...]:
     """List what is wrong with the shape of a table, each in a sentence that names the row."""
     found = (*_variant_problems(table), *_state_problems(table), *_name_problems(table), *_order_problems(table))
     return found or tuple(_reach_problems(table))
+
+
+def reached_states(table: Table, off: Collection[Row] = ()) -> set[str]:
+    """Return the states that some path of rows leads to, without the rows that are off."""
+    reached, todo = {table.start}, [table.start]
+    while todo:
+        state = todo.pop()
+        new = {row.target for row in table.rows if row.source == state and row not in off} - reached
+        reached |= new
+        todo += new
+    return reached
 
 
 def _variant_problems(table: Table) -> Iterator[str]:
@@ -32,11 +43,10 @@ def _variant_problems(table: Table) -> Iterator[str]:
 
 def _counters_of(table: Table, row: Row) -> Iterator[str]:
     if row.guard in table.guard_names:
-        counter = table.guard(row.guard).counter
-        yield from (counter,) if counter else ()
+        yield from filter(None, [table.guard(row.guard).counter])
     if row.effect in table.effect_names:
         effect = table.effect(row.effect)
-        yield from (*([effect.spends] if effect.spends else []), *effect.refills)
+        yield from filter(None, [effect.spends, *effect.refills])
 
 
 def _state_problems(table: Table) -> Iterator[str]:
@@ -49,9 +59,8 @@ def _state_problems(table: Table) -> Iterator[str]:
         elif row.source not in targets:
             yield f"{row}: nothing leads to {row.source!r}{close_to(row.source, states)}"
         if row.target not in sources and row.target not in table.outcomes:
-            yield f"{row}: unknown target {row.target!r}, which nothing leaves and which is no outcome" + close_to(
-                row.target, states
-            )
+            hint = close_to(row.target, states)
+            yield f"{row}: unknown target {row.target!r}, which nothing leaves and which is no outcome{hint}"
     for name, state in (("start", table.start), ("hub", table.hub)):
         if state not in sources:
             yield f"the {name} {state!r} is left by no row{close_to(state, states)}"
@@ -62,10 +71,10 @@ def _name_problems(table: Table) -> Iterator[str]:
     for row in table.rows:
         if not row.event.isidentifier():
             yield f"{row}: the event {row.event!r} is no name"
-        if row.guard is not None and row.guard not in table.guard_names:
-            yield f"{row}: {_missing('guard', row.guard, table.guard_names)}"
-        if row.effect is not None and row.effect not in table.effect_names:
-            yield f"{row}: {_missing('effect', row.effect, table.effect_names)}"
+        named = (("guard", row.guard, table.guard_names), ("effect", row.effect, table.effect_names))
+        for what, name, known in named:
+            if name is not None and name not in known:
+                yield f"{row}: unknown {what} {name!r}, which the table does not declare{close_to(name, known)}"
     looked_at = [(f"the guard {guard.name!r}", (*guard.holds, *guard.lacks)) for guard in table.guards]
     looked_at += [(f"the fact {name!r}", others) for name, others in table.follows_from.items()]
     looked_at += [(f"the effect {e.name!r}", (e.refills_on,)) for e in table.effects if e.refills_on]
@@ -92,8 +101,7 @@ def _order_problems(table: Table) -> Iterator[str]:
         rows = tuple(dict.fromkeys(table.ladder(event, source)))
         yield from _shadows(rows)
         if rows[-1].guard is not None and all(row.guard for row in rows):
-            others = {row.event for row in table.rows if row.source == source} - {event}
-            hint = close_to(event, others)
+            hint = close_to(event, {row.event for row in table.rows if row.source == source} - {event})
             yield f"{rows[-1]}: no last resort follows: the last row of {event!r} has a guard{hint}"
 
 
@@ -105,19 +113,10 @@ def _shadows(rows: tuple[Row, ...]) -> Iterator[str]:
 
 
 def _reach_problems(table: Table) -> Iterator[str]:
-    reached, todo = {table.start}, [table.start]
-    while todo:
-        state = todo.pop()
-        new = {row.target for row in table.rows if row.source == state} - reached
-        reached |= new
-        todo += sorted(new)
+    reached = reached_states(table)
     for state in table.states:
         if state not in reached:
             yield f"the state {state!r} cannot be reached from {table.start!r}"
     for rung in table.rungs:
         if not any(row.source == rung and row.target == table.hub and row.guard is None for row in table.rows):
             yield f"the rung {rung!r} is never sent: it has no row without a guard to {table.hub!r}"
-
-
-def _missing(what: str, name: str, known: Iterable[str]) -> str:
-    return f"unknown {what} {name!r}, which the table does not declare{close_to(name, known)}"

@@ -7,7 +7,7 @@ makes a difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -39,7 +39,7 @@ from rungwise.fsm.checker.walked import (
     sometimes_taken,
 )
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.machine.table import Table
 
 PURE = "guards pure"
 PROPERTIES = (TOTAL, ORDERED, ALIVE, REACHED, ABSORB, ILLEGAL, PURE, COUNTS, BOUNDED, FALLS, ENDS)
@@ -53,21 +53,14 @@ class Walk:
     """Hold what a walk found.
 
     Arguments:
-        limits: the limits walked with, by counter.
         configurations: every configuration that was reached, the nearest to the start first.
         edges: for each of them, the indices of those that one step leads to.
         properties: what was checked, with the verdicts.
     """
 
-    limits: Mapping[str, int]
     configurations: tuple[Configuration, ...] = field(repr=False)
     edges: tuple[tuple[int, ...], ...] = field(repr=False)
     properties: tuple[Property, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Tell whether every property holds."""
-        return all(each.holds for each in self.properties)
 
 
 def walk(
@@ -87,16 +80,15 @@ def walk(
     walker = _Walker(table, {name: limits[name] for name in table.counters})
     walker.run(progress)
     walker.check_machine()
-    goal = goal or table.outcomes[0]
+    goal, walked = goal or table.outcomes[0], walker.walked
     goal_name = f"every configuration can still reach {goal}"
-    walker.judge(ALIVE, sometimes_taken(walker.walked))
-    walker.judge(REACHED, sometimes_reached(walker.walked))
-    walker.judge(ENDS, eventually_over(walker.walked))
-    walker.judge(goal_name, eventually_able(walker.walked, goal))
-    walker.describe()
-    edges = tuple(tuple(sorted(each)) for each in walker.walked.edges)
-    found = tuple(walker.property(name) for name in (*PROPERTIES, goal_name))
-    return Walk(walker.walked.limits, tuple(walker.walked.order), edges, found)
+    walker.judge(ALIVE, sometimes_taken(walked))
+    walker.judge(REACHED, sometimes_reached(walked))
+    walker.judge(ENDS, eventually_over(walked))
+    walker.judge(goal_name, eventually_able(walked, goal))
+    details = walker.details()
+    found = [walker.faults.get(name) or Property(name, True, details[name]) for name in (*PROPERTIES, goal_name)]
+    return Walk(tuple(walked.order), tuple(tuple(sorted(each)) for each in walked.edges), tuple(found))
 
 
 class _Walker:
@@ -110,7 +102,7 @@ class _Walker:
         self.parents: list[tuple[int, PathStep] | None] = []
         self.fired = 0
         self.faults: dict[str, Property] = {}
-        self.details: dict[str, str] = {}
+        self.verdicts: dict[str, str] = {}
 
     # the walk
 
@@ -120,25 +112,20 @@ class _Walker:
         }
         met: set[str] = set()
         self.add((self.table.start, self.zero), None)
-        for index in _growing(self.walked.order):
-            state = self.walked.order[index][0]
+        for index, (state, spent) in enumerate(self.walked.order):  # which grows on the way
             if state not in met:
                 met.add(state)
                 for event in (*self.table.events, UNKNOWN_EVENT):
                     if event not in events[state]:
                         self.look(index, event, ())
+            counters = zip(self.table.counters, spent, self.limits, strict=True)
+            left = {name: count < limit for name, count, limit in counters}
             for event in events[state]:
-                for facts in self.combinations[event, state].at(self.left(index)):
+                for facts in self.combinations[event, state].at(left):
                     self.fired += 1
                     self.look(index, event, facts)
             if progress is not None and (index + 1) % PROGRESS_EVERY == 0:
                 progress(index + 1)
-
-    def left(self, index: int) -> dict[str, bool]:
-        """Tell of each counter whether a unit is left."""
-        spent = self.walked.order[index][1]
-        names = self.table.counters
-        return {name: count < limit for name, count, limit in zip(names, spent, self.limits, strict=True)}
 
     def add(self, configuration: Configuration, parent: tuple[int, PathStep] | None) -> int:
         index = self.index[configuration] = len(self.walked.order)
@@ -165,17 +152,16 @@ class _Walker:
         real = self.real
         handler = real.machine.events.get(event)
         real.facts = real.machine.mask(facts)
-        was = real.state, tuple(real.spent), real.attempts, real.facts
-        tries: Iterable[Any] = handler.transitions[real.state] if handler else ()
-        for each in tries:
+        before, beside = (real.state, tuple(real.spent)), (real.attempts, real.facts)
+        tried: Iterable[Any] = handler.transitions[real.state] if handler else ()
+        for each in tried:
             if each.test is not None:
                 each.test(real)
-        if (real.state, tuple(real.spent), real.attempts, real.facts) != was:
-            firing = Firing(
-                self.table, self.limits, (was[0], was[1]), event, facts, None, (real.state, tuple(real.spent))
-            )
+        after = real.state, tuple(real.spent)
+        if (after, (real.attempts, real.facts)) != (before, beside):
+            firing = Firing(self.table, self.limits, before, event, facts, None, after)
             self.fault(PURE, "a guard changed the run", index, firing)
-            real.state, real.spent = was[0], list(was[1])
+            real.state, real.spent = before[0], list(before[1])
 
     def arrive(self, index: int, firing: Firing) -> None:
         # With which counters a run ended makes no difference to anything, so an outcome is one configuration.
@@ -190,7 +176,7 @@ class _Walker:
 
     def judge(self, name: str, verdict: Verdict) -> None:
         if verdict.holds:
-            self.details[name] = verdict.detail
+            self.verdicts[name] = verdict.detail
         else:
             path = self.path(verdict.at) if verdict.at is not None else ()
             self.faults[name] = Property(name, False, verdict.detail, path)
@@ -203,11 +189,11 @@ class _Walker:
                 detail = f"for {event!r} in {state!r} the machine tries {'; '.join(map(str, tried))}"
                 self.faults[ORDERED] = Property(ORDERED, False, detail)
 
-    def describe(self) -> None:
+    def details(self) -> dict[str, str]:
         """Say of each property what was looked at."""
         order, outcomes = self.walked.order, self.table.outcomes
         events, steps = len(self.table.events) + 1, sum(map(len, self.walked.edges))
-        self.details |= {
+        return self.verdicts | {
             TOTAL: f"a row fired each time, in {self.fired} firings",
             ORDERED: "the machine took the first row whose guard holds",
             ABSORB: f"{sum(state in outcomes for state, _ in order)} outcomes refused each of {events} events",
@@ -217,9 +203,6 @@ class _Walker:
             BOUNDED: f"in each of {len(order)} configurations",
             FALLS: f"on each of {steps} steps from one configuration to another",
         }
-
-    def property(self, name: str) -> Property:
-        return self.faults.get(name) or Property(name, True, self.details[name])
 
     def fault(self, name: str, detail: str, index: int, firing: Firing) -> None:
         if name not in self.faults:
@@ -234,16 +217,8 @@ class _Walker:
         return tuple(reversed(steps))
 
     def step(self, firing: Firing) -> PathStep:
-        row: Row | None = firing.row
+        row = firing.row
         pairs = zip(self.table.counters, firing.before[1], firing.after[1], strict=True)
         changed = {name: (before, value) for name, before, value in pairs if before != value}
         target = firing.after[0] if row else None
         return PathStep(firing.event, firing.before[0], target, row.guard if row else None, firing.facts, changed)
-
-
-def _growing(items: list[Any]) -> Iterator[int]:
-    """Yield the index of each item, also of those that are added on the way."""
-    index = 0
-    while index < len(items):
-        yield index
-        index += 1

@@ -7,6 +7,7 @@ from attrs import frozen
 from rungwise.fsm.checker.firing import Configuration
 from rungwise.fsm.checker.graph import able_to_reach, first_cycle
 from rungwise.fsm.checker.proof import prove
+from rungwise.fsm.checker.structure import reached_states
 from rungwise.fsm.machine.table import Row, Table
 
 ALIVE = "no dead row"
@@ -44,17 +45,19 @@ class Verdict:
 
 def sometimes_taken(walked: Walked) -> Verdict:
     """Demand that each row is taken, apart from those that a limit of 0 switches off."""
-    due = _due(walked)
+    off = _off(walked)
+    reached = reached_states(walked.table, off)
+    due = [row for row in walked.table.rows if row.source in reached and row not in off]
     dead = [row for row in due if row not in walked.taken]
     if dead:
         return Verdict(False, f"never taken: {'; '.join(map(str, dead))}")
-    off = len(walked.table.rows) - len(due) if _off(walked) else 0
-    return Verdict(True, f"all {len(due)} rows were taken" + (f"; {off} are off, as their limit is 0" if off else ""))
+    others = f"; {len(walked.table.rows) - len(due)} are off, as their limit is 0" if off else ""
+    return Verdict(True, f"all {len(due)} rows were taken{others}")
 
 
 def sometimes_reached(walked: Walked) -> Verdict:
     """Demand that each state is reached, apart from those that a limit of 0 switches off."""
-    expected = _expected(walked)
+    expected = reached_states(walked.table, _off(walked))
     missing = expected - {state for state, _ in walked.order}
     if missing:
         return Verdict(False, f"never reached: {', '.join(sorted(missing))}")
@@ -83,19 +86,3 @@ def eventually_able(walked: Walked, goal: str) -> Verdict:
 
 def _off(walked: Walked) -> set[Row]:
     return {proof.row for proof in prove(walked.table) if proof.takes and walked.limits[proof.takes] == 0}
-
-
-def _expected(walked: Walked) -> set[str]:
-    """Return the states that can be reached at all with these limits."""
-    off, expected, todo = _off(walked), {walked.table.start}, [walked.table.start]
-    while todo:
-        state = todo.pop()
-        new = {row.target for row in walked.table.rows if row.source == state and row not in off} - expected
-        expected |= new
-        todo += sorted(new)
-    return expected
-
-
-def _due(walked: Walked) -> list[Row]:
-    off, expected = _off(walked), _expected(walked)
-    return [row for row in walked.table.rows if row.source in expected and row not in off]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from transitions.core import Transition
+from collections.abc import Iterable
+from typing import Any
 
 from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, all_steps
-from rungwise.fsm.machine.machine import RowTransition, machine_of
+from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.table import Row, Table
 
 
@@ -30,7 +29,7 @@ def picture_of(table: Table, marks: Marks | None = None) -> Picture:
         name=table.name,
         hub=table.hub,
         nodes=_nodes(table, lines),
-        arcs=tuple(Arc(source, target, tuple(rows)) for (source, target), rows in arcs.items()),
+        arcs=tuple(Arc(source=source, target=target, lines=tuple(rows)) for (source, target), rows in arcs.items()),
         notes=tuple(_note(table, by_event[event]) for event in noted),
         decisions=tuple(decision for event, own in by_event.items() for decision in _decisions(table, event, own)),
         marked=marks is not None,
@@ -41,15 +40,9 @@ def _lines(table: Table, marks: Marks) -> tuple[Line, ...]:
     lines: list[Line] = []
     for event in machine_of(table).events.values():
         for transitions in event.transitions.values():
-            lines.extend(_tried_in_order([row_of(transition) for transition in transitions], marks))
+            rows: list[Any] = transitions
+            lines.extend(_tried_in_order([each.row for each in rows], marks))
     return tuple(lines)
-
-
-def row_of(transition: Transition) -> Row:
-    """Return the row that a running transition was built from."""
-    if not isinstance(transition, RowTransition):
-        raise TypeError(f"{transition!r} was not built from a row")
-    return transition.row
 
 
 def _tried_in_order(rows: list[Row], marks: Marks) -> list[Line]:
@@ -65,13 +58,8 @@ def _tried_in_order(rows: list[Row], marks: Marks) -> list[Line]:
 
 def _nodes(table: Table, lines: Iterable[Line]) -> tuple[Node, ...]:
     visited = {name for line in lines if line.steps for name in (line.row.source, line.row.target)}
-
-    def kind(name: str) -> Kind:
-        if name == table.hub:
-            return "hub"
-        return "outcome" if name in table.outcomes else "rung"
-
-    return tuple(Node(name, kind(name), name == table.start, name in visited) for name in table.states)
+    kinds: dict[str, Kind] = {**dict.fromkeys(table.outcomes, "outcome"), table.hub: "hub"}
+    return tuple(Node(name, kinds.get(name, "rung"), name == table.start, name in visited) for name in table.states)
 
 
 def _ends_anywhere(table: Table, lines: list[Line]) -> bool:
@@ -89,7 +77,7 @@ def _note(table: Table, lines: list[Line]) -> Note:
         where = "from every rung"
     else:
         where = "from " + ", ".join(line.row.source for line in lines)
-    return Note(lines[0].row.event, lines[0].row.target, where, tuple(lines))
+    return Note(event=lines[0].row.event, target=lines[0].row.target, where=where, lines=tuple(lines))
 
 
 def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:
@@ -97,19 +85,18 @@ def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:
     by_source: dict[str, list[Line]] = {}
     for line in lines:
         by_source.setdefault(line.row.source, []).append(line)
-    shared: dict[tuple[tuple[str | None, str, str | None], ...], list[str]] = {}
-    for source, own in by_source.items():
+    shared: dict[tuple[tuple[str | None, str, str | None], ...], list[list[Line]]] = {}
+    for own in by_source.values():
         shape = tuple((line.row.guard, line.row.target, line.row.effect) for line in own)
-        shared.setdefault(shape, []).append(source)
-    return [_decision(table, event, by_source, sources) for sources in shared.values()]
+        shared.setdefault(shape, []).append(own)
+    return [_decision(table, event, lists) for lists in shared.values()]
 
 
-def _decision(table: Table, event: str, by_source: Mapping[str, list[Line]], sources: list[str]) -> Decision:
-    ranks = zip(*(by_source[source] for source in sources), strict=True)
-    lines = tuple(_merged(rank) for rank in ranks)
-    rows = tuple(line.row for source in sources for line in by_source[source])
-    where = "" if sources == [table.hub] else f"from {', '.join(sources)}"
-    return Decision(event, tuple(sources), where, lines, rows)
+def _decision(table: Table, event: str, lists: list[list[Line]]) -> Decision:
+    sources = tuple(own[0].row.source for own in lists)
+    lines = tuple(_merged(rank) for rank in zip(*lists, strict=True))
+    where = "" if sources == (table.hub,) else f"from {', '.join(sources)}"
+    return Decision(event, sources, where, lines, tuple(line.row for own in lists for line in own))
 
 
 def _merged(rank: tuple[Line, ...]) -> Line:

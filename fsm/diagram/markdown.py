@@ -18,7 +18,7 @@ def hub_view(picture: Picture) -> str:
 
 def ladder_view(picture: Picture) -> str:
     """Write a numbered list for each event, in the order in which its guards are tried."""
-    return "\n".join(_list(decision) for decision in picture.decisions)
+    return "\n".join(map(_list, picture.decisions))
 
 
 def counters(table: Table, limits: Mapping[str, int | None]) -> str:

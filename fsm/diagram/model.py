@@ -65,12 +65,8 @@ class Node:
     visited: bool = False
 
 
-@frozen
-class Arc:
-    """Show every row that leads from one state to another."""
-
-    source: str
-    target: str
+@frozen(kw_only=True)
+class _Lines:
     lines: tuple[Line, ...]
 
     @property
@@ -79,19 +75,21 @@ class Arc:
         return all_steps(self.lines)
 
 
-@frozen
-class Note:
+@frozen(kw_only=True)
+class Arc(_Lines):
+    """Show every row that leads from one state to another."""
+
+    source: str
+    target: str
+
+
+@frozen(kw_only=True)
+class Note(_Lines):
     """Say in words what would be one arc from nearly every state: an event that ends the call wherever it stands."""
 
     event: str
     target: str
     where: str
-    lines: tuple[Line, ...]
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """List the steps that went this way."""
-        return all_steps(self.lines)
 
 
 @frozen

@@ -63,11 +63,7 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
         message: the error message, where the body's shape would not give it away.
     """
     names = {name: _once(value) for name, value in plain_headers(headers).items()}
-    for source in _SOURCES:
-        seconds = source(names, body, message)
-        if seconds is not None:
-            return seconds
-    return None
+    return _first(source(names, body, message) for source in _SOURCES)
 
 
 def has_date(headers: Mapping[str, str]) -> bool:
@@ -87,6 +83,10 @@ def _once(value: str) -> str:
 
 def _usable(seconds: float | None) -> float | None:
     return seconds if seconds is not None and 0 < seconds < _ABSURD else None
+
+
+def _first(waits: Iterable[float | None]) -> float | None:
+    return next((wait for wait in waits if wait is not None), None)
 
 
 def _longest(waits: Iterable[float | None]) -> float | None:
@@ -137,15 +137,12 @@ def _until(moment: datetime | None, headers: Mapping[str, str]) -> float | None:
 
 def _wait(value: object, headers: Mapping[str, str]) -> float | None:
     """Read a wait in any notation: seconds, a duration, a date, seconds or milliseconds since 1970."""
-    number = _number(value)
-    if number is None:
-        if not isinstance(value, str):
-            return None
-        duration = _duration(value)
-        return _usable(_until(_moment(value), headers) if duration is None else duration)
-    if number < _ABSURD:
-        return _usable(number)
-    return _usable(_until(_since_1970(number), headers))
+    seconds = _number(value)
+    if seconds is not None and seconds >= _ABSURD:
+        seconds = _until(_since_1970(seconds), headers)
+    elif seconds is None and isinstance(value, str) and (seconds := _duration(value)) is None:
+        seconds = _until(_moment(value), headers)
+    return _usable(seconds)
 
 
 def _since_1970(number: float) -> datetime | None:
@@ -174,13 +171,8 @@ def _objects(body: object) -> Iterator[Mapping[str, object]]:
 
 
 def _body_field(headers: Mapping[str, str], body: object, message: str) -> float | None:
-    for place in _objects(body):
-        for name, scale in _BODY_FIELDS.items():
-            value = place.get(name)
-            seconds = _wait(value, headers) if scale == 1.0 else _usable(_number(value, scale))
-            if seconds is not None:
-                return seconds
-    return None
+    found = ((place.get(name), scale) for place in _objects(body) for name, scale in _BODY_FIELDS.items())
+    return _first(_wait(value, headers) if scale == 1.0 else _usable(_number(value, scale)) for value, scale in found)
 
 
 def _retry_info(headers: Mapping[str, str], body: object, message: str) -> float | None:
@@ -191,14 +183,9 @@ def _retry_info(headers: Mapping[str, str], body: object, message: str) -> float
 
 def _quoted_headers(headers: Mapping[str, str], body: object, message: str) -> float | None:
     """Read the headers that an aggregator quotes in the metadata of its error; they count from the outer `Date`."""
-    for place in _objects(body):
-        quoted = place.get("headers")
-        if isinstance(quoted, Mapping):
-            own = plain_headers({name: _as_text(value) for name, value in quoted.items()})
-            seconds = asked_wait({"date": headers.get("date", ""), **own}, None)
-            if seconds is not None:
-                return seconds
-    return None
+    quoted = [found for place in _objects(body) if isinstance(found := place.get("headers"), Mapping)]
+    own = (plain_headers({name: _as_text(value) for name, value in found.items()}) for found in quoted)
+    return _first(asked_wait({"date": headers.get("date", ""), **each}, None) for each in own)
 
 
 def _as_text(value: object) -> object:

@@ -19,29 +19,19 @@ from rungwise.fsm.failures.rules import BY_CODE_FIRST, REFINED_BY_PROSE, RULES, 
 KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
 """The reasons that call for a look at the API key."""
 
-_EVENTS: Final[dict[Reason, str]] = {
-    "auth": "failed_permanently",
-    "billing": "failed_permanently",
-    "rate_limit": "failed_transiently",
-    "overloaded": "failed_transiently",
-    "server_error": "failed_transiently",
-    "timeout": "failed_transiently",
-    "connection": "failed_transiently",
-    "certificate": "failed_permanently",
-    "context_overflow": "overflowed",
-    "payload_too_large": "overflowed",
-    "output_cap": "rejected_fixably",
-    "prefill_unsupported": "rejected_fixably",
-    "parameter_unsupported": "rejected_fixably",
-    "reasoning_signature": "rejected_fixably",
-    "reasoning_missing": "rejected_fixably",
-    "failed_generation": "failed_transiently",
-    "model_not_found": "failed_permanently",
-    "content_policy": "refused",
-    "format": "failed_permanently",
-    "malformed": "malformed",
-    "unknown": "failed_transiently",
+_REASONS: Final[dict[str, tuple[Reason, ...]]] = {
+    "failed_transiently": (
+        *("rate_limit", "overloaded", "server_error", "timeout", "connection", "failed_generation", "unknown"),
+    ),
+    "failed_permanently": ("auth", "billing", "certificate", "model_not_found", "format"),
+    "overflowed": ("context_overflow", "payload_too_large"),
+    "rejected_fixably": (
+        *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
+    ),
+    "refused": ("content_policy",),
+    "malformed": ("malformed",),
 }
+_EVENTS: Final = {reason: event for event, reasons in _REASONS.items() for reason in reasons}
 _EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permanently"}
 
 
@@ -82,12 +72,8 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
 
 def _reason_of(error: ErrorBody, status: int | None, *, is_object: bool) -> Reason:
     known = error.status if status is None or 200 <= status < 300 else status
-    missing = {
-        name
-        for name, value in (("output_cap", error.available_tokens), ("parameter_unsupported", error.parameter))
-        if value is None
-    }
-    rules = [rule for rule in RULES if rule.reason not in missing]
+    told = {"output_cap": error.available_tokens, "parameter_unsupported": error.parameter}
+    rules = [rule for rule in RULES if told.get(rule.reason, "") is not None]
     named = next((rule for rule in rules if rule.is_named(error, known)), None)
     for rule in rules:
         if rule is named or (rule.is_worded(error, known) and not _contradicts(rule, named)):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from attrs import field, fields, frozen
 
-from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import LARGEST, is_number, is_whole
-from rungwise.fsm.values.label import label, short
+from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_be_one_of, or_none
+from rungwise.fsm.values.label import label
 
 Reason = Literal[
     "auth",
@@ -35,7 +34,9 @@ Reason = Literal[
 ]
 """Why a request failed: the failure taxonomy."""
 
-_REASONS: Final = get_args(Reason)
+_MUST_BE_SECONDS = must(
+    "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True
+)
 
 
 @frozen
@@ -60,30 +61,20 @@ class Failure:
         ConfigurationError: the reason is none of them, or a number is none.
     """
 
-    reason: Reason
-    status: int | None = None
+    reason: Reason = field(validator=must_be_one_of(get_args(Reason), names_class=True))
+    status: int | None = field(
+        default=None, validator=must("a whole number, or None", or_none(is_whole), names_class=True)
+    )
     code: str | None = field(default=None, converter=label)
     message: str = field(default="", repr=False)
-    asked_wait: float | None = None
+    asked_wait: float | None = field(default=None, validator=_MUST_BE_SECONDS)
     should_retry: bool | None = None
     parameter: str | None = field(default=None, converter=label)
-    available_tokens: int | None = None
+    available_tokens: int | None = field(
+        default=None, validator=must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
+    )
     is_stale: bool = False
     exception: BaseException | None = field(default=None, repr=False, eq=False)
-
-    def __attrs_post_init__(self) -> None:
-        status, wait, available = self.status, self.asked_wait, self.available_tokens
-        if self.reason not in _REASONS:
-            self._refuse("reason", f"one of {', '.join(_REASONS)}")
-        if status is not None and not is_whole(status):
-            self._refuse("status", "a whole number, or None")
-        if wait is not None and not is_number(wait, 0, LARGEST):
-            self._refuse("asked_wait", "a number of seconds, 0 or more, or None")
-        if available is not None and not is_whole(available):
-            self._refuse("available_tokens", "a whole number of tokens, or None")
-
-    def _refuse(self, name: str, form: str) -> NoReturn:
-        raise ConfigurationError(f"Failure.{name} must be {form}, not {short(getattr(self, name))}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the exception behind: those of HTTP clients cannot be rebuilt elsewhere."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from rungwise.fsm.failures.failure import Reason
 
@@ -29,6 +29,10 @@ _BUSY: Final[_Statuses] = frozenset({None, 408, 429, *range(500, 600)})
 _VAGUE: Final = _BAD_REQUEST | {403, 404, 500}  # statuses that say so little that a number is believed before them
 
 
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    return re.compile(text, re.IGNORECASE | re.DOTALL) if text else None
+
+
 @frozen
 class Rule:
     """Name a reason by codes on any status, by numbers and prose on some statuses, or by these statuses alone.
@@ -37,17 +41,17 @@ class Rule:
         reason: what the rule names.
         statuses: where numbers and prose are believed.
         codes: the structured codes and types.
-        numbers: business codes, each behind the provider whose it is, as in `zai:1113`.
         prose: the wordings.
+        numbers: business codes, each behind the provider whose it is, as in `zai:1113`.
         unless: wordings beside which neither numbers nor prose count.
     """
 
     reason: Reason
     statuses: _Statuses
-    codes: re.Pattern[str] | None = None
-    numbers: re.Pattern[str] | None = None
-    prose: re.Pattern[str] | None = None
-    unless: re.Pattern[str] | None = None
+    codes: re.Pattern[str] | None = field(default=None, converter=_pattern)
+    prose: re.Pattern[str] | None = field(default=None, converter=_pattern)
+    numbers: re.Pattern[str] | None = field(default=None, converter=_pattern, kw_only=True)
+    unless: re.Pattern[str] | None = field(default=None, converter=_pattern, kw_only=True)
 
     def is_named(self, error: ErrorBody, status: int | None) -> bool:
         """Tell whether a structured code or number of a response names this rule's reason."""
@@ -68,14 +72,6 @@ class Rule:
         return self.unless is not None and self.unless.search(error.text) is not None
 
 
-def _rule(
-    reason: Reason, statuses: _Statuses, codes: str = "", prose: str = "", *, numbers: str = "", unless: str = ""
-) -> Rule:
-    texts = {"codes": codes, "numbers": numbers, "prose": prose, "unless": unless}
-    patterns = {name: re.compile(text, re.IGNORECASE | re.DOTALL) for name, text in texts.items() if text}
-    return Rule(reason, statuses, **patterns)
-
-
 # A throttle may speak of too many tokens too; but it asks for a wait, not for a shorter prompt.
 _THROTTLE: Final = (
     r"throttl|too many requests|rate[ _-]?limit|\b[rt]p[mds]\b|(tokens?|requests?)[ -]per[ -](sec|min|hour|day)"
@@ -84,20 +80,15 @@ _THROTTLE: Final = (
 
 RULES: Final = (
     # The model wrote what the server cannot read as a tool call or as JSON: its own slip, which it need not repeat.
-    _rule(
+    Rule(
         "failed_generation",
         _BAD_REQUEST,
         r"tool_use_failed|json_validate_failed|output_parse_failed",
         r"failed to (call a function|generate json)\. please adjust your prompt|\Atool call validation failed",
     ),
-    _rule("content_policy", _VAGUE, numbers=r"zai:130[01]|minimax:102[67]"),
-    _rule(
-        "content_policy",
-        _TOO_LONG,
-        "",
-        r"\b(input|output) new_sensitive\b",  # MiniMax's, as 422 and as 500
-    ),
-    _rule(
+    Rule("content_policy", _VAGUE, numbers=r"zai:130[01]|minimax:102[67]"),
+    Rule("content_policy", _TOO_LONG, prose=r"\b(input|output) new_sensitive\b"),  # MiniMax's, as 422 and as 500
+    Rule(
         "content_policy",
         _CLIENT - {401, 402, 408, 413, 429},
         r"content_?(filter(ed)?|policy(_\w+)?)|responsibleaipolicyviolation|(.*\.)?data_?inspection_?failed|refusal"
@@ -108,23 +99,22 @@ RULES: Final = (
         r"|inappropriate content|content exists risk|unsafe or sensitive content|due to safety|datainspectionfailed"
         r"|(prompt|input|request|content) (was|has been) (flagged|blocked)|flagged (for possible|as potentially)",
     ),
-    _rule(
+    Rule(
         "prefill_unsupported",
         _BAD_REQUEST,
-        "",
-        r"message prefill|pre-?fill\w{0,10}\b.{0,60}\b(not supported|unsupported|incompatible)|ending with a model turn"
-        r"|must end with a user message|expected last role user|final assistant content cannot end with"
+        prose=r"message prefill|pre-?fill\w{0,10}\b.{0,60}\b(not supported|unsupported|incompatible)"
+        r"|ending with a model turn|must end with a user message|expected last role user"
+        r"|final assistant content cannot end with"
         r"|expected `?thinking`? or `?redacted_thinking`?, but found",
     ),
     # Reasoning that a provider wants back, which is the opposite of what the next rule is about.
-    _rule(
+    Rule(
         "reasoning_missing",
         _BAD_REQUEST,
-        "",
-        r"reasoning_content\b.{0,60}\bmust be (fully )?passed back|reasoning_content\W{0,3} is (missing|required)"
+        prose=r"reasoning_content\b.{0,60}\bmust be (fully )?passed back|reasoning_content\W{0,3} is (missing|required)"
         r"|missing (required )?(field )?\W?reasoning_content",
     ),
-    _rule(
+    Rule(
         "reasoning_signature",
         _BAD_REQUEST | {404},
         r"invalid_encrypted_content|(\w+_)?(thinking|thought)_signature",
@@ -134,11 +124,11 @@ RULES: Final = (
         r"|\bmessages\b[\w.\[\]]{0,30}\breasoning\w{0,20}\W.{0,120}"
         r"\b(unknown|unsupported|unrecognized|not (supported|permitted|allowed))",
     ),
-    _rule("output_cap", _TOO_LONG | {402}),  # stands only where the message names a number
+    Rule("output_cap", _TOO_LONG | {402}),  # stands only where the message names a number
     # A rate limit that this one request exceeds by itself: no wait helps, a shorter request does.
-    _rule("payload_too_large", frozenset({None, 400, 413, 429}), "", r"(\A|\n)request too large\b"),
-    _rule("context_overflow", _VAGUE, numbers=r"zai:1261|minimax:1039", unless=_THROTTLE),
-    _rule(
+    Rule("payload_too_large", frozenset({None, 400, 413, 429}), prose=r"(\A|\n)request too large\b"),
+    Rule("context_overflow", _VAGUE, numbers=r"zai:1261|minimax:1039", unless=_THROTTLE),
+    Rule(
         "context_overflow",
         _TOO_LONG,
         r"(model_)?context_((length|window)_)?exceeded|exceed_context_size_error|model_max_prompt_tokens_exceeded"
@@ -166,25 +156,24 @@ RULES: Final = (
         unless=_THROTTLE,
     ),
     # These words alone say little: what asks for the same once more is a throttle.
-    _rule(
+    Rule(
         "context_overflow",
         _TOO_LONG,
-        "",
-        r"too many tokens",
+        prose=r"too many tokens",
         unless=_THROTTLE + r"|(\A|[.,;!] {0,3})(please )?(try again|retry) {0,3}([.!\n]|\Z)",
     ),
-    _rule(
+    Rule(
         "payload_too_large",
         _BAD_REQUEST,
         r"(request|payload)_too_large",
         r"(entity|payload|body) (is )?too large|payload size exceeds",
     ),
-    _rule("payload_too_large", frozenset({413})),
+    Rule("payload_too_large", frozenset({413})),
     # Google words a spent quota and a rate limit alike; the quota's name or a limit of 0 tells them apart.
-    _rule("billing", _ANY, r".*per_?day.*", r"quota exceeded for metric.{0,300}\blimit: 0\b"),
-    _rule("overloaded", frozenset(), r"model_capacity_exhausted"),
-    _rule("billing", _ANY, numbers=r"zai:(1113|13(0[89]|1\d|2[01]))|minimax:(1008|2056)"),
-    _rule(
+    Rule("billing", _ANY, r".*per_?day.*", r"quota exceeded for metric.{0,300}\blimit: 0\b"),
+    Rule("overloaded", frozenset(), r"model_capacity_exhausted"),
+    Rule("billing", _ANY, numbers=r"zai:(1113|13(0[89]|1\d|2[01]))|minimax:(1008|2056)"),
+    Rule(
         "billing",
         _ANY,
         r"insufficient_(quota|balance|credits?|funds|user_quota)|billing_\w+|credit_balance_\w+|\w*spend_limit_\w+"
@@ -195,32 +184,31 @@ RULES: Final = (
         r"|extra usage is required|key limit exceeded|free allocated quota|(weekly|monthly)\W.{0,20}limit exhausted"
         r"|\bfree-models-per-day\b",
     ),
-    _rule("rate_limit", frozenset(), r"resource_exhausted|throttling.*"),
-    _rule("rate_limit", frozenset({402}), "", r"\bresets?\b|try again|retry|temporar"),
-    _rule("billing", _ANY, "", r"exceeded your current quota|check your plan and billing|api usage limits"),
-    _rule(
+    Rule("rate_limit", frozenset(), r"resource_exhausted|throttling.*"),
+    Rule("rate_limit", frozenset({402}), prose=r"\bresets?\b|try again|retry|temporar"),
+    Rule("billing", _ANY, prose=r"exceeded your current quota|check your plan and billing|api usage limits"),
+    Rule(
         "billing",
         frozenset({402, 403, 429}),
-        "",
-        r"\bquota|usage limit",
+        prose=r"\bquota|usage limit",
         unless=r"per.(second|minute|hour)|\b[rt]pm\b|rate.?limit",
     ),
-    _rule("overloaded", _ANY, numbers=r"zai:1305"),
-    _rule(
+    Rule("overloaded", _ANY, numbers=r"zai:1305"),
+    Rule(
         "overloaded",
         _BUSY,
         r"(\w+_)?overloaded(_error)?|slow_down|(service_?)?unavailable(exception|_?error)?|modelnotready(exception)?",
         r"overload|(at|over|no) capacity|capacity exceeded|high (demand|traffic|load)|(server|service) is (too )?busy",
     ),
-    _rule(
+    Rule(
         "parameter_unsupported",  # stands only where a parameter is named that may be left out
         _BAD_REQUEST | {404},
         r"unsupported_(parameter|value)|(unknown|unrecognized)_\w+|extra_forbidden",
         r"unsupported|(not|n't) support|unknown (parameter|argument|field|name)|unrecognized|deprecated"
         r"|extra inputs are not permitted|cannot both be specified|that support the provided",
     ),
-    _rule("model_not_found", _VAGUE, numbers=r"zai:1211|minimax:2061"),
-    _rule(
+    Rule("model_not_found", _VAGUE, numbers=r"zai:1211|minimax:2061"),
+    Rule(
         "model_not_found",
         _CLIENT - {401, 429},
         r"(model|deployment)_?not_?found|model_not_(available|supported)|model_decommissioned|(invalid|unknown)_model",
@@ -229,16 +217,16 @@ RULES: Final = (
         r"|models/\S{1,200} is not|\bmodel\b \S{1,200} (is|has been) (not supported|deprecated)|no endpoints found"
         r"|api deployment for this resource does not exist",
     ),
-    _rule("rate_limit", _BUSY | _VAGUE, numbers=r"zai:130[2-4]|minimax:(1002|1039|1041|2045)"),
-    _rule(
+    Rule("rate_limit", _BUSY | _VAGUE, numbers=r"zai:130[2-4]|minimax:(1002|1039|1041|2045)"),
+    Rule(
         "rate_limit",
         frozenset({None, 400, 403, 429}),
         r"rate_?limit\w*|too_many_\w+|limit_requests|(request|token)_quota_exceeded|servicequotaexceeded(exception)?",
         r"rate.?limit|too many (requests|tokens)|throttl|(requests?|tokens?) per (sec|min|hour|day)|concurrency"
         r"|\b[rt]pm limit",
     ),
-    _rule("auth", _VAGUE, numbers=r"zai:(100[0-4]|111[0-2])|minimax:(1004|2049)"),
-    _rule(
+    Rule("auth", _VAGUE, numbers=r"zai:(100[0-4]|111[0-2])|minimax:(1004|2049)"),
+    Rule(
         "auth",
         _BAD_REQUEST | {404},
         r"auth\w*_error|permission_(error|denied)|unauthenticated|unauthorized|(invalid|incorrect|missing)_(api_)?key"
@@ -246,12 +234,12 @@ RULES: Final = (
         r"(invalid|incorrect|missing|no|expired|wrong) (api|secret|access).?(key|token)|authentication (fail|error)"
         r"|api.?key (is )?(not|invalid|expired|missing)|login fail|unauthorized",
     ),
-    _rule("timeout", _VAGUE, numbers=r"minimax:1001"),
-    _rule("timeout", frozenset(), r"timeout(_error)?|request_timeout|modeltimeout(exception)?|deadline_exceeded"),
-    _rule("server_error", _VAGUE, numbers=r"minimax:(1013|1024|1033)"),
-    _rule("connection", frozenset(), r"(network|connection)_error"),
-    _rule("auth", frozenset({401})),
-    _rule("unknown", _BAD_REQUEST, "", r"unknown error", numbers=r"minimax:(999|1000)"),
+    Rule("timeout", _VAGUE, numbers=r"minimax:1001"),
+    Rule("timeout", frozenset(), r"timeout(_error)?|request_timeout|modeltimeout(exception)?|deadline_exceeded"),
+    Rule("server_error", _VAGUE, numbers=r"minimax:(1013|1024|1033)"),
+    Rule("connection", frozenset(), r"(network|connection)_error"),
+    Rule("auth", frozenset({401})),
+    Rule("unknown", _BAD_REQUEST, prose=r"unknown error", numbers=r"minimax:(999|1000)"),
 )
 
 BY_CODE_FIRST: Final[frozenset[Reason]] = frozenset(
@@ -273,38 +261,20 @@ REFINED_BY_PROSE: Final[dict[Reason, frozenset[Reason]]] = {
 """What of these the wording may still make of a reason that a code has named."""
 
 STATUSES: Final[dict[int, Reason]] = {
-    401: "auth",
-    402: "billing",
-    403: "auth",
-    404: "unknown",
-    408: "timeout",
-    409: "unknown",
-    424: "server_error",
-    425: "unknown",
-    429: "rate_limit",
-    498: "overloaded",
-    499: "unknown",
-    503: "overloaded",
-    529: "overloaded",
+    **{401: "auth", 402: "billing", 403: "auth", 404: "unknown", 408: "timeout", 409: "unknown", 424: "server_error"},
+    **{425: "unknown", 429: "rate_limit", 498: "overloaded", 499: "unknown", 503: "overloaded", 529: "overloaded"},
 }
 STATUS_CLASSES: Final[dict[int, Reason]] = {3: "format", 4: "format", 5: "server_error"}
 
 # An error inside a stream has no status; these codes are the names of one.
 STATUS_OF_CODE: Final = {
-    "invalid_request_error": 400,
-    "invalid_argument": 400,
-    "failed_precondition": 400,
-    "validationexception": 400,
-    "badrequesterror": 400,
-    "bad_request": 400,
-    "bad_request_error": 400,
-    "not_found_error": 404,
-    "not_found": 404,
-    "api_error": 500,
-    "server_error": 500,
-    "internal_server_error": 500,
-    "internal_error": 500,
-    "internal": 500,
-    "internalserverexception": 500,
-    "modelstreamerrorexception": 500,
+    code: status
+    for status, codes in {
+        400: "invalid_request_error invalid_argument failed_precondition validationexception badrequesterror "
+        "bad_request bad_request_error",
+        404: "not_found_error not_found",
+        500: "api_error server_error internal_server_error internal_error internal internalserverexception "
+        "modelstreamerrorexception",
+    }.items()
+    for code in codes.split()
 }

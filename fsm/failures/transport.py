@@ -10,35 +10,16 @@ from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.failures.failure import Failure, Reason
 
 # The names of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
-_TRANSPORT: Final[dict[str, Reason | None]] = {
-    "TimeoutException": "timeout",
-    "ConnectTimeout": "timeout",
-    "ReadTimeout": "timeout",
-    "WriteTimeout": "timeout",
-    "PoolTimeout": "timeout",
-    "TimeoutError": "timeout",
-    "SSLCertVerificationError": "certificate",
-    "NetworkError": "connection",
-    "ConnectError": "connection",
-    "ReadError": "connection",
-    "WriteError": "connection",
-    "CloseError": "connection",
-    "ProtocolError": "connection",
-    "LocalProtocolError": "connection",
-    "RemoteProtocolError": "connection",
-    "ProxyError": "connection",
-    "TransportError": "connection",
-    "RequestError": "connection",
-    "DecodingError": "malformed",
-    "UnsupportedProtocol": "format",
-    "InvalidURL": "format",
-    "TooManyRedirects": "format",
-    "FileNotFoundError": None,
-    "FileExistsError": None,
-    "IsADirectoryError": None,
-    "NotADirectoryError": None,
-    "OSError": "connection",
+_NAMES: Final[dict[Reason | None, str]] = {
+    "timeout": "TimeoutException ConnectTimeout ReadTimeout WriteTimeout PoolTimeout TimeoutError",
+    "certificate": "SSLCertVerificationError",
+    "connection": "NetworkError ConnectError ReadError WriteError CloseError ProtocolError LocalProtocolError "
+    "RemoteProtocolError ProxyError TransportError RequestError OSError",
+    "malformed": "DecodingError",
+    "format": "UnsupportedProtocol InvalidURL TooManyRedirects",
+    None: "FileNotFoundError FileExistsError IsADirectoryError NotADirectoryError",
 }
+_TRANSPORT: Final = {name: reason for reason, names in _NAMES.items() for name in names.split()}
 
 # Under a failed connection: what it really was. A header that cannot be sent is nearly always a key with a line break.
 _UNDERLYING: Final[dict[str, Reason]] = {"certificate.verify.failed": "certificate", "illegal header value": "auth"}
@@ -49,7 +30,6 @@ _NEVER_WRAPPERS: Final = (
     *(NotImplementedError, RecursionError, OSError, TypeError, ValueError),
 )
 _DEPTH: Final = 5
-
 
 UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
 """The failures that came before anything was sent."""
@@ -62,11 +42,6 @@ def may_be_billed(failure: Failure) -> bool:
     if failure.status is not None or failure.reason not in ("timeout", "connection") or failure.is_stale:
         return False
     return failure.exception is None or not any(kind.__name__ in UNSENT for kind in type(failure.exception).__mro__)
-
-
-def is_local_bug(exception: BaseException) -> bool:
-    """Tell whether an exception comes from our own or the caller's code, not from the network or the service."""
-    return isinstance(exception, Exception) and _transport_reason(exception) is None
 
 
 def classify_exception(exception: BaseException) -> Failure:
@@ -95,17 +70,13 @@ def _transport_reason(exception: BaseException) -> Reason | None:
     if "certificate" in named:
         return "certificate"
     text = "\n".join(map(str, links))
-    for wording, underlying in _UNDERLYING.items():
-        if re.search(wording, text, re.IGNORECASE):
-            return underlying
-    return reason
+    underlying = (why for wording, why in _UNDERLYING.items() if re.search(wording, text, re.IGNORECASE))
+    return next(underlying, reason)
 
 
 def _named_reason(exception: BaseException) -> Reason | None:
-    for kind in type(exception).__mro__:
-        if kind.__name__ in _TRANSPORT:
-            return _TRANSPORT[kind.__name__]
-    return None
+    names = (kind.__name__ for kind in type(exception).__mro__)
+    return next((_TRANSPORT[name] for name in names if name in _TRANSPORT), None)
 
 
 def _chain(exception: BaseException) -> Iterator[BaseException]:

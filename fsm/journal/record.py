@@ -123,8 +123,9 @@ class RecordedStep:
     content: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
-_TOLD = ("usage", "stop_raw", "status", "reason", "code", "asked_wait", "facts")
-"""What a step says in the words of its evidence."""
+_OF_ROW = ("event", "source", "guard", "effect", "target")
+_OF_EVIDENCE = ("usage", "stop_raw", "status", "reason", "code", "asked_wait")
+_AS_RECORDED = ("at", "backend", "wait", "cap", "input_tokens", "draw", "facts", "attempts")
 
 
 @define(eq=False, kw_only=True)
@@ -184,32 +185,14 @@ class Record:
         recorded = self._rows[number - 1]
         if isinstance(recorded, Step):
             return recorded
-        row = recorded.row
-        evidence = recorded.evidence or Evidence(event=row.event)
+        evidence = recorded.evidence or Evidence(event=recorded.row.event)
+        parts = [(recorded.row, _OF_ROW), (evidence, _OF_EVIDENCE), (recorded, _AS_RECORDED)]
         step = self._rows[number - 1] = Step(
             number=number,
-            at=recorded.at,
-            event=row.event,
-            source=row.source,
-            guard=row.guard,
-            effect=row.effect,
-            target=row.target,
-            backend=recorded.backend,
-            wait=recorded.wait,
-            cap=recorded.cap,
-            input_tokens=recorded.input_tokens,
-            usage=evidence.usage,
-            stop_raw=evidence.stop_raw,
-            status=evidence.status,
-            reason=evidence.reason,
-            code=evidence.code,
-            asked_wait=evidence.asked_wait,
-            draw=recorded.draw,
-            facts=recorded.facts,
             spent=FrozenMap(zip(self.counters, recorded.spent, strict=True)),
-            attempts=recorded.attempts,
             note=recorded.note or evidence.repair,
             content=frozen_copy(recorded.content, "content"),
+            **{name: getattr(part, name) for part, names in parts for name in names},
         )
         return step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -15,6 +15,7 @@ from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, Message, PlainLink, Request, Send
+from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.clock import VirtualClock
@@ -22,6 +23,31 @@ from rungwise.fsm.testing.fair import fair_reply
 from rungwise.fsm.values.frozen_map import thawed
 
 PROMPT = "Where do the kingfishers nest in winter?"
+
+
+class _Shapes(Shapes):
+    """Read the requests that `callers.py` generates, which adapters take as well."""
+
+    __slots__ = ()
+
+    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
+        return True if "response_format" in parameters else None
+
+    def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
+        definition: Mapping[str, Any] = tool.get("function", tool)
+        return definition
+
+
+_SHAPES = _Shapes()
+
+
+class ScriptedLink(PlainLink):
+    """Stand for a backend that is asked what the strategies of this kit generate."""
+
+    @property
+    def shapes(self) -> Shapes:
+        """Return the form of those requests."""
+        return _SHAPES
 
 
 @frozen
@@ -199,8 +225,8 @@ def run(
 
 
 def links(chain: int | Sequence[Link]) -> Sequence[Link]:
-    """Return a chain of so many plain links, or the chain that was given."""
-    return [PlainLink(f"backend-{number}") for number in range(1, chain + 1)] if isinstance(chain, int) else chain
+    """Return a chain of so many links, or the chain that was given."""
+    return [ScriptedLink(f"backend-{number}") for number in range(1, chain + 1)] if isinstance(chain, int) else chain
 
 
 def partial_reply(deltas: Sequence[Text | Reasoning]) -> Reply | None:

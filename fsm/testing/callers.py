@@ -17,7 +17,7 @@ from rungwise.fsm.call.policy import Budget, Policy, Waits
 from rungwise.fsm.call.request import Message, PlainLink, Prices, Request, TurnContext
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.testing.backend import PROMPT
+from rungwise.fsm.testing.backend import PROMPT, ScriptedLink
 from rungwise.fsm.testing.strategies import seldom
 
 ASKED: Sequence[Message] = ({"role": "user", "content": PROMPT},)
@@ -32,8 +32,8 @@ TOOL_ROUND: Sequence[Message] = (
 )
 ENDS_ON_ASSISTANT: Sequence[Message] = (*ASKED, {"role": "assistant", "content": "They nest in "})
 TOOLS = (
-    {"name": "note", "parameters": {"type": "object", "properties": {}}},
-    {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}},
+    {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}},
+    {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}}},
 )
 WITH_SYSTEM: Sequence[Message] = (
     {"role": "system", "content": "You know the birds of this river."},
@@ -137,12 +137,11 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         cache_read=st.sampled_from((None, 0.1)),
         cache_creation=st.sampled_from((None, 1.25, 20.0)),
     )
-    link = st.builds(
-        PlainLink,
+    link: SearchStrategy[PlainLink] = st.builds(
+        ScriptedLink,
         name=st.sampled_from(("backend-1", "backend-2", "backend-3")),
         prefills=st.booleans(),
         echoes=st.booleans(),
-        expects_json=st.sampled_from((False, False, False, True)),
         problem=seldom(st.just("no key")),
         prices=prices if priced else st.one_of(st.none(), prices),
     )

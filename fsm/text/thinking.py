@@ -83,7 +83,7 @@ class ThinkFilter:
         self._empty = True  # nothing visible so far
         self._closed = False  # a block of this reply has ended
         self._trims = False  # whitespace is dropped
-        self._thinks = False
+        self._thinks = False  # inline reasoning has come that is not blank
         self._done = False  # what follows is text, whatever it holds
         self._tags = 0  # the tags that stood outside of blocks
         self._calm = False  # a chunk without "<" changes nothing
@@ -95,11 +95,6 @@ class ThinkFilter:
         """Whether all that had been handed out as visible text before the last chunk has turned out to be reasoning."""
         self.was_unopened = False
         """Whether a closing tag has ended reasoning that began with the reply, without an opening tag."""
-
-    @property
-    def thinks_inline(self) -> bool:
-        """Tell whether any inline reasoning has come that is not blank."""
-        return self._thinks
 
     def feed(self, text: str) -> tuple[str, str]:
         """Return the visible text and the reasoning that `text` settles.

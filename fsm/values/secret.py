@@ -10,7 +10,19 @@ from typing import Any, Final, NoReturn, Self
 _SALT: Final = secrets.token_bytes(32)
 
 
-class Secret:
+class _Shared:
+    """Return itself wherever a copy is asked for."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class Secret(_Shared):
     """Hold a key; `str()` is the one way to it, and every `repr` hides it.
 
     It is not a `str` itself: what prints variables for people (tracebacks, error trackers, `rich`) cuts and shows
@@ -39,17 +51,11 @@ class Secret:
     def __hash__(self) -> int:
         return hash(self._text)
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
     def __reduce__(self) -> NoReturn:
         raise TypeError("a key is not pickled: make its backend where it is used")
 
 
-class SecretMap(Mapping[str, str]):
+class SecretMap(_Shared, Mapping[str, str]):
     """Hold headers that cannot be changed, and whose `repr` shows no value.
 
     It is not a `dict`: what prints variables looks into those by itself.
@@ -71,12 +77,6 @@ class SecretMap(Mapping[str, str]):
 
     def __repr__(self) -> str:
         return f"SecretMap({', '.join(f'{name}=...' for name in self._values)})"
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._values:

@@ -19,9 +19,8 @@ def did_you_mean(name: object, known: Iterable[str], otherwise: str = "", *, cut
         otherwise: what is returned where none is near.
         cutoff: how much alike two names must be, on `difflib`'s scale from 0 to 1.
     """
-    close = (
-        difflib.get_close_matches(name[:LONGEST_NAME], list(known), n=1, cutoff=cutoff) if isinstance(name, str) else []
-    )
+    unknown = name[:LONGEST_NAME] if isinstance(name, str) else ""
+    close = difflib.get_close_matches(unknown, list(known), n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else otherwise
 
 

@@ -318,5 +318,5 @@ def test_the_body_is_written_from_the_copies() -> None:
     call = rungwise.Call(rungwise.Request(messages(), **options()))
     send = call.begin()
     assert send is not None
-    body = write_body(send, stream=False, model="m", parameters={}, dialect=Dialect())
+    body = write_body(send, stream=False, model="m", parameters={}, dialect=Dialect(), provider="")
     assert b"What is it?" in body

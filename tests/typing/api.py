@@ -66,7 +66,22 @@ def core() -> rungwise.Result:
     return call.result
 
 
+def is_off_topic(reply: rungwise.Reply) -> bool:
+    return "weather" in reply.text
+
+
 def derive() -> rungwise.Policy:
-    return rungwise.Policy(
-        table=rungwise.CALL.without("prefill").with_rows(rungwise.Row("refused", "await", "has_text", "partial"))
+    off_topic = rungwise.Fact("is_off_topic", says="the reply is about the weather", of=is_off_topic)
+    plead = rungwise.Rung("plead", unit="plea", limit=2, hint="Stay with the subject.", holds=off_topic)
+    meek: rungwise.Entry = plead.when("may_plead_meekly", lacks="has_text")
+    table: rungwise.Table = (
+        rungwise.CALL.without("prefill")
+        .with_rung(plead, answered=None)
+        .with_rung(meek, refused="may_fall_back")
+        .with_rows(rungwise.Row("refused", "await", "has_text", "partial"))
+        .declaring(rungwise.Guard("may_shout", counter="pleas"), rungwise.Effect("shout", spends="pleas"))
+        .reordered("malformed", ["may_retry", "may_fall_back", "has_text", None])
     )
+    event: rungwise.Event = table.declared_events[0]
+    print(event.says)
+    return rungwise.Policy.from_toml("[limits]\npleas = 3", table=table)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from rungwise.fsm.diagram import Marks, render
 from rungwise.fsm.diagram.page.machine import machine_data
@@ -33,7 +33,7 @@ class Setup:
     """
 
     limits: Mapping[str, int]
-    budget: Mapping[str, float | None] = field(default=NO_BUDGET)
+    budget: Mapping[str, float | None] = NO_BUDGET
     lanes: tuple[str, ...] = ()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import asdict
+
 from rungwise.fsm.checker.moves import moves_of
+from rungwise.fsm.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.machine.table import Table
 
 Plain = dict[str, Any]
@@ -24,29 +27,20 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
         "name": table.name,
         "start": table.start,
         "hub": table.hub,
-        "outcomes": list(table.outcomes),
-        "states": list(table.states),
-        "counters": list(table.counters),
+        "outcomes": table.outcomes,
+        "states": table.states,
+        "counters": table.counters,
         "limits": dict(limits),
-        "rows": [
-            {"event": row.event, "source": row.source, "guard": row.guard, "target": row.target, "effect": row.effect}
-            for row in table.rows
-        ],
-        "facts": {
-            fact.name: {"any_holds": list(fact.any_holds), "any_lacks": list(fact.any_lacks)}
-            for fact in table.facts
-            if fact.is_derived
-        },
-        "guards": {
-            guard.name: {"counter": guard.counter, "holds": list(guard.holds), "lacks": list(guard.lacks)}
-            for guard in guards
-        },
-        "effects": {
-            effect.name: {"spends": effect.spends, "refills": list(effect.refills), "refills_on": effect.refills_on}
-            for effect in effects
-        },
+        "rows": [asdict(row) for row in table.rows],
+        "facts": _plain([fact for fact in table.facts if fact.is_derived], "any_holds", "any_lacks"),
+        "guards": _plain(guards, "counter", "holds", "lacks"),
+        "effects": _plain(effects, "spends", "refills", "refills_on"),
         "says": {guard.name: guard.says for guard in guards},
         "events": {event: table.says(event) for event in table.events},
         "moves": [{"takes": move.takes, "refills": sorted(move.refills)} for move in moves],
         "exact": all(move.is_free for move in moves),
     }
+
+
+def _plain(declared: Sequence[Fact | Guard | Effect], *names: str) -> dict[str, Plain]:
+    return {each.name: {name: getattr(each, name) for name in names} for each in declared}

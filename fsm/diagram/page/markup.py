@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
@@ -44,7 +45,7 @@ def document(title: str, body: str, data: Mapping[str, Any]) -> str:
             body,
             "<noscript><p>Without scripts there is the picture, but nothing can be selected or played.</p></noscript>",
             f'<script type="application/json" id="data">{_embedded(data)}</script>',
-            f'<script>\n"use strict";\n{_scripts()}</script>',
+            '<script>\n"use strict";\n' + "\n".join(map(_file, SCRIPTS)) + "</script>",
             "</body>",
             "</html>",
             "",
@@ -71,22 +72,12 @@ def columns(side: str, main: str) -> str:
 
 def _embedded(data: Mapping[str, Any]) -> str:
     """Write JSON that cannot end the element that it stands in."""
-    return (
-        orjson.dumps(data, default=dict)
-        .decode()
-        .replace("<", "\\u003c")
-        .replace(">", "\\u003e")
-        .replace("&", "\\u0026")
-    )
+    return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", orjson.dumps(data, default=dict).decode())
 
 
 @lru_cache(maxsize=16)
 def _file(name: str) -> str:
     return files(__name__.rpartition(".")[0]).joinpath(name).read_text(encoding="utf-8")
-
-
-def _scripts() -> str:
-    return "\n".join(_file(name) for name in SCRIPTS)
 
 
 def _colours() -> str:

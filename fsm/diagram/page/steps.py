@@ -14,6 +14,12 @@ from rungwise.fsm.journal.record import Step
 Plain = dict[str, Any]
 
 
+_SHOWN = (
+    *("event", "source", "target", "at", "attempts", "facts", "backend", "wait", "cap", "stop_raw", "status", "reason"),
+    *("code", "note", "asked_wait", "draw", "content"),
+)
+
+
 def steps_data(path: Path, money: Sequence[float | None] = ()) -> Plain:
     """Return what a script needs to show each step of a run.
 
@@ -31,9 +37,7 @@ def steps_data(path: Path, money: Sequence[float | None] = ()) -> Plain:
 
 def _step(step: Step, tokens: int, money: float | None) -> Plain:
     return {
-        **{name: getattr(step, name) for name in ("event", "source", "target", "at", "attempts", "facts", "backend")},
-        **{name: getattr(step, name) for name in ("wait", "cap", "stop_raw", "status", "reason", "code", "note")},
-        **{name: getattr(step, name) for name in ("asked_wait", "draw", "content")},
+        **{name: getattr(step, name) for name in _SHOWN},
         "spent": dict(step.spent),
         "usage": {name: count for name, count in asdict(step.usage).items() if count},
         "used": {"attempts": step.attempts, "seconds": step.at, "output_tokens": tokens, "money": money},

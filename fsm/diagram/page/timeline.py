@@ -60,8 +60,7 @@ def _bars(path: Path) -> Iterator[tuple[str, Bar]]:
             yield step.backend, Bar(kind, after.number, step.at, seconds, says)
         elif step.wait and seconds > 0:
             yield after.backend, Bar("wait", step.number, step.at, seconds, f"wait of {seconds:.3g} s")
-    if steps and steps[-1].target == path.table.hub:
-        last = steps[-1]
+    if steps and (last := steps[-1]).target == path.table.hub:
         yield last.backend, Bar("attempt", last.number, last.at, 0.0, f"attempt {last.attempts}, not ended")
 
 

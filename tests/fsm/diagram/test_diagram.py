@@ -18,7 +18,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.call.waiting import cap_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
-from rungwise.fsm.diagram.extract import picture_of, row_of
+from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
 from rungwise.fsm.diagram.svg.document import PITCH, SIZES
@@ -250,7 +250,7 @@ def test_the_rows_are_those_of_the_transitions_that_run() -> None:
     found = []
     for event in machine_of(CALL).events.values():
         for transition in [each for tried in event.transitions.values() for each in tried]:
-            row = row_of(transition)
+            row = transition.row
             assert (event.name, transition.source, transition.dest) == (row.event, row.source, row.target)
             found.append(row)
     assert sorted(map(str, found)) == sorted(map(str, CALL.rows))

@@ -27,6 +27,7 @@ from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off,
 from rungwise.fsm.call.result import error_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.run import Run
+from rungwise.fsm.testing.backend import ScriptedLink
 from rungwise.fsm.testing.checks import delivery, honesty, privacy, replays, success
 from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
@@ -294,7 +295,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         script: Any,
         request: rungwise.Request,
         turn: rungwise.TurnContext,
-        chain: int,
+        chain: list[rungwise.PlainLink],
         streams: bool,
         cancel_at: int | None,
     ) -> None:
@@ -302,7 +303,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
         coverage.record(EndedCall.of(testing.run(policy, script, chain=chain, request=request, **options)))
 
     some = settings(SILENT, max_examples=150, database=None, phases=[Phase.generate])
-    kinds = (testing.scripts_of_replies(), testing.requests(), testing.turns(), st.integers(1, 2), st.booleans())
+    kinds = (testing.scripts_of_replies(), testing.requests(), testing.turns(), testing.chains(), st.booleans())
     for number in range(8):
         seed(number)(some(given(*kinds, st.none() | st.integers(0, 9))(collect)))()
         events, targets = {row.event for row in coverage.rows}, {row.target for row in coverage.rows}
@@ -323,7 +324,7 @@ def test_the_strategies_bring_about_every_event_and_every_state() -> None:
             rungwise.Limits(**{**dict.fromkeys(rungwise.Limits(), 0), "fallbacks": None}),
         ),
         (testing.scripts_of_replies(), [rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop")]),
-        (testing.chains(), [rungwise.PlainLink("backend-1")]),
+        (testing.chains(), [ScriptedLink("backend-1")]),
         (testing.chunkings(b"whole"), [b"whole"]),
         (testing.turns(), rungwise.TurnContext()),
         (testing.compactors(), testing.Compactor()),

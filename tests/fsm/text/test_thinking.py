@@ -541,23 +541,6 @@ def test_returns_a_chunk_without_tags_as_it_is() -> None:
     assert split_thinking(chunk)[0] is chunk
 
 
-@pytest.mark.parametrize(
-    ("text", "thinks"),
-    [
-        ("a", False),
-        ("<think></think>a", False),
-        ("<think> \n</think>a", False),
-        ("<think>b", True),
-        ("<think></", True),
-    ],
-)
-def test_tells_whether_there_was_inline_reasoning(text: str, thinks: bool) -> None:
-    thinking = ThinkFilter()
-    thinking.feed(text)
-    thinking.close()
-    assert thinking.thinks_inline is thinks
-
-
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=20), st.just("") | TEXTS, st.booleans())
 @settings(max_examples=300)
 def test_every_chunking_gives_the_same(text: str, places: list[int], gathered: str, after_block: bool) -> None:
