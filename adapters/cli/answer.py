@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import sys
-from typing import Protocol
 
 from rungwise.adapters.cli.output import counted, is_terminal, put, safe
 
 
-class Answer(Protocol):
-    """Take the text of a call as it comes, and leave exactly the result's text on stdout."""
+class Answer:
+    """Take the text of a call as it comes, and write none of it: the result will be written in another form."""
 
     def add(self, text: str) -> None:
         """Take text that the call hands out."""
-        ...
 
     def take_back(self, text: str) -> None:
         """Take back the end of what was handed out."""
-        ...
 
     def settle(self) -> None:
         """Learn that nothing that came so far will be taken back."""
-        ...
 
     def interlude(self) -> None:
         """Make room for a line on stderr."""
-        ...
 
     def end(self, whole: str) -> None:
         """Write what is missing of the result's text."""
-        ...
 
 
-class PipedAnswer:
+class PipedAnswer(Answer):
     """Write for a program: text goes out once it is certain, so nothing is ever taken back, and nothing is added."""
 
     def __init__(self) -> None:
@@ -45,17 +39,13 @@ class PipedAnswer:
 
     def take_back(self, text: str) -> None:
         """Forget the end of what is kept."""
-        kept = "".join(self._pending)
-        self._pending = [kept.removesuffix(text)]
+        self._pending = ["".join(self._pending).removesuffix(text)]
 
     def settle(self) -> None:
         """Write what was kept."""
         text = "".join(self._pending)
         self._pending.clear()
         self._write(text)
-
-    def interlude(self) -> None:
-        """Do nothing: stderr is another place."""
 
     def end(self, whole: str) -> None:
         """Write what is missing of the result's text."""
@@ -68,7 +58,7 @@ class PipedAnswer:
             self._written += len(text)
 
 
-class TerminalAnswer:
+class TerminalAnswer(Answer):
     """Write for a person: text as it comes, and a marked new start where some of it was taken back."""
 
     def __init__(self) -> None:
@@ -88,9 +78,6 @@ class TerminalAnswer:
         self._write(f"[taken back: the last {counted(len(text), 'character')} above; {after}]\n")
         self._write(safe(self._shown))
 
-    def settle(self) -> None:
-        """Do nothing: it is on the screen."""
-
     def interlude(self) -> None:
         """Begin a new line if need be."""
         if not self._at_line_start:
@@ -107,25 +94,6 @@ class TerminalAnswer:
         if text:
             put(text)
             self._at_line_start = text.endswith("\n")
-
-
-class NoAnswer:
-    """Write nothing: the result will be written in another form."""
-
-    def add(self, text: str) -> None:
-        """Ignore text."""
-
-    def take_back(self, text: str) -> None:
-        """Ignore text."""
-
-    def settle(self) -> None:
-        """Do nothing."""
-
-    def interlude(self) -> None:
-        """Do nothing."""
-
-    def end(self, whole: str) -> None:
-        """Do nothing."""
 
 
 def answer_to_stdout() -> Answer:

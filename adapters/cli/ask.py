@@ -12,7 +12,7 @@ import attrs
 import click
 from attrs import frozen
 
-from rungwise.adapters.cli.answer import NoAnswer, answer_to_stdout
+from rungwise.adapters.cli.answer import Answer, answer_to_stdout
 from rungwise.adapters.cli.options import TOKENS, check_prices, prices_option
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
@@ -185,7 +185,7 @@ def _ask(options: Options) -> int:
     chain = _chain(options)
     policy = options.policy or default_policy()
     check_prices(policy, options.prices)
-    answer = NoAnswer() if options.as_json else answer_to_stdout()
+    answer = Answer() if options.as_json else answer_to_stdout()
     shown = ShownCall(answer)
     with Client(chain, policy=policy, observer=shown.step if options.no_stream else None) as client:
         for index, backend in enumerate(chain):

@@ -21,7 +21,6 @@ try:
         forgive_encodings,
         put,
         require_stdout,
-        silence_stdout,
     )
 except KeyboardInterrupt:  # nothing has begun, and nobody else can catch it here
     sys.exit(130)
@@ -55,19 +54,17 @@ class OneLineErrors(click.Group):
     ) -> Any:
         """Run a command and exit with its code."""
         try:
-            code = self._run(args, prog_name, complete_var, extra)
+            code = self._run(args=args, prog_name=prog_name, complete_var=complete_var, **extra)
         except KeyboardInterrupt:
             code = CANCELLED
         if standalone_mode:
             sys.exit(code)
         return code
 
-    def _run(
-        self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, extra: dict[str, Any]
-    ) -> Any:
+    def _run(self, **arguments: Any) -> Any:
         forgive_encodings()
         try:
-            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            return super().main(**arguments, standalone_mode=False)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx is not None else PROGRAM
             complain(error.format_message(), hint=f" ({command} --help tells more)")
@@ -78,9 +75,7 @@ class OneLineErrors(click.Group):
         except click.Abort:
             return CANCELLED
         except StdoutGone as gone:
-            silence_stdout()
-            if not gone.is_quiet:
-                complain(f"stdout cannot be written: {gone}")
+            gone.tell()
             return STDOUT_GONE
         except Exception as error:
             from rungwise.fsm.errors import ConfigurationError
@@ -123,12 +118,7 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
-    help="Show the version and exit.",
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
 )
 @click.pass_context
 def main(context: click.Context) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rungwise.adapters.cli.options import output_option
-from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_file
+from rungwise.adapters.cli.options import choice_option, output_option
+from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 
 if TYPE_CHECKING:
@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Draw the machine that every call runs on.")
 @click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
-@click.option(
+@choice_option(
     "--format",
-    type=click.Choice(["mermaid", "svg", "dot", "rows", "html"]),
-    default="mermaid",
-    show_default=True,
-    help="Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine.",
+    ("mermaid", "svg", "dot", "rows", "html"),
+    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine.",
 )
-@click.option(
+@choice_option(
     "--view",
-    type=click.Choice(["hub", "ladder"]),
-    default="hub",
-    show_default=True,
-    help="The states and what leads from one to another; or, for each event, the order in which its guards are tried.",
+    ("hub", "ladder"),
+    "The states and what leads from one to another; or, for each event, the order in which its guards are tried.",
 )
 @output_option
 @click.option(
@@ -92,10 +88,7 @@ def _draw(policy: Policy, format: Format | Literal["html"], view: View, output: 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
     picture = play_policy(policy) if format == "html" else render(policy.table, format, view=view)
-    if output is None:
-        put(picture)
-    else:
-        write_file(output, picture)
+    write_out(output, picture)
     return 0
 
 

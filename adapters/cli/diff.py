@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rungwise.adapters.cli.options import BACKENDS, max_tokens_option
+from rungwise.adapters.cli.options import BACKENDS, choice_option, max_tokens_option
 from rungwise.adapters.cli.output import put
 from rungwise.adapters.cli.policies import POLICY
 
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 @click.argument("new", type=POLICY, metavar="NEW")
 @click.option("--backends", type=BACKENDS, default=1, show_default=True, help="How many backends the chain has.")
 @max_tokens_option
-@click.option(
-    "--format",
-    type=click.Choice(["text", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Text for a terminal, or Markdown for a pull request.",
-)
+@choice_option("--format", ("text", "markdown"), "Text for a terminal, or Markdown for a pull request.")
 def diff(old: Policy, new: Policy, backends: int, max_tokens: int | None, format: Literal["text", "markdown"]) -> int:
     """Show what a change of policy does, before it is merged.
 

@@ -7,46 +7,34 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from rungwise.adapters.cli.options import BACKENDS, output_option
-from rungwise.adapters.cli.output import bad_input, note, put, safe, write_file
+from rungwise.adapters.cli.options import BACKENDS, choice_option, output_option
+from rungwise.adapters.cli.output import bad_input, note, safe, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 from rungwise.fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.diagram import View
 
 
 @click.command(short_help="Show the path of a recorded call on the diagram, or play the machine.")
 @click.argument("file", required=False, metavar="[JOURNAL.json]")
 @click.option("--policy", type=POLICY, metavar=METAVAR, help="The policy that the call had, if its table is your own.")
 @click.option("--play", is_flag=True, help="Write the page that plays the machine of the POLICY given in its place.")
-@click.option(
-    "--format",
-    type=click.Choice(["html", "svg", "mermaid"]),
-    default="html",
-    show_default=True,
-    help="A page in one file that works offline, or a picture.",
-)
-@click.option(
+@choice_option("--format", ("html", "svg", "mermaid"), "A page in one file that works offline, or a picture.")
+@choice_option(
     "--view",
-    type=click.Choice(["hub", "ladder"]),
-    default="hub",
-    show_default=True,
-    help="For a picture: the states and the way through them; or every guard that was tried, in order.",
+    ("hub", "ladder"),
+    "For a picture: the states and the way through them; or every guard that was tried, in order.",
 )
-@click.option(
-    "--backends",
-    type=BACKENDS,
-    default=None,
-    help="With --play: how many backends the chain has.  [default: 1]",
-)
+@click.option("--backends", type=BACKENDS, help="With --play: how many backends the chain has.  [default: 1]")
 @output_option
 def explain(
     file: str | None,
     policy: Policy | None,
     play: bool,
     format: Literal["html", "svg", "mermaid"],
-    view: Literal["hub", "ladder"],
+    view: View,
     backends: int | None,
     output: str | None,
 ) -> int:
@@ -79,26 +67,20 @@ def explain(
         bad_input("--backends is for --play: a journal holds its own chain")
     else:
         text = _explained(file, policy or default_policy(), format, view)
-    if output is None:
-        put(text)
-    else:
-        write_file(output, text)
+    write_out(output, text)
+    if output is not None:
         note(f"written: {safe(output)}")
     return 0
 
 
-def _explained(
-    file: str, policy: Policy, format: Literal["html", "svg", "mermaid"], view: Literal["hub", "ladder"]
-) -> str:
+def _explained(file: str, policy: Policy, format: Literal["html", "svg", "mermaid"], view: View) -> str:
     from rungwise.fsm.call.explained import explain_call, read_call
     from rungwise.fsm.diagram import Marks, render
 
     try:
-        text = Path(file).read_bytes()
+        path = read_call(Path(file).read_bytes(), policy.table)
     except OSError as error:
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
-    try:
-        path = read_call(text, policy.table)
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
     if format == "html":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_file
+from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 
 if TYPE_CHECKING:
@@ -128,40 +128,24 @@ def _check_certificate(fuzzer: Fuzzer) -> None:
 def _progress(examples: int | None, seconds: float | None) -> Iterator[Callable[[Fuzzer], None]]:
     """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
     with progress_bar("{task.description}") as bar:
-        if bar is None:
-            yield _Lines()
-            return
-        task = bar.add_task("0 calls", total=examples if examples is not None else seconds)
+        task = bar.add_task("0 calls", total=examples if examples is not None else seconds) if bar is not None else None
         started = last = time.monotonic()
 
         def show(fuzzer: Fuzzer) -> None:
             nonlocal last
             now = time.monotonic()
-            if now - last >= REFRESH_SECONDS:
-                last = now
+            if now - last < (REPORT_SECONDS if bar is None else REFRESH_SECONDS):
+                return
+            last = now
+            rows = len(fuzzer.coverage.known)
+            standing = f"{counted(fuzzer.examples, 'call')}, {rows - len(fuzzer.coverage.missing)} of {rows} rows"
+            if bar is None or task is None:
+                note(f"  {standing}")
+            else:
                 done = fuzzer.examples if examples is not None else now - started
-                bar.update(task, completed=done, description=_standing(fuzzer))
+                bar.update(task, completed=done, description=standing)
 
         yield show
-
-
-class _Lines:
-    """Write a line every few seconds."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def __call__(self, fuzzer: Fuzzer) -> None:
-        now = time.monotonic()
-        if now - self._last >= REPORT_SECONDS:
-            self._last = now
-            note(f"  {_standing(fuzzer)}")
-
-
-def _standing(fuzzer: Fuzzer) -> str:
-    coverage = fuzzer.coverage
-    rows = len(coverage.known)
-    return f"{counted(fuzzer.examples, 'call')}, {rows - len(coverage.missing)} of {rows} rows"
 
 
 def _report(found: Finding, output: str | None) -> int:
@@ -169,11 +153,8 @@ def _report(found: Finding, output: str | None) -> int:
     complain(found.what)
     for line in found.case.describe():
         note(f"  {one_line(line)}")
-    text = found.to_toml()
-    if output is None:
-        put(text)
-        return DISHONEST
-    write_file(output, text)
-    serve = "" if hasattr(found.case, "responses") else f": rungwise serve {output}"
-    note(f"  what failed is in {output}{serve}")
+    write_out(output, found.to_toml())
+    if output is not None:
+        serve = "" if hasattr(found.case, "responses") else f": rungwise serve {output}"
+        note(f"  what failed is in {output}{serve}")
     return DISHONEST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -50,6 +50,11 @@ def check_prices(policy: Policy, prices: Prices | None) -> None:
     """
     if policy.budget.money is not None and prices is None:
         bad_input("the policy has a budget of money, which needs prices: give --prices IN/OUT, as in --prices 2.5/10")
+
+
+def choice_option(name: str, words: Sequence[str], help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make an option that takes one of these words, the first by default."""
+    return click.option(name, type=click.Choice(words), default=words[0], show_default=True, help=help)
 
 
 def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -34,6 +34,12 @@ class StdoutGone(Exception):
         super().__init__(getattr(error, "strerror", None) or str(error))
         self.is_quiet = isinstance(error, (BrokenPipeError, ValueError))
 
+    def tell(self) -> None:
+        """Give stdout up, and say why unless its reader just went away."""
+        silence_stdout()
+        if not self.is_quiet:
+            complain(f"stdout cannot be written: {self}")
+
 
 def safe(text: str) -> str:
     """Return text whose control characters do nothing to a terminal."""
@@ -116,12 +122,9 @@ def forgive_encodings() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
-            if stream is sys.stdout and not is_terminal(stream) and not _is_encoding_chosen():
+            is_encoding_chosen = os.environ.get("PYTHONIOENCODING", "").partition(":")[0]
+            if stream is sys.stdout and not is_terminal(stream) and not is_encoding_chosen:
                 reconfigure(encoding="utf-8", errors="replace")
-
-
-def _is_encoding_chosen() -> bool:
-    return os.environ.get("PYTHONIOENCODING", "").partition(":")[0] != ""
 
 
 def silence_stdout() -> None:
@@ -140,12 +143,15 @@ def is_terminal(stream: IO[Any] | None) -> bool:
         return False
 
 
-def write_file(path: str, text: str) -> None:
-    """Write text to a file that an option names.
+def write_out(path: str | None, text: str) -> None:
+    """Write text to a file that an option names, or to stdout where it names none.
 
     Raises:
-        click.ClickException: it cannot be written.
+        StdoutGone: stdout cannot be written.
+        click.ClickException: the file cannot be written.
     """
+    if path is None:
+        return put(text)
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

@@ -26,7 +26,6 @@ from rungwise.adapters.cli.output import (
     note,
     one_line,
     put,
-    silence_stdout,
 )
 from rungwise.adapters.cli.words import ending, sentence
 from rungwise.fsm.call.events import Discard, Text
@@ -80,10 +79,10 @@ class ShownCall:
     def call(self, client: Client, request: Request, *, is_streaming: bool) -> None:
         """Run the call to its end, whatever it is."""
         try:
-            if not is_streaming:
-                self.result = client.call(request)
-            else:
+            if is_streaming:
                 self._stream(client, request)
+            else:
+                self.result = client.call(request)
         except CallError as error:
             self.result, self.error = error.result, error
         except KeyboardInterrupt as interrupt:
@@ -120,9 +119,7 @@ class ShownCall:
         except StdoutGone as gone:
             self.gone = gone
         if self.gone is not None:
-            silence_stdout()
-            if not self.gone.is_quiet:
-                complain(f"stdout cannot be written: {self.gone}")
+            self.gone.tell()
         if self.error is not None:
             complain(self.error)
         else:

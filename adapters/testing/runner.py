@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from copy import deepcopy
 from typing import Any
 
@@ -19,6 +18,7 @@ from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing.case import PRICES, Case
 from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
+from rungwise.adapters.testing.modes import ask, ask_async
 from rungwise.adapters.testing.wire_checks import CAPS
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.fsm.call.policy import Policy
@@ -41,6 +41,7 @@ class CaseRunner:
         backends: how many backends the chain has; all of them are the same provider.
         over_http: whether the provider is a server on loopback and not in memory.
         received: the requests of the last case.
+        replies: what each of them was answered.
         compactor_raised: whether the compactor ended its call, so that its consumer has not seen the end.
     """
 
@@ -48,13 +49,13 @@ class CaseRunner:
     backends: int
     over_http: bool
     received: list[ReceivedRequest] = field(factory=list, init=False)
+    replies: list[ScriptedReply] = field(factory=list, init=False)
     compactor_raised: bool = field(default=False, init=False)
     _clock: VirtualClock = field(factory=VirtualClock, init=False)
     _stack: ExitStack = field(factory=ExitStack, init=False)
     _provider: Any = field(default=None, init=False)
     _http: Any = field(default=None, init=False)
     _case: Case | None = field(default=None, init=False)
-    _replies: list[ScriptedReply] = field(factory=list, init=False)
 
     def __enter__(self) -> CaseRunner:
         if self.over_http:
@@ -96,12 +97,12 @@ class CaseRunner:
         LEARNED.forget()
         # A compactor may change the messages that it is given, and a case is run more than once.
         case = attrs.evolve(case, request=attrs.evolve(case.request, messages=deepcopy(case.request.messages)))
-        self._case, self.received, self._replies, self.compactor_raised = case, [], [], False
+        self._case, self.received, self.replies, self.compactor_raised = case, [], [], False
         try:
             if case.is_async:
                 return anyio.run(self._ask_async, case, events)
             with self._client(case, http=self._http) as client:
-                return _ask(client, case, events)
+                return ask(client, case.mode, case.request, events, case.leaves_after, turn=case.turn)
         except CallError as error:
             return error.result
         except (CompactorFailed, ConfigurationError) as error:
@@ -111,38 +112,31 @@ class CaseRunner:
             result: Result = error.result  # type: ignore[union-attr] # drivers put it there
             return result
 
-    def reply(self, index: int) -> ScriptedReply:
-        """Return the reply that the request with this index was given."""
-        return self._replies[index]
-
     def _answer(self, request: ReceivedRequest) -> ScriptedReply:
         case = self._case
         assert case is not None
         self.received.append(request)
         reply = case.script.reply(len(self.received) - 1)
-        self._replies.append(_fair(reply, request, case.request) if case.is_fair else reply)
-        return self._replies[-1]
+        self.replies.append(_fair(reply, request, case.request) if case.is_fair else reply)
+        return self.replies[-1]
 
     async def _ask_async(self, case: Case, events: list[object]) -> Result:
-        if self.over_http:
-            async with self._client(case) as client:
-                return await _ask_async(client, case, events)
-        async with httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False) as http:
-            return await _ask_async(self._client(case, async_http=http), case, events)
-
-    def _compact(self, messages: tuple[Any, ...]) -> Any:
-        case = self._case
-        assert case is not None
-        assert case.compactor is not None
-        self._clock.advance(case.compactor.seconds)
-        return case.compactor(messages)
+        http = None if self.over_http else httpx.AsyncClient(transport=MemoryTransport(self._provider), trust_env=False)
+        async with http or nullcontext(), self._client(case, async_http=http) as client:
+            return await ask_async(client, case.mode, case.request, events, case.leaves_after, turn=case.turn)
 
     def _client(self, case: Case, **http: Any) -> Client:
-        clock = self._clock
+        clock, compactor = self._clock, case.compactor
+
+        def compact(messages: tuple[Any, ...]) -> Any:
+            assert compactor is not None
+            clock.advance(compactor.seconds)
+            return compactor(messages)
+
         return Client(
             self.chain(case.prefill, case.prices),
             policy=self.policy,
-            compactor=self._compact if case.compactor is not None else None,
+            compactor=compact if compactor is not None else None,
             contents=case.contents,
             clock=clock,
             sleep=clock.sleep,
@@ -150,34 +144,6 @@ class CaseRunner:
             jitter=lambda: 1.0,
             **http,
         )
-
-
-def _ask(client: Client, case: Case, events: list[object]) -> Result:
-    if case.mode == "call":
-        return client.call(case.request, turn=case.turn)
-    with client.stream(case.request, turn=case.turn) as stream:
-        while _stays(case, events):
-            event = next(stream, None)
-            if event is None:
-                break
-            events.append(event)
-    return stream.result
-
-
-async def _ask_async(client: Client, case: Case, events: list[object]) -> Result:
-    if case.mode == "acall":
-        return await client.acall(case.request, turn=case.turn)
-    async with client.astream(case.request, turn=case.turn) as stream:
-        while _stays(case, events):
-            event = await anext(stream, None)
-            if event is None:
-                break
-            events.append(event)
-    return stream.result
-
-
-def _stays(case: Case, events: Sequence[object]) -> bool:
-    return case.leaves_after is None or len(events) < case.leaves_after
 
 
 def _fair(reply: ScriptedReply, request: ReceivedRequest, asked: Request) -> ScriptedReply:

@@ -11,7 +11,7 @@ import anyio
 from attrs import define, field
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
+from rungwise.adapters.testing.modes import MODES, ask, ask_async, is_async, is_streaming
 from rungwise.adapters.testing.peak import peak_memory, waited_for_a_core
 from rungwise.adapters.testing.raw_server import RawServer
 from rungwise.adapters.testing.wire_checks import check_requests
@@ -43,9 +43,6 @@ HEALTHY_TRIES: Final = 3
 """Healthy calls of which one must succeed: on a busy machine, the little time that the policy gives may not do."""
 HEALTHY_TEXT: Final = "All is well on the river again."
 
-ClientFactory = Callable[[str], Client]
-"""Make the client under test, from the base URL of the server."""
-
 
 @define(eq=False)
 class _Measured:
@@ -65,7 +62,7 @@ class _Measured:
 
 
 def assert_survives(
-    client_factory: ClientFactory,
+    client_factory: Callable[[str], Client],
     responses: Sequence[RawResponse],
     *,
     mode: str = "call",
@@ -162,25 +159,13 @@ class _Calls:
     def _make(self) -> _Measured:
         made = _Measured()
         with _measure(made):
-            if self.mode == "call":
-                made.result = self.client.call(self.request)
-            else:
-                with self.client.stream(self.request) as stream:
-                    for event in stream:
-                        made.events.append(event)
-                made.result = stream.result
+            made.result = ask(self.client, self.mode, self.request, made.events)
         return made
 
     async def _make_async(self) -> _Measured:
         made = _Measured()
         with _measure(made):
-            if self.mode == "acall":
-                made.result = await self.client.acall(self.request)
-            else:
-                async with self.client.astream(self.request) as stream:
-                    async for event in stream:
-                        made.events.append(event)
-                made.result = stream.result
+            made.result = await ask_async(self.client, self.mode, self.request, made.events)
         return made
 
 

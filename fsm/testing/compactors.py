@@ -23,33 +23,9 @@ class CompactorFailed(Exception):
     """Say that a compactor of the kit has failed, as it should."""
 
 
-def _keep_last(messages: Sequence[Message]) -> Any:
-    return messages[-1:]
-
-
-def _shorten(messages: Sequence[Message]) -> Any:
-    return [{"role": "system", "content": SUMMARY}, *messages[-1:]]
-
-
-def _lengthen(messages: Sequence[Message]) -> Any:
-    return [{"role": "user", "content": SUMMARY * LONGER}, *messages]
-
-
-def _do_nothing(messages: Sequence[Message]) -> Any:
-    return messages
-
-
 def _drop_system(messages: Sequence[Message]) -> Any:
     kept = [message for message in messages if message["role"] not in ("system", "developer")]
     return kept or list(messages)
-
-
-def _to_list(messages: Sequence[Message]) -> Any:
-    return list(_keep_last(messages))
-
-
-def _to_generator(messages: Sequence[Message]) -> Any:
-    return (message for message in _keep_last(messages))
 
 
 def _raise(messages: Sequence[Message]) -> Any:
@@ -64,24 +40,16 @@ def _mutate(messages: Sequence[Message]) -> Any:
     return messages
 
 
-def _end_on_assistant(messages: Sequence[Message]) -> Any:
-    return [*_keep_last(messages), {"role": "assistant", "content": "In short, they "}]
-
-
-def _give_prompt(messages: Sequence[Message]) -> Any:
-    return SUMMARY
-
-
 _WAYS: Final[Mapping[str, Callable[[Sequence[Message]], Any]]] = {
-    "keeps the last message": _keep_last,
-    "shortens": _shorten,
-    "does nothing": _do_nothing,
-    "lengthens": _lengthen,
+    "keeps the last message": lambda messages: messages[-1:],
+    "shortens": lambda messages: [{"role": "system", "content": SUMMARY}, *messages[-1:]],
+    "does nothing": lambda messages: messages,
+    "lengthens": lambda messages: [{"role": "user", "content": SUMMARY * LONGER}, *messages],
     "drops the system message": _drop_system,
-    "returns a list": _to_list,
-    "returns a generator": _to_generator,
-    "returns a prompt": _give_prompt,
-    "ends on an assistant turn": _end_on_assistant,
+    "returns a list": lambda messages: list(messages[-1:]),
+    "returns a generator": lambda messages: (message for message in messages[-1:]),
+    "returns a prompt": lambda messages: SUMMARY,
+    "ends on an assistant turn": lambda messages: [*messages[-1:], {"role": "assistant", "content": "In short, they "}],
     "mutates": _mutate,
     "raises": _raise,
     "returns None": lambda messages: None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import dropwhile
+
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.journal.record import Step
@@ -58,21 +60,19 @@ def check_parts(ended: EndedCall) -> None:
         is_judged = not (delivered and index == len(parts) - 1)
         ends = {end for start in ends for end in _ends(text, start, part, is_judged)}
     if len(text) not in ends:
-        raise Dishonest(
-            STITCHED, f"{len(parts)} parts of {sum(map(len, parts))} characters do not make {len(text)} characters"
-        )
+        size = sum(map(len, parts))
+        raise Dishonest(STITCHED, f"{len(parts)} parts of {size} characters do not make {len(text)} characters")
 
 
 def _ends(text: str, start: int, part: str, is_judged: bool) -> list[int]:
     """Return where a part may end that begins at `start`, given what may be dropped of it."""
     gathered = text[:start]
-    ends = []
-    for dropped in range(len(part) + 1):
-        if not text.startswith(part[dropped:], start) or not _may_drop(gathered, part, dropped):
-            continue
-        if not is_judged or dropped >= _must_drop(gathered, part):
-            ends.append(start + len(part) - dropped)
-    return ends
+    least = _must_drop(gathered, part) if is_judged else 0
+    return [
+        start + len(part) - dropped
+        for dropped in range(least, len(part) + 1)
+        if text.startswith(part[dropped:], start) and _may_drop(gathered, part, dropped)
+    ]
 
 
 def _may_drop(gathered: str, part: str, dropped: int) -> bool:
@@ -85,15 +85,11 @@ def _may_drop(gathered: str, part: str, dropped: int) -> bool:
 
 def _must_drop(gathered: str, part: str) -> int:
     """Return how much of a part repeats everything before it beyond doubt; text that repeats itself leaves doubts."""
-    if _repeats_itself(gathered):
-        return 0
-    if len(gathered) >= SHORTEST_ECHO and part.startswith(gathered):
-        return len(gathered)
-    core = gathered.strip()
-    if _repeats_itself(core):
-        return 0
-    if len(core) >= SHORTEST_ECHO and part.startswith(core):
-        return len(core)
+    for before in (gathered, gathered.strip()):
+        if _repeats_itself(before):
+            return 0
+        if len(before) >= SHORTEST_ECHO and part.startswith(before):
+            return len(before)
     # A restart that stands in the text only once, even in part, is no turn of something that recurs in it.
     restarts = len(part) >= SHORTEST_RESTART and gathered.startswith(part)
     return len(part) if restarts and gathered.count(part[: len(part) // 2]) == 1 else 0
@@ -106,11 +102,5 @@ def _repeats_itself(text: str) -> bool:
 
 def _was_shown(ended: EndedCall) -> bool:
     """Tell whether the text that a cancelled call ends with had been handed out by then, so that no echo is in it."""
-    if ended.events is None:
-        return True
-    after = False
-    for event in ended.events:
-        if after and isinstance(event, Text):
-            return False
-        after = after or (isinstance(event, Step) and event.event == "cancelled")
-    return True
+    behind = dropwhile(lambda each: not (isinstance(each, Step) and each.event == "cancelled"), ended.events or ())
+    return not any(isinstance(event, Text) for event in behind)

@@ -17,7 +17,7 @@ from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import CallError
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.machine.table import Table
 
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.certificate import Certificate
@@ -110,18 +110,6 @@ class EndedCall:
         """Return the limit of each counter, the fallbacks bounded by the chain."""
         return self.policy.limits.bounded(self.table.limits, len(self.chain))
 
-    def ladder(self, step: Step) -> tuple[Row, ...]:
-        """Return the rows that are tried for a step's event in its state."""
-        return self._ladders.get((step.event, step.source), ())
-
-    @cached_property
-    def _ladders(self) -> Mapping[tuple[str, str], tuple[Row, ...]]:
-        found: dict[tuple[str, str], tuple[Row, ...]] = {}
-        for row in self.table.rows:
-            key = row.event, row.source
-            found[key] = (*found.get(key, ()), row)
-        return found
-
     def links(self, name: str) -> list[Link]:
         """Return the backends of a name."""
         return [link for link in self.chain if link.name == name]
@@ -143,9 +131,8 @@ def shown_by(events: Sequence[object], property: str) -> Iterator[tuple[object, 
             shown += event.text
         elif isinstance(event, Discard):
             if not event.text or not shown.endswith(event.text):
-                raise Dishonest(
-                    property, f"a Discard takes back {event.text!r}, which is not the end of what was shown"
-                )
+                text = f"a Discard takes back {event.text!r}, which is not the end of what was shown"
+                raise Dishonest(property, text)
             shown = shown.removesuffix(event.text)
         elif not isinstance(event, (Reasoning, Step, Result)):
             raise Dishonest(property, f"a stream hands out no {type(event).__name__}")

@@ -31,65 +31,60 @@ def check_budget(ended: EndedCall) -> None:
     for step in ended.path:
         if step.event == "sent":
             if budget.seconds is not None and step.at >= budget.seconds:
-                raise Dishonest(
-                    BUDGET, f"a request went out at {step.at:g} s, and the budget has {budget.seconds:g} s", step
-                )
-            if budget.output_tokens is not None and (step.cap is None or step.cap > budget.output_tokens - used):
-                left = budget.output_tokens - used
-                raise Dishonest(
-                    BUDGET, f"a request carried a cap of {step.cap}, and {left} output tokens were left", step
-                )
+                wrong = f"a request went out at {step.at:g} s, and the budget has {budget.seconds:g} s"
+                raise Dishonest(BUDGET, wrong, step)
+            left = math.inf if budget.output_tokens is None else budget.output_tokens - used
+            if left < math.inf and (step.cap is None or step.cap > left):
+                wrong = f"a request carried a cap of {step.cap}, and {left} output tokens were left"
+                raise Dishonest(BUDGET, wrong, step)
             if budget.money is not None and cost >= budget.money:
                 raise Dishonest(BUDGET, f"a request went out after {cost:g} of {budget.money:g} was spent", step)
             if step.cap is not None and step.cap < 1:
                 raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}", step)
         used += step.usage.output_tokens
-        prices = _prices(ended, step)
-        cost += price_of(step.usage, prices) if prices is not None else 0.0
+        cost += _cost(ended, step)
 
 
 def check_reserve(ended: EndedCall) -> None:
     """Check that what each request may cost, at its cap and by its own count of the prompt, was left of the money."""
     money, cost = ended.policy.budget.money, 0.0
-    for step in ended.path if money is not None else ():
+    if money is None:
+        return
+    for step in ended.path:
         prices = _prices(ended, step)
-        if money is not None and prices is not None and step.event == "sent":
+        if prices is not None and step.event == "sent":
             reserved = price_of(Usage(step.input_tokens or 0, most_counted(step.cap or 0)), prices)
             if cost + reserved > money * (1 + TOLERANCE):
                 raise Dishonest(BUDGET, f"a request may cost {reserved:g}, and {money - cost:g} were left", step)
-        cost += price_of(step.usage, prices) if prices is not None else 0.0
+        cost += _cost(ended, step)
 
 
 def check_fair(ended: EndedCall) -> None:
     """Check that with providers that keep to their caps the budget holds to the last unit."""
     if not ended.is_fair:
         return
-    budget, result = ended.policy.budget, ended.result
-    if budget.output_tokens is not None and result.usage.output_tokens > budget.output_tokens:
-        raise Dishonest(
-            BUDGET, f"{result.usage.output_tokens} output tokens, and the budget has {budget.output_tokens}"
-        )
-    if budget.money is not None and result.cost is not None and result.cost > budget.money * (1 + TOLERANCE):
-        raise Dishonest(BUDGET, f"the call cost {result.cost:g}, and the budget has {budget.money:g}")
+    budget, cost, tokens = ended.policy.budget, ended.result.cost, ended.result.usage.output_tokens
+    if budget.output_tokens is not None and tokens > budget.output_tokens:
+        raise Dishonest(BUDGET, f"{tokens} output tokens, and the budget has {budget.output_tokens}")
+    if budget.money is not None and cost is not None and cost > budget.money * (1 + TOLERANCE):
+        raise Dishonest(BUDGET, f"the call cost {cost:g}, and the budget has {budget.money:g}")
 
 
 def check_certificate(ended: EndedCall) -> None:
     """Check what was spent against the worst cases that were proved."""
-    if ended.certificate is None:
+    proved = ended.certificate
+    if proved is None:
         return
-    if ended.certificate.table != ended.table.name:
-        raise Dishonest(CERTIFIED, f"the certificate is for the table {ended.certificate.table!r}")
-    if ended.path[-1].spent.get("fallbacks", 0) >= len(ended.certificate.chain):
-        raise Dishonest(
-            CERTIFIED, f"the certificate is for a chain of {len(ended.certificate.chain)}, and more were asked"
-        )
-    asked = ended.journal.setting.max_tokens
-    spent = spending(ended)
-    for worst in ended.certificate.worst:
+    if proved.table != ended.table.name:
+        raise Dishonest(CERTIFIED, f"the certificate is for the table {proved.table!r}")
+    if ended.path[-1].spent.get("fallbacks", 0) >= len(proved.chain):
+        raise Dishonest(CERTIFIED, f"the certificate is for a chain of {len(proved.chain)}, and more were asked")
+    asked, spent = ended.journal.setting.max_tokens, spending(ended)
+    for worst in proved.worst:
         amount = spent.get(worst.name)
         if amount is None or worst.value is None:
             continue
-        if worst.name in ("output tokens", "money") and ended.certificate.max_tokens != asked:
+        if worst.name in ("output tokens", "money") and proved.max_tokens != asked:
             continue  # it speaks of another request
         if worst.name == "output tokens" and worst.ended_by == "budget.output_tokens":
             amount = spent["output tokens within the caps"]
@@ -133,25 +128,18 @@ def check_waits(ended: EndedCall) -> None:
             if step.wait < step.asked_wait:
                 raise Dishonest(WAITS, f"it waits {step.wait:g} s, and {step.asked_wait:g} s were asked for", step)
             if step.wait > waits.longest_asked:
-                raise Dishonest(
-                    WAITS, f"it waits {step.wait:g} s, and the policy allows {waits.longest_asked:g} s", step
-                )
+                wrong = f"it waits {step.wait:g} s, and the policy allows {waits.longest_asked:g} s"
+                raise Dishonest(WAITS, wrong, step)
         elif step.wait > most * (1 + TOLERANCE):
-            raise Dishonest(
-                WAITS, f"it waits {step.wait:g} s, and no series of the policy is longer than {most:g} s", step
-            )
+            wrong = f"it waits {step.wait:g} s, and no series of the policy is longer than {most:g} s"
+            raise Dishonest(WAITS, wrong, step)
 
 
 def check_sums(ended: EndedCall) -> None:
     """Check that the usage and the cost of the result are those of all its steps."""
-    usage, cost, priced = NO_USAGE, 0.0, True
-    for step in ended.path:
-        usage = usage + step.usage
-        prices = _prices(ended, step)
-        if prices is not None:
-            cost += price_of(step.usage, prices)
-        elif step.usage != NO_USAGE:
-            priced = False
+    usage = sum((step.usage for step in ended.path), NO_USAGE)
+    cost = math.fsum(_cost(ended, step) for step in ended.path)
+    priced = all(step.usage == NO_USAGE or _prices(ended, step) is not None for step in ended.path)
     if usage != ended.result.usage:
         raise Dishonest(SUMMED, f"the result says {ended.result.usage}, and the steps come to {usage}")
     said = ended.result.cost
@@ -170,6 +158,12 @@ def check_chain(ended: EndedCall) -> None:
     for before, step in chain_changes(ended):
         if step.source != "fallback":
             raise Dishonest(CHAIN, f"it goes to {step.backend!r} and not to {before.backend!r}", step)
+
+
+def _cost(ended: EndedCall, step: Step) -> float:
+    """Return the price of a step's usage; 0 where it is not known."""
+    prices = _prices(ended, step)
+    return price_of(step.usage, prices) if prices is not None else 0.0
 
 
 def _prices(ended: EndedCall, step: Step) -> Prices | None:

@@ -22,14 +22,12 @@ def check_success(ended: EndedCall) -> None:
     """Check that a success has something to show, and that an outcome that raises is no success."""
     result = ended.result
     if result.is_success != (result.outcome in SUCCESSES):
-        raise Dishonest(
-            NOT_EMPTY, f"the outcome {result.outcome!r} is taken for {'a' if result.is_success else 'no'} success"
-        )
+        taken = "a" if result.is_success else "no"
+        raise Dishonest(NOT_EMPTY, f"the outcome {result.outcome!r} is taken for {taken} success")
     something = not is_blank(result.text) or (result.outcome == "done" and result.tool_calls)
     if result.is_success and not something:
-        raise Dishonest(
-            NOT_EMPTY, f"the outcome is {result.outcome!r}, and there is no text and no tool call", ended.path[-1]
-        )
+        wrong = f"the outcome is {result.outcome!r}, and there is no text and no tool call"
+        raise Dishonest(NOT_EMPTY, wrong, ended.path[-1])
 
 
 def check_clean(ended: EndedCall) -> None:
@@ -43,9 +41,8 @@ def check_clean(ended: EndedCall) -> None:
     if reply.stop_reason in ("length", "content_filter", "overflow", "error", "unknown"):
         raise Dishonest(CLEAN, f"the last reply ended by {reply.stop_raw or reply.stop_reason!r}", last)
     if _is_at_cap(ended, reply):
-        raise Dishonest(
-            CLEAN, f"the last reply filled its cap of {ended.sent[-1].cap} tokens and says nothing of its end", last
-        )
+        wrong = f"the last reply filled its cap of {ended.sent[-1].cap} tokens and says nothing of its end"
+        raise Dishonest(CLEAN, wrong, last)
 
 
 def _is_at_cap(ended: EndedCall, reply: Reply) -> bool:
@@ -97,6 +94,6 @@ def _missing_arguments(ended: EndedCall, call: ToolCall) -> str | None:
 def check_text_stays(ended: EndedCall) -> None:
     """Check that a call with text does not end exhausted or failed, where its table provides for that."""
     result, last = ended.result, ended.path[-1]
-    provided = any(row.guard == "has_text" for row in ended.ladder(last))
+    provided = any(row.guard == "has_text" for row in ended.table.ladder(last.event, last.source))
     if provided and result.outcome in ("exhausted", "failed") and not is_blank(result.text):
         raise Dishonest(TEXT_STAYS, f"the outcome is {result.outcome!r}, and there is text", last)

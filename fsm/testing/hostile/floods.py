@@ -8,14 +8,24 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.encodings import EMPTY_BLOCK, GZIP_HEAD
+from rungwise.fsm.testing.hostile.encodings import EMPTY_BLOCK, empty_gzip
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
-from rungwise.fsm.testing.hostile.valid import DONE, LAST_CHUNK, Hostility, ValidReply, chunk, delta_event, event
+from rungwise.fsm.testing.hostile.valid import DONE, LAST_CHUNK, Hostility, ValidReply, chunk, delta_event, event, pick
 
 FLOOD: Final = 8 * 2**20
 """Bytes of a flood."""
 OBJECTS: Final = 24 * 2**20
 """Bytes of one that is to fill memory when it is read."""
+
+
+INTERIM: Final = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n")
+HEADERS: Final = (b"x-a: b\r\n", b"set-cookie: a=b\r\n", b" folded\r\n")
+HEADS: Final = (b"HTTP/1.1 200 O", b"HTTP/1.1 200 OK\r\nx-a: ", b"HTTP/1.1 2")
+CHUNKS: Final = (b"1\r\n\n\r\n", b"1;a=b\r\n\n\r\n")
+DELTAS: Final[tuple[dict[str, str], ...]] = (
+    *({"content": "a"}, {"content": "<"}, {"content": "<think>"}),
+    *({"reasoning": "a"}, {"refusal": "a"}, {}),
+)
 
 
 def _flood(
@@ -31,37 +41,24 @@ def _until_closed(reply: ValidReply) -> bytes:
     return reply.head(b"connection: close")
 
 
-def _interim(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    interim = (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n")
-    return _flood(b"", draw(st.sampled_from(interim)), reply.written(), says=reply.text)
-
-
-def _headers(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(reply.head()[:-2], draw(st.sampled_from((b"x-a: b\r\n", b"set-cookie: a=b\r\n", b" folded\r\n"))))
-
-
-def _long_head(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(draw(st.sampled_from((b"HTTP/1.1 200 O", b"HTTP/1.1 200 OK\r\nx-a: ", b"HTTP/1.1 2"))), b"0")
-
-
 def _comments(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    comment = draw(st.sampled_from((b": keep-alive\n\n", b":\n", b"retry: 1\n", b"id: 1\n\n", b"nothing known\n")))
+    comment = pick(draw, b": keep-alive\n\n", b":\n", b"retry: 1\n", b"id: 1\n\n", b"nothing known\n")
     return _flood(_until_closed(reply), comment, reply.body, says=reply.text if comment[:1] == b":" else None)
 
 
 def _blanks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    blank = draw(st.sampled_from((b"\n", b"\r\n", b"\r", b" ")))
+    blank = pick(draw, b"\n", b"\r\n", b"\r", b" ")
     return _flood(_until_closed(reply), blank, reply.body, says=None if blank == b" " and reply.streams else reply.text)
 
 
 def _long_line(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    before = draw(st.sampled_from((b"data: ", b'data: {"a":"', b": ", b"event: ", b"")))
+    before = pick(draw, b"data: ", b'data: {"a":"', b": ", b"event: ", b"")
     return _flood(_until_closed(reply) + (before if reply.streams else b'{"a":"'), b"a")
 
 
 def _data_lines(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Write one event in a million lines, as the format of event streams allows."""
-    line = draw(st.sampled_from((b"data: {\n", b"data:\n", b'data: "a",\n')))
+    line = pick(draw, b"data: {\n", b"data:\n", b'data: "a",\n')
     return _flood(_until_closed(reply), line, b"\n" + reply.body)
 
 
@@ -70,7 +67,7 @@ def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
     before, after = b'{"choices":[', b"{}]}"
     if draw(st.booleans()):
         before, after = before + b'{"message":{"content":[', b"{}]}}]}"
-    unit = draw(st.sampled_from((b"{},", b"[],", b'"",')))
+    unit = pick(draw, b"{},", b"[],", b'"",')
     if reply.streams:
         before, after = b"data: " + before.replace(b"message", b"delta"), after + b"\n\n" + DONE
     return _flood(_until_closed(reply) + before, unit, after, size=OBJECTS)
@@ -78,7 +75,7 @@ def _empty_objects(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 def _tool_calls(draw: DrawFn, reply: ValidReply) -> RawResponse:
     functions: tuple[dict[str, str], ...] = ({"name": "a"}, {"name": "a", "arguments": "{}"}, {"arguments": "{"}, {})
-    call = {"function": draw(st.sampled_from(functions)), **draw(st.sampled_from(({}, {"id": "a"}, {"id": ""})))}
+    call = {"function": pick(draw, *functions), **pick(draw, {}, {"id": "a"}, {"id": ""})}
     if reply.streams:
         return _flood(_until_closed(reply), delta_event({"tool_calls": [call]}), DONE)
     before = b'{"choices":[{"index":0,"finish_reason":"tool_calls","message":{"tool_calls":['
@@ -87,7 +84,7 @@ def _tool_calls(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _choices(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    index = draw(st.sampled_from((0, 1, 10**6)))
+    index = pick(draw, 0, 1, 10**6)
     choice = {"index": index, "delta": {"content": "a"}, "message": {"content": "a"}}
     one = event(choice)[6:-2]
     if reply.streams and draw(st.booleans()):
@@ -96,48 +93,23 @@ def _choices(draw: DrawFn, reply: ValidReply) -> RawResponse:
     return _flood(_until_closed(reply) + before + b'{"choices":[', one + b",", one + b"]}" + after)
 
 
-def _deltas(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    deltas: tuple[dict[str, str], ...] = (
-        *({"content": "a"}, {"content": "<"}, {"content": "<think>"}),
-        *({"reasoning": "a"}, {"refusal": "a"}, {}),
-    )
-    return _flood(_until_closed(reply), delta_event(draw(st.sampled_from(deltas))))
-
-
 def _long_delta(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Say it all at once, far beyond any cap."""
     before, after = reply.body.split(reply.text[:4].encode(), 1)
-    return _flood(_until_closed(reply) + before, draw(st.sampled_from((b"a", b"<", b"a b ", b"\\n"))), after)
-
-
-def _chunks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(reply.chunked_head(), draw(st.sampled_from((b"1\r\n\n\r\n", b"1;a=b\r\n\n\r\n"))))
-
-
-def _chunk_extension(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(reply.chunked_head() + b"1;", b"a")
-
-
-def _trailers(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    return _flood(reply.chunked_head() + chunk(reply.body) + b"0\r\n", b"x-a: b\r\n", says=reply.text)
-
-
-def _empty_blocks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    """Send a compressed body of which nothing is left when it is unpacked."""
-    return _flood(reply.chunked_head(b"content-encoding: gzip") + chunk(GZIP_HEAD), chunk(EMPTY_BLOCK))
+    return _flood(_until_closed(reply) + before, pick(draw, b"a", b"<", b"a b ", b"\\n"), after)
 
 
 def _after_the_end(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    unit = draw(st.sampled_from((b"\n", b"data: {}\n\n", b"\0")))
+    unit = pick(draw, b"\n", b"data: {}\n\n", b"\0")
     if draw(st.booleans()):
         return _flood(_until_closed(reply) + reply.body, unit, says=reply.text if reply.streams else None)
     return _flood(reply.chunked_head() + chunk(reply.body) + LAST_CHUNK, unit, says=reply.text)
 
 
 FLOODS: Final[Mapping[str, Hostility]] = {
-    "flood of 1xx": _interim,
-    "flood of headers": _headers,
-    "endless head": _long_head,
+    "flood of 1xx": lambda draw, reply: _flood(b"", pick(draw, *INTERIM), reply.written(), says=reply.text),
+    "flood of headers": lambda draw, reply: _flood(reply.head()[:-2], pick(draw, *HEADERS)),
+    "endless head": lambda draw, reply: _flood(pick(draw, *HEADS), b"0"),
     "flood of comments": _comments,
     "flood of blanks": _blanks,
     "endless line": _long_line,
@@ -145,11 +117,13 @@ FLOODS: Final[Mapping[str, Hostility]] = {
     "flood of empty objects": _empty_objects,
     "flood of tool calls": _tool_calls,
     "flood of choices": _choices,
-    "flood of deltas": _deltas,
+    "flood of deltas": lambda draw, reply: _flood(_until_closed(reply), delta_event(pick(draw, *DELTAS))),
     "endless delta": _long_delta,
-    "flood of chunks": _chunks,
-    "endless chunk extension": _chunk_extension,
-    "flood of trailers": _trailers,
-    "flood of empty blocks": _empty_blocks,
+    "flood of chunks": lambda draw, reply: _flood(reply.chunked_head(), pick(draw, *CHUNKS)),
+    "endless chunk extension": lambda draw, reply: _flood(reply.chunked_head() + b"1;", b"a"),
+    "flood of trailers": lambda draw, reply: _flood(
+        reply.chunked_head() + chunk(reply.body) + b"0\r\n", b"x-a: b\r\n", says=reply.text
+    ),
+    "flood of empty blocks": lambda draw, reply: _flood(empty_gzip(reply), chunk(EMPTY_BLOCK)),
     "flood after the end": _after_the_end,
 }

@@ -9,12 +9,22 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from rungwise.fsm.testing.hostile.raw import Ending, RawResponse, RawStep
-from rungwise.fsm.testing.hostile.valid import DONE, LAST_CHUNK, Hostility, ValidReply, chunk, valid_reply
+from rungwise.fsm.testing.hostile.valid import DONE, LAST_CHUNK, Hostility, ValidReply, chunk, pick, valid_reply
 
 OTHER_TEXT: Final = "This is the answer to a question that somebody else has asked."
 ARABIC_FIVE: Final = "\u0665".encode()
 CHUNK_SIZES: Final = (b"zz", b"-1", b"0x10", b"f" * 17, b"f" * 300, b"", b"+5", b"1_0", b" 5", b"5 ", ARABIC_FIVE)
 LENGTHS: Final = (b"-1", b"1e3", b"0x10", b"9" * 30, b"", b"+5", b"1_0", b"nan", b"5, 5", b"5, 6", ARABIC_FIVE)
+CODINGS: Final = (
+    b"chunked",
+    b"identity",
+    b"gzip, chunked",
+    b"chunked, chunked",
+    b"xchunked",
+    b"Chunked ",
+    b"\x0bchunked",
+)
+ENDINGS: Final[tuple[Ending, ...]] = ("close", "keep", "hold")
 STATUS_LINES: Final = (
     *(b"HTTP/1.1 abc", b"HTTP/9.9 200 OK", b"ICY 200 OK", b"", b"\x16\x03\x01\x02\x00\x01", b"HTTP/1.1 20 OK"),
     *(b"HTTP/1.1  200 OK", b"HTTP/1.1 200", b"HTTP/1.0 200 OK", b"HTTP/2 200 OK", b"PRI * HTTP/2.0", b"HTTP/1.1 1000"),
@@ -25,55 +35,42 @@ STATUSES: Final = (
     *(b"206 Partial Content", b"226 IM Used", b"600 Six", b"999 Nine", b"407 Proxy Authentication Required"),
 )
 WAITS: Final = (
-    *(
-        b"retry-after: " + value
-        for value in (b"9" * 400, b"-1", b"1e400", b"nan", b"inf", b"Wed, 99 Foo 2025", b"\xff")
-    ),
+    *(b"retry-after: " + wait for wait in (b"9" * 400, b"-1", b"1e400", b"nan", b"inf", b"Wed, 99 Foo 2025", b"\xff")),
     b"x-ratelimit-reset-tokens: " + b"1h" * 5_000,
 )
 
 
 def _chunk_sizes(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    size = draw(st.sampled_from(CHUNK_SIZES))
+    size = pick(draw, *CHUNK_SIZES)
     body = b"".join(map(chunk, reply.events[:-1])) + size + b"\r\n" + reply.events[-1] + b"\r\n" + LAST_CHUNK
-    return RawResponse([RawStep(reply.chunked_head() + body)], says=reply.text)
+    return reply.response(reply.chunked_head() + body)
 
 
 def _wrong_length(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Announce fewer bytes than come, or more."""
-    off = draw(st.integers(1, len(reply.body))) * draw(st.sampled_from((-1, 1)))
-    length = b"content-length: %d" % (len(reply.body) + off)
+    off = draw(st.integers(1, len(reply.body))) * pick(draw, -1, 1)
+    head = reply.head(b"content-length: %d" % (len(reply.body) + off))
     arrived = reply.body[:off] if off < 0 else reply.body
-    ending: Ending = draw(st.sampled_from(("close", "keep", "hold")))
-    return RawResponse(
-        [RawStep(reply.head(length) + reply.body)], ending, says=reply.text, is_whole=reply.is_whole_in(arrived)
-    )
-
-
-def _odd_length(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    length = b"content-length: " + draw(st.sampled_from(LENGTHS))
-    return RawResponse([RawStep(reply.head(length) + reply.body)], says=reply.text)
+    ending = pick(draw, *ENDINGS)
+    return reply.response(head + reply.body, ending, is_whole=reply.is_whole_in(arrived))
 
 
 def _two_lengths(draw: DrawFn, reply: ValidReply) -> RawResponse:
     size = len(reply.body)
-    other = b"content-length: %d" % draw(st.sampled_from((size, 0, size - 1, size + 1, 5)))
-    both = [b"content-length: %d" % size, other]
-    headers = both if draw(st.booleans()) else both[::-1]
-    return RawResponse([RawStep(reply.head(*headers) + reply.body)], says=reply.text)
+    other = b"content-length: %d" % pick(draw, size, 0, size - 1, size + 1, 5)
+    headers = (reply.length, other) if draw(st.booleans()) else (other, reply.length)
+    return reply.response(reply.head(*headers) + reply.body)
 
 
 def _length_and_chunks(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    codings = (b"chunked", b"identity", b"gzip, chunked", b"chunked, chunked", b"xchunked", b"Chunked ", b"\x0bchunked")
-    headers = [b"transfer-encoding: " + draw(st.sampled_from(codings)), b"content-length: %d" % len(reply.body)]
+    headers = [b"transfer-encoding: " + pick(draw, *CODINGS), reply.length]
     body = chunk(reply.body) + LAST_CHUNK if draw(st.booleans()) else reply.body
-    return RawResponse([RawStep(reply.head(*draw(st.permutations(headers))) + body)], says=reply.text)
+    return reply.response(reply.head(*draw(st.permutations(headers))) + body)
 
 
 def _head_line_ends(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    end = draw(st.sampled_from((b"\n", b"\r", b"\r\r\n", b"\n\r")))
-    head = reply.head(b"content-length: %d" % len(reply.body)).replace(b"\r\n", end)
-    return RawResponse([RawStep(head + reply.body)], says=reply.text)
+    end = pick(draw, b"\n", b"\r", b"\r\r\n", b"\n\r")
+    return reply.response(reply.head(reply.length).replace(b"\r\n", end) + reply.body)
 
 
 def _body_line_ends(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -81,7 +78,7 @@ def _body_line_ends(draw: DrawFn, reply: ValidReply) -> RawResponse:
     lines = reply.body.split(b"\n")
     ends = draw(st.lists(st.sampled_from((b"\r", b"\r\n", b"\n")), min_size=1, max_size=4))
     body = b"".join(line + ends[at % len(ends)] for at, line in enumerate(lines[:-1])) + lines[-1]
-    return RawResponse([RawStep(reply.written(body))], "keep", says=reply.text)
+    return reply.response(reply.written(body), "keep")
 
 
 def _two_replies(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -89,35 +86,32 @@ def _two_replies(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
     Both come in one piece: what is sent while the next request is on its way cannot be told from its answer.
     """
-    more = draw(st.sampled_from((1, 2)))
+    more = pick(draw, 1, 2)
     other = valid_reply(streams=draw(st.booleans()), text=OTHER_TEXT).written() * more
     first = reply.written() if draw(st.booleans()) else reply.chunked_head() + chunk(reply.body) + LAST_CHUNK
-    return RawResponse([RawStep(first + other)], "keep", says=reply.text)
+    return reply.response(first + other, "keep")
 
 
 def _bytes_after(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    more = draw(st.sampled_from((b"\r\n", b"junk", b"\0", b"HTTP/1.1 ", b"HTTP/1.1 408 Request Timeout\r\n\r\n", DONE)))
-    gap = draw(st.sampled_from((0.0, 0.002)))
+    more = pick(draw, b"\r\n", b"junk", b"\0", b"HTTP/1.1 ", b"HTTP/1.1 408 Request Timeout\r\n\r\n", DONE)
+    gap = pick(draw, 0.0, 0.002)
     return RawResponse([RawStep(reply.written()), RawStep(more, gap)], "keep", says=reply.text)
 
 
 def _no_end(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Leave the terminal event out, and close the body as if all were well."""
     body = b"".join(reply.events[:-3]) if reply.streams else reply.body[: -draw(st.integers(1, 60))]
-    return RawResponse([RawStep(reply.written(body))], "keep", says=reply.text, is_whole=False)
+    return reply.response(reply.written(body), "keep", is_whole=False)
 
 
 def _cut(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    head = draw(st.sampled_from((b"transfer-encoding: chunked", b"connection: close", b"content-length: 9000")))
+    head = pick(draw, b"transfer-encoding: chunked", b"connection: close", b"content-length: 9000")
     framed = b"".join(map(chunk, reply.events)) + LAST_CHUNK if b"chunked" in head else reply.body
     cut = draw(st.integers(0, len(framed) - 1))
     written = reply.head(head) + framed[:cut]
     if draw(st.integers(0, 9)) == 9:
         written = written[: draw(st.integers(0, len(reply.head(head))))]
-    ending: Ending = draw(st.sampled_from(("close", "reset")))
-    return RawResponse(
-        [RawStep(written)] if written else [], ending, says=reply.text, is_whole=reply.is_whole_in(framed[:cut])
-    )
+    return reply.response(written, pick(draw, "close", "reset"), is_whole=reply.is_whole_in(framed[:cut]))
 
 
 def _pieces(draw: DrawFn, reply: ValidReply) -> RawResponse:
@@ -132,35 +126,35 @@ def _pieces(draw: DrawFn, reply: ValidReply) -> RawResponse:
 
 
 def _status_line(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    line = draw(st.sampled_from(STATUS_LINES))
-    return RawResponse([RawStep(line + b"\r\n" + reply.written().split(b"\r\n", 1)[1])], says=reply.text)
+    _, end, rest = reply.written().partition(b"\r\n")
+    return reply.response(pick(draw, *STATUS_LINES) + end + rest)
 
 
 def _status(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    status = draw(st.sampled_from(STATUSES))
-    headers = (b"content-length: %d" % len(reply.body), b"location: /v1/chat/completions", b"upgrade: websocket")
-    ending: Ending = draw(st.sampled_from(("close", "keep", "hold")))
-    return RawResponse([RawStep(reply.head(*headers, status=status) + reply.body)], ending, says=reply.text)
+    status = pick(draw, *STATUSES)
+    head = reply.head(reply.length, b"location: /v1/chat/completions", b"upgrade: websocket", status=status)
+    return reply.response(head + reply.body, pick(draw, *ENDINGS))
 
 
 def _waits(draw: DrawFn, reply: ValidReply) -> RawResponse:
-    status = draw(st.sampled_from((b"429 Too Many Requests", b"503 Service Unavailable", b"200 OK")))
-    headers = (b"content-length: %d" % len(reply.body), draw(st.sampled_from(WAITS)))
-    return RawResponse([RawStep(reply.head(*headers, status=status) + reply.body)], "keep", says=reply.text)
+    status = pick(draw, b"429 Too Many Requests", b"503 Service Unavailable", b"200 OK")
+    return reply.response(reply.head(reply.length, pick(draw, *WAITS), status=status) + reply.body, "keep")
 
 
 def _wrong_kind(draw: DrawFn, reply: ValidReply) -> RawResponse:
     """Send a stream where none was asked for, or none where one was, under either type."""
     other = valid_reply(streams=not reply.streams)
-    typed = draw(st.sampled_from((reply, other)))
-    before = draw(st.sampled_from((b"", b": processing\n\n", b"\n", b"event: message\n", b"id: 1\n", b"retry: 1\n")))
-    return RawResponse([RawStep(typed.written(before + other.body))], says=reply.text)
+    typed = pick(draw, reply, other)
+    before = pick(draw, b"", b": processing\n\n", b"\n", b"event: message\n", b"id: 1\n", b"retry: 1\n")
+    return reply.response(typed.written(before + other.body))
 
 
 FRAMINGS: Final[Mapping[str, Hostility]] = {
     "bad chunk size": _chunk_sizes,
     "wrong length": _wrong_length,
-    "odd length": _odd_length,
+    "odd length": lambda draw, reply: reply.response(
+        reply.head(b"content-length: " + pick(draw, *LENGTHS)) + reply.body
+    ),
     "two lengths": _two_lengths,
     "length and chunks": _length_and_chunks,
     "line ends of the head": _head_line_ends,

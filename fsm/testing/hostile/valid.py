@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
+from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep
+from rungwise.fsm.testing.hostile.raw import Ending, RawResponse, RawStep
 
 TEXT: Final = "The kingfishers nest in the steep bank, 🪜 above the river."
 """What the valid replies say."""
 
 DONE: Final = b"data: [DONE]\n\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
+
+T = TypeVar("T")
 
 
 @frozen
@@ -37,6 +40,11 @@ class ValidReply:
         """Return the whole body."""
         return b"".join(self.events)
 
+    @property
+    def length(self) -> bytes:
+        """Write the header that tells how long the body is."""
+        return b"content-length: %d" % len(self.body)
+
     def is_whole_in(self, arrived: bytes) -> bool:
         """Tell whether the end of the reply is in what has arrived of its body."""
         return b'"finish_reason":"stop"' in arrived if self.streams else self.body in arrived
@@ -51,6 +59,10 @@ class ValidReply:
         """Write the whole response with a length; of another body where one is given."""
         body = self.body if body is None else body
         return self.head(b"content-length: %d" % len(body), *headers) + body
+
+    def response(self, data: bytes, ending: Ending = "close", *, is_whole: bool = True) -> RawResponse:
+        """Return a response of these bytes, of which a reader may make what this reply says."""
+        return RawResponse([RawStep(data)] if data else [], ending, says=self.text, is_whole=is_whole)
 
     def chunked_head(self, *headers: bytes) -> bytes:
         """Write the head of a response in chunks."""
@@ -100,7 +112,13 @@ def chunk(data: bytes) -> bytes:
 
 def healthy_response(*, streams: bool, text: str = TEXT) -> RawResponse:
     """Return a valid reply on a connection that stays open."""
-    return RawResponse((RawStep(valid_reply(streams=streams, text=text).written()),), "keep", says=text)
+    reply = valid_reply(streams=streams, text=text)
+    return reply.response(reply.written(), "keep")
+
+
+def pick(draw: DrawFn, *values: T) -> T:
+    """Draw one of these values, and shrink to the first."""
+    return draw(st.sampled_from(values))
 
 
 Hostility = Callable[[DrawFn, ValidReply], RawResponse]
