@@ -61,14 +61,7 @@ class Certificate:
         return {
             "table": self.table,
             "ok": self.ok,
-            "limits": dict(self.limits),
-            "budget": attrs.asdict(self.budget),
-            "chain": list(self.chain),
-            "max_tokens": self.max_tokens,
-            "input_tokens": self.input_tokens,
-            "assistant_turns": self.assistant_turns,
-            "walked": dict(self.walked),
-            "configurations": self.configurations,
+            **attrs.asdict(self, filter=attrs.filters.exclude("properties", "rows", "overlaps", "worst")),
             "properties": [each.to_json() for each in self.properties],
             "worst": [each.to_json() for each in self.worst],
             "rows": [each.to_json() for each in self.rows],
@@ -85,40 +78,32 @@ class Certificate:
 
 
 def _text(certificate: Certificate) -> Iterator[str]:
-    yield f"{certificate.table}: {_verdict(certificate)}"
-    yield ""
+    yield from (f"{certificate.table}: {_verdict(certificate)}", "")
     for name, value in _settings(certificate):
         yield from _wrapped(f"{name:9}{value}", 9)
-    yield ""
-    yield "Properties"
+    yield from ("", "Properties")
     for each in certificate.properties:
         yield from _wrapped(f"  {each.verdict:9} {each.name}: {each.detail}", 12)
         if each.path:
             yield textwrap.indent(path_text(each.path), "  ")
     if certificate.worst:
-        yield ""
-        yield "Worst cases"
+        yield from ("", "Worst cases")
     for worst in certificate.worst:
         yield from _wrapped(f"  {worst.name}: {_figure(worst)}", 4)
         yield from _wrapped(f"    {_path(worst)}", 6) if worst.rungs else ()
         yield from _wrapped(f"    ({worst.note})", 5)
     if not certificate.rows:
         return
-    yield ""
-    yield "Why every call ends: each step to a rung takes one unit that its guard found"
+    yield from ("", "Why every call ends: each step to a rung takes one unit that its guard found")
     for title, proof, events in _arguments(certificate.rows):
         yield from _wrapped(f"  {title} on {', '.join(events)}: {_argument(proof)}", 4)
     yield from _wrapped(f"  {_others(certificate.rows)}", 4)
 
 
 def _markdown(certificate: Certificate) -> Iterator[str]:
-    yield f"# Certificate: {certificate.table}"
-    yield ""
-    yield f"{_verdict(certificate).capitalize()}."
-    yield ""
+    yield from (f"# Certificate: {certificate.table}", "", f"{_verdict(certificate).capitalize()}.", "")
     yield _table(["", ""], _settings(certificate))
-    yield "## Properties"
-    yield ""
+    yield from ("## Properties", "")
     found = ((each.verdict, each.name, each.detail) for each in certificate.properties)
     yield _table(["verdict", "property", "looked at"], found)
     for each in certificate.properties:
@@ -126,12 +111,10 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
             yield from (f"`{each.name}` fails here:", "", "```", path_text(each.path), "```", "")
     if not certificate.rows:
         return
-    yield "## Worst cases"
-    yield ""
+    yield from ("## Worst cases", "")
     figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
     yield _table(["what", "at most", "path", "counted"], figures)
-    yield "## Why every call ends"
-    yield ""
+    yield from ("## Why every call ends", "")
     yield "Each step to a rung takes one unit of a counter that its guard found, and refills only what ranks below it."
     yield ""
     arguments = (
@@ -139,12 +122,8 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
         for title, proof, events in _arguments(certificate.rows)
     )
     yield _table(["row", "takes", "refills", "argument", "events"], arguments)
-    yield _others(certificate.rows)
-    yield ""
-    yield "## Guards that can hold at once"
-    yield ""
-    yield "The first in the order of the table wins."
-    yield ""
+    yield from (_others(certificate.rows), "", "## Guards that can hold at once", "")
+    yield from ("The first in the order of the table wins.", "")
     yield _table(["event", "guard", "wins over"], _winners(certificate.overlaps))
 
 

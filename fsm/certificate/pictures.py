@@ -38,17 +38,15 @@ def write_all(directory: Path, policy: Policy = DEFAULT_POLICY) -> list[str]:
         OSError: a file cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    changed = []
-    for name, wanted in _wanted(directory, policy):
-        if _read(directory / name) != wanted:
-            (directory / name).write_text(wanted, encoding="utf-8", newline="\n")
-            changed.append(name)
-    return changed
+    changed = dict(_drifted(directory, policy))
+    for name, wanted in changed.items():
+        (directory / name).write_text(wanted, encoding="utf-8", newline="\n")
+    return list(changed)
 
 
 def drift(directory: Path, policy: Policy = DEFAULT_POLICY) -> list[str]:
     """List the files of a directory that `write_all` would change."""
-    return [name for name, wanted in _wanted(directory, policy) if _read(directory / name) != wanted]
+    return [name for name, _ in _drifted(directory, policy)]
 
 
 def fill(text: str, blocks: dict[str, str]) -> str:
@@ -58,6 +56,10 @@ def fill(text: str, blocks: dict[str, str]) -> str:
         pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
         text = pattern.sub(lambda match, block=block: f"{match[1]}\n{block}\n{match[2]}", text)  # type: ignore[misc]
     return text
+
+
+def _drifted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:
+    return ((name, wanted) for name, wanted in _wanted(directory, policy) if _read(directory / name) != wanted)
 
 
 def _wanted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
-
 from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
 from rungwise.fsm.machine.table import Row, Table
 
@@ -43,28 +40,13 @@ class Combinations:
             return (row, *(changes(self._table, row, ask) if row else (None, ())))
 
         leaves = [(list(answers.items()), result) for answers, result in ways(body)]
-        return list(_flatten(_tree(leaves, 0), ()))
+        return [held for held, _ in _apart(leaves, 0)]
 
 
-class _Question(NamedTuple):
-    fact: str
-    yes: Any
-    no: Any
-
-
-def _tree(leaves: list[Leaf], depth: int) -> Any:
-    """Build the tree of questions, without those that make no difference."""
+def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:
+    """Return what holds in each way and what comes of it, without the questions that make no difference."""
     facts, result = leaves[0]
     if len(facts) == depth:
-        return result
-    yes = _tree([leaf for leaf in leaves if leaf[0][depth][1]], depth + 1)
-    no = _tree([leaf for leaf in leaves if not leaf[0][depth][1]], depth + 1)
-    return yes if yes == no else _Question(facts[depth][0], yes, no)
-
-
-def _flatten(tree: Any, held: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    if not isinstance(tree, _Question):
-        yield held
-        return
-    yield from _flatten(tree.no, held)
-    yield from _flatten(tree.yes, (*held, tree.fact))
+        return [((), result)]
+    no, yes = (_apart([leaf for leaf in leaves if leaf[0][depth][1] is held], depth + 1) for held in (False, True))
+    return no if yes == no else [*no, *(((facts[depth][0], *held), result) for held, result in yes)]

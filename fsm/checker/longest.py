@@ -16,7 +16,9 @@ That a leaf can be spent at any time is not taken for granted: the path is playe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, product
+from functools import reduce
+from itertools import product
+from math import prod
 from typing import Any
 
 from attrs import frozen
@@ -154,9 +156,7 @@ class _Search:
         branching = [move for move in self.moves if move.takes in names - lumps]
         self.branching = [move for move in branching if not any(self.outdoes(other, move) for other in branching)]
         self.found: dict[tuple[str, frozenset[Way], State], Units] = {}
-        states = 1
-        for size in self.sizes.values():
-            states *= size + 1
+        states = prod(size + 1 for size in self.sizes.values())
         if states * (len(self.nothing) + 100) > MOST_WORK:
             raise TooLarge(f"{states} states of {', '.join(self.tracked)}")
 
@@ -168,13 +168,9 @@ class _Search:
 
     def states(self) -> list[State]:
         """List the states so that every move leads to an earlier one."""
-        groups = [len([name for name in group if name in self.place]) for group in self.order]
-        ends = list(accumulate(groups))
-
-        def spent(state: State) -> list[int]:
-            return [sum(state[end - size : end]) for size, end in zip(groups, ends, strict=True)]
-
-        return sorted(product(*(range(size + 1) for size in self.sizes.values())), key=spent, reverse=True)
+        groups = [[self.place[name] for name in group if name in self.place] for group in self.order]
+        found = product(*(range(size + 1) for size in self.sizes.values()))
+        return sorted(found, key=lambda state: [sum([state[at] for at in group]) for group in groups], reverse=True)
 
     def is_perishable(self, leaf: str) -> bool:
         """Tell whether some move makes a leaf's units lighter without refilling it."""
@@ -193,12 +189,8 @@ class _Search:
 
     def solve(self) -> None:
         for state in self.states():
-            best: Values | None = None
-            for option in self.options(state):
-                values = after_spending(option.values, option.chains)
-                best = values if best is None else better(best, values)
-            assert best is not None
-            self.best[state] = best
+            found = (after_spending(option.values, option.chains) for option in self.options(state))
+            self.best[state] = reduce(better, found)
 
     def options(self, state: State) -> Iterator[_Option]:
         """List the ways on from a state; to end there is the first."""

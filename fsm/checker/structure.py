@@ -99,17 +99,12 @@ def _order_problems(table: Table) -> Iterator[str]:
             yield f"{row}: stands {times} times in the table"
     for event, source in dict.fromkeys((row.event, row.source) for row in table.rows):
         rows = tuple(dict.fromkeys(table.ladder(event, source)))
-        yield from _shadows(rows)
+        for index, row in enumerate(rows):
+            if before := next((other for other in rows[:index] if other.guard in (None, row.guard)), None):
+                yield f"{row}: is never tried, because this row before it always wins: {before}"
         if rows[-1].guard is not None and all(row.guard for row in rows):
             hint = close_to(event, {row.event for row in table.rows if row.source == source} - {event})
             yield f"{rows[-1]}: no last resort follows: the last row of {event!r} has a guard{hint}"
-
-
-def _shadows(rows: tuple[Row, ...]) -> Iterator[str]:
-    for index, row in enumerate(rows):
-        before = next((other for other in rows[:index] if other.guard in (None, row.guard)), None)
-        if before is not None:
-            yield f"{row}: is never tried, because this row before it always wins: {before}"
 
 
 def _reach_problems(table: Table) -> Iterator[str]:

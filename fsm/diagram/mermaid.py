@@ -15,6 +15,9 @@ RESERVED = {
 }  # fmt: skip
 SHAPES: dict[Kind, tuple[str, str]] = {"rung": ("(", ")"), "hub": ("{{", "}}"), "outcome": ("[[", "]]")}
 COLUMNS = 3
+Edge = tuple[str, bool]
+"""A statement, and whether a path went along it."""
+
 SETTINGS = (
     '%%{init: {"flowchart": {"nodeSpacing": 14, "rankSpacing": 26, "padding": 6, "wrappingWidth": 600},'
     ' "themeVariables": {"fontSize": "13px"}}}%%'
@@ -27,32 +30,32 @@ def hub_view(picture: Picture) -> str:
     The label of an arc from the hub is a node of its own, because Mermaid lets long labels of edges overlap.
     """
     body = [_node(_id(node.name), node.name, node.kind, hit=node.visited) for node in picture.nodes]
-    edges = _Edges()
+    edges: list[Edge] = []
     for node in picture.nodes:
         if node.start:
             body.append("  start_(( )):::dot")
-            edges.add("start_", "-->", _id(node.name))
+            edges.append(_edge("start_", "-->", _id(node.name)))
     for arc in picture.arcs:
         hit = bool(arc.steps)
         label = "<br>".join(_numbers("", line.steps) + line.text for line in arc.lines)
         if arc.target == picture.hub:
-            edges.add(_id(arc.source), "-.->", _id(arc.target), label, hit=hit)
+            edges.append(_edge(_id(arc.source), "-.->", _id(arc.target), label, hit=hit))
             continue
         panel = f"{arc.source}_to_{arc.target}"
         body.append(f'  {panel}["{label}"]:::panel')
-        edges.add(_id(arc.source), "---", panel, hit=hit)
-        edges.add(panel, "-->", _id(arc.target), hit=hit)
+        edges.append(_edge(_id(arc.source), "---", panel, hit=hit))
+        edges.append(_edge(panel, "-->", _id(arc.target), hit=hit))
     for note in picture.notes:
         says = f"{_numbers('', note.steps)}{note.event}<br>{note.where}"
         body.append(f'  note_{note.event}["{says}"]:::note')
-        edges.add(f"note_{note.event}", "-.-", _id(note.target), hit=bool(note.steps))
-    return _document("LR", [*body, *edges.lines, *edges.styles])
+        edges.append(_edge(f"note_{note.event}", "-.-", _id(note.target), hit=bool(note.steps)))
+    return _document("LR", body, edges)
 
 
 def ladder_view(picture: Picture) -> str:
     """Write a chain for each event: every link a guard with what it leads to, the next link for when it is false."""
     body: list[str] = []
-    edges = _Edges()
+    edges: list[Edge] = []
     for column in columns(picture.decisions, COLUMNS, lambda decision: len(decision.lines) + 1.5):
         above = ""
         for decision in column:
@@ -60,11 +63,11 @@ def ladder_view(picture: Picture) -> str:
             links = _chain(picture, decision, name)
             body.extend(links.values())
             if above:
-                edges.add(above, "~~~", name)
+                edges.append(_edge(above, "~~~", name))
             for (one, other), line in zip(pairwise(links), decision.lines, strict=True):
-                edges.add(one, "-->", other, hit=bool(line.steps or line.tried))
+                edges.append(_edge(one, "-->", other, hit=bool(line.steps or line.tried)))
             above = list(links)[-1]
-    return _document("TB", [*body, *edges.lines, *edges.styles])
+    return _document("TB", body, edges)
 
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
@@ -80,24 +83,10 @@ def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
     return links
 
 
-class _Edges:
-    """Gather the edges and count them: Mermaid styles an edge by its number."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._hits: list[str] = []
-
-    def add(self, source: str, arrow: str, target: str, label: str = "", *, hit: bool = False) -> None:
-        """Add an edge; `hit` paints it as part of a path."""
-        if hit:
-            self._hits.append(str(len(self.lines)))
-        says = f'|"{label}"|' if label else ""
-        self.lines.append(f"  {source} {arrow}{says} {target}")
-
-    @property
-    def styles(self) -> list[str]:
-        """Return the statement that paints the path."""
-        return [f"  linkStyle {','.join(self._hits)} stroke:{LIGHT.mark},stroke-width:3px"] if self._hits else []
+def _edge(source: str, arrow: str, target: str, label: str = "", *, hit: bool = False) -> Edge:
+    """Write an edge; `hit` paints it as part of a path."""
+    says = f'|"{label}"|' if label else ""
+    return f"  {source} {arrow}{says} {target}", hit
 
 
 def _id(name: str) -> str:
@@ -113,7 +102,9 @@ def _numbers(before: str, steps: tuple[int, ...], after: str = ": ") -> str:
     return f"{before}{', '.join(map(str, steps))}{after}" if steps else ""
 
 
-def _document(direction: str, body: list[str]) -> str:
+def _document(direction: str, body: list[str], edges: list[Edge]) -> str:
+    hits = ",".join(str(number) for number, (_, hit) in enumerate(edges) if hit)  # Mermaid styles an edge by its number
+    painted = [f"  linkStyle {hits} stroke:{LIGHT.mark},stroke-width:3px"] if hits else []
     classes = []
     for kind in SHAPES:
         paint = f"fill:{LIGHT.fill[kind]},color:{LIGHT.ink}"
@@ -122,4 +113,6 @@ def _document(direction: str, body: list[str]) -> str:
     classes.append(f"  classDef panel stroke:{LIGHT.line}")
     classes.append("  classDef note fill:none,stroke-dasharray:3 3")
     classes.append(f"  classDef dot fill:{LIGHT.line},stroke:{LIGHT.line}")
-    return "\n".join([SETTINGS, f"flowchart {direction}", *body, *classes]) + "\n"
+    return (
+        "\n".join([SETTINGS, f"flowchart {direction}", *body, *(line for line, _ in edges), *painted, *classes]) + "\n"
+    )

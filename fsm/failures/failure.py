@@ -10,28 +10,11 @@ from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_
 from rungwise.fsm.values.label import label
 
 Reason = Literal[
-    "auth",
-    "billing",
-    "rate_limit",
-    "overloaded",
-    "server_error",
-    "timeout",
-    "connection",
-    "certificate",
-    "context_overflow",
-    "payload_too_large",
-    "output_cap",
-    "prefill_unsupported",
-    "parameter_unsupported",
-    "reasoning_signature",
-    "reasoning_missing",
-    "failed_generation",
-    "model_not_found",
-    "content_policy",
-    "format",
-    "malformed",
-    "unknown",
-]
+    "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "certificate",
+    "context_overflow", "payload_too_large", "output_cap", "prefill_unsupported", "parameter_unsupported",
+    "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found", "content_policy", "format",
+    "malformed", "unknown",
+]  # fmt: skip
 """Why a request failed: the failure taxonomy."""
 
 _MUST_BE_SECONDS = must(

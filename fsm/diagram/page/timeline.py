@@ -34,20 +34,12 @@ class Bar:
     says: str
 
 
-@frozen
-class Lane:
-    """Hold the bars of one backend."""
-
-    backend: str
-    bars: tuple[Bar, ...]
-
-
-def lanes_of(path: Path, lanes: Iterable[str] = ()) -> tuple[Lane, ...]:
+def lanes_of(path: Path, lanes: Iterable[str] = ()) -> dict[str, list[Bar]]:
     """Sort the attempts and the waits of a run by backend, in the order of `lanes`."""
     bars: dict[str, list[Bar]] = {name: [] for name in lanes}
     for backend, bar in _bars(path):
         bars.setdefault(backend, []).append(bar)
-    return tuple(Lane(backend, tuple(own)) for backend, own in bars.items())
+    return bars
 
 
 def _bars(path: Path) -> Iterator[tuple[str, Bar]]:
@@ -79,7 +71,7 @@ def timeline(path: Path, lanes: Iterable[str] = ()) -> str:
     total = path.steps[-1].at
     if total < SHORTEST:
         return '<p class="faint">No time passed in this call, or none was recorded.</p>'
-    drawn = "".join(_lane(lane, total) for lane in lanes_of(path, lanes))
+    drawn = "".join(_lane(backend, bars, total) for backend, bars in lanes_of(path, lanes).items())
     marks = "".join(f'<i style="left:{_percent(at, total)}"><b>{at:g} s</b></i>' for at in ticks(total))
     return (
         f'<div class="lanes" role="img" aria-label="{escape(_summary(path))}">{drawn}'
@@ -89,14 +81,14 @@ def timeline(path: Path, lanes: Iterable[str] = ()) -> str:
     )
 
 
-def _lane(lane: Lane, total: float) -> str:
-    bars = "".join(
+def _lane(backend: str, bars: list[Bar], total: float) -> str:
+    drawn = "".join(
         f'<i class="bar {bar.kind}" data-step="{bar.step}" title="{escape(bar.says)}" '
         f'style="left:{_percent(bar.start, total)};width:{_percent(bar.seconds, total)}"></i>'
-        for bar in lane.bars
+        for bar in bars
     )
-    name = escape(lane.backend)
-    return f'<div class="lane"><span title="{name}">{name}</span><div class="track">{bars}</div></div>'
+    name = escape(backend)
+    return f'<div class="lane"><span title="{name}">{name}</span><div class="track">{drawn}</div></div>'
 
 
 def _percent(part: float, total: float) -> str:
@@ -104,6 +96,6 @@ def _percent(part: float, total: float) -> str:
 
 
 def _summary(path: Path) -> str:
-    waited = sum(bar.seconds for lane in lanes_of(path) for bar in lane.bars if bar.kind == "wait")
+    waited = sum(bar.seconds for _, bar in _bars(path) if bar.kind == "wait")
     total = path.steps[-1].at
     return f"{path.steps[-1].attempts} attempts in {total:.3g} s, of which {waited:.3g} s were waits"
