@@ -282,6 +282,11 @@ def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
 
 
 @STREAMS
+def test_a_message_that_says_the_end_of_its_deltas_once_more_adds_nothing(run: Any) -> None:
+    ended = run([ScriptedReply(text="Herons nest in reeds. ", finish="", done=False, final_message="in reeds. ")])
+    assert (ended.result.outcome, ended.result.text) == ("partial", "Herons nest in reeds. ")
+
+
 def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
     ended = run([ScriptedReply(text="Herons nest in trees.", final_message="Herons nest in reeds.")])
     assert (ended.outcome, ended.text) == ("done", "Herons nest in reeds.")

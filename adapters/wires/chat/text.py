@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from io import StringIO
 
+from rungwise.fsm.text.stitching import MINIMUM_ECHO
+
 
 class GatheredText(StringIO):
     """Hold what has come of a text; deltas are written to it."""
@@ -14,7 +16,8 @@ class GatheredText(StringIO):
         """Return what a message adds to the text, which is still to be written.
 
         A message that begins with the text so far has all of it, and behind deltas so has the last one: the provider's
-        own edition, which takes the place of the text. Any other is the next piece.
+        own edition, which takes the place of the text. One that says the end of what came in deltas once more adds
+        nothing. Any other is the next piece.
 
         Arguments:
             said: what the message says.
@@ -33,5 +36,15 @@ class GatheredText(StringIO):
             return ""
         if gathered is not None and said.strip() == gathered.strip():
             return ""
+        if not self.comes_in_messages and len(said.strip()) >= MINIMUM_ECHO and self._ends_with(said):
+            return ""
         self.comes_in_messages = self.comes_in_messages or said != ""
         return said
+
+    def _ends_with(self, said: str) -> bool:
+        """Tell whether the text ends with this, white space at its end apart; only so much of it is read."""
+        size, end = self.tell(), said.rstrip()
+        self.seek(max(0, size - len(said) - 1))
+        tail = self.read()
+        self.seek(size)
+        return tail.rstrip().endswith(end)
