@@ -151,7 +151,7 @@ def caps_cut_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def every_tool_call_is_whole(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(classify, "is_complete", lambda call, tools: True)
+    patch.setattr(classify, "is_complete", lambda *given: True)
 
 
 def reasks_are_free(patch: pytest.MonkeyPatch) -> None:
