@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
-_IN_PYTHON: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+LONGEST_SHOWN: Final = 80
+_IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -31,7 +32,11 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         if isinstance(value, Policy):
             return value
         path = Path(value)
-        if path.exists() and not path.is_dir():
+        try:
+            is_file = path.exists() and not path.is_dir()
+        except OSError as error:
+            self.fail(f"{value[:LONGEST_SHOWN]!r} is no path: {error.strerror}.", param, ctx)
+        if is_file:
             return Policy.load(path)
         if not _IN_PYTHON.fullmatch(value):
             self.fail(f"File {value!r} does not exist; give POLICY.toml or module:POLICY.", param, ctx)
@@ -50,7 +55,7 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value}: {error}.", param, ctx)
         except ImportError as error:
             self.fail(f"{value} cannot be imported: {error}.", param, ctx)
-        except Exception as error:  # whatever else the module does when it is imported
+        except (Exception, SystemExit) as error:  # whatever else the module does when it is imported
             self.fail(f"{value} cannot be imported: {type(error).__name__}: {error}", param, ctx)
 
 

@@ -208,7 +208,6 @@ class Call:
         if not isinstance(reply, (Reply, Failure)):
             raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
         proposal = self._ensure_sent()
-        own = own_facts_of(self.position.table, reply)
         self.spending.pass_time(now)
         observation = observe(
             reply,
@@ -217,6 +216,7 @@ class Call:
             counter=self._counter,
             delivered=self._delivery.close(),
         )
+        own = own_facts_of(self.position.table, observation, self._context.transcript.gathered)
         self._gather(observation)
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
         if self.position.is_guarded(observation.event):
@@ -303,7 +303,7 @@ class Call:
         wait = position.wait(context.policy, observation.event, facts, observation.failure, self._jitter)
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
         if observation.event in ANSWERS:
-            context.transcript.discard(observation)
+            context.transcript.discard()
         context.transcript.prepare(position.rung, observation)
         if row.target == "fallback":
             following = chain.next_usable()

@@ -27,7 +27,7 @@ class Limits(Mapping[str, "int | None"]):
 
     __slots__ = ("_bounded", "_limits")
 
-    def __init__(self, **limits: int | None) -> None:
+    def __init__(self, /, **limits: int | None) -> None:
         for name, limit in limits.items():
             if not is_whole(limit, 0, LARGEST_LIMIT) and not (name == "fallbacks" and limit is None):
                 raise ConfigurationError(

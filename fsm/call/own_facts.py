@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Fact
 from rungwise.fsm.machine.table import Table
 
 
-def own_facts_of(table: Table, came: Reply | Failure) -> tuple[str, ...]:
+def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple[str, ...]:
     """Return the names of the facts of the user's own that hold; where no reply came, none does.
+
+    Arguments:
+        observation: what came back.
+        gathered: the text so far, of which the reply's may be the rest: its facts are those of the whole answer.
 
     Raises:
         ConfigurationError: a fact is no bool, or its function raises.
     """
-    if not table.own_facts or not isinstance(came, Reply):
+    reply = observation.reply
+    if not table.own_facts or reply is None:
         return ()
-    return tuple(fact.name for fact in table.own_facts if _holds(fact, came))
+    if gathered and observation.part and not observation.unsays:
+        names = ("tool_calls", "usage", "model", "reasoning", "stop_reason", "stop_raw", "refusal")
+        reply = Reply(gathered + observation.new, **{name: getattr(reply, name) for name in names})
+    return tuple([fact.name for fact in table.own_facts if _holds(fact, reply)])
 
 
 def _holds(fact: Fact, reply: Reply) -> bool:

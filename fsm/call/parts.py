@@ -17,11 +17,17 @@ def _unchanging(value: Any) -> Any:
     return value if type(value) in (str, FrozenMap, type(None)) else frozen_copy(value, "a provider's own part")
 
 
+def _is_text(instance: object, attribute: Any, value: Any) -> None:
+    if not isinstance(value, str):
+        where = f"{type(instance).__name__}.{attribute.name}"
+        raise ConfigurationError(f"{where} must be a text, not {type(value).__name__}")
+
+
 @frozen
 class TextPart:
     """Hold a block of visible text, inline think tags still in it."""
 
-    text: str = field(repr=False)
+    text: str = field(repr=False, validator=_is_text)
 
 
 @frozen
@@ -34,7 +40,7 @@ class ReasoningPart:
         provider: whose signature that is.
     """
 
-    text: str = field(repr=False)
+    text: str = field(repr=False, validator=_is_text)
     signature: Any = field(default=None, repr=False, hash=False, converter=_unchanging)
     provider: str = ""
 
@@ -51,9 +57,9 @@ class ToolCall:
         provider: whose extras these are.
     """
 
-    id: str
-    name: str
-    arguments: str = field(repr=False)
+    id: str = field(validator=_is_text)
+    name: str = field(validator=_is_text)
+    arguments: str = field(repr=False, validator=_is_text)
     extras: Mapping[str, Any] = field(default=_NO_EXTRAS, repr=False, eq=False, converter=_unchanging)
     provider: str = field(default="", repr=False, eq=False)
 
@@ -82,6 +88,8 @@ def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
     Raises:
         ConfigurationError: one of them is none.
     """
+    if not isinstance(value, Iterable) or isinstance(value, str):
+        raise ConfigurationError(f"parts must be a list of parts, not {type(value).__name__}")
     parts = tuple(value)
     for part in parts:
         if not isinstance(part, PARTS):
@@ -126,6 +134,10 @@ class Turn:
 
     role: Literal["user", "assistant"] = field(validator=_check_role)
     parts: tuple[Part, ...] = field(repr=False, converter=as_parts)
+
+    def __attrs_post_init__(self) -> None:
+        if self.role == "user" and self.tool_calls:
+            raise ConfigurationError("a user's turn calls no tools")
 
     @classmethod
     def saying(cls, role: Literal["user", "assistant"], text: str) -> Turn:

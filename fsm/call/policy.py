@@ -220,7 +220,7 @@ class Policy:
         if hints.keys() - self.hints.rungs.keys():
             object.__setattr__(self, "hints", attrs.evolve(self.hints, rungs={**hints, **self.hints.rungs}))
         for name in self.limits:
-            if name not in self.table.counters:
+            if name not in self.table.counters and name not in CALL.limits:
                 known = self.table.counters
                 raise ConfigurationError(f"Limits: {_unknown('limit', name, known)}")
         for name in self.hints.rungs:

@@ -57,6 +57,9 @@ def faults_of(table: Table) -> Iterator[str]:
     for event in table.events:
         if event not in CALL.events:
             yield f"no call ever fires the event {event!r}{close_to(event, CALL.events)}"
+    for fact in table.facts:
+        if fact.of is None and not fact.is_derived and fact.name not in CALL.found_facts:
+            yield f"nobody finds the fact {fact.name!r}: give it a function of the reply, as in Fact(..., of=function)"
     for outcome in table.outcomes:
         if outcome not in CALL.outcomes:
             yield f"no call ends as {outcome!r}{close_to(outcome, CALL.outcomes)}"

@@ -12,6 +12,7 @@ from rungwise.fsm.call.parts import Turn
 from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import Message
 from rungwise.fsm.call.shapes import Shapes
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.values.records import record
 
@@ -78,6 +79,7 @@ class Transcript:
     spare: str = field(default="", repr=False)  # the longest cut that is too little to go on from
     is_foreign: bool = False  # another backend has brought text
     hint: str | None = None  # of a rung of the user's own
+    hinted_at: int = 0  # how many characters were gathered when it was given
     seed: str = field(default="", repr=False)
     seed_tokens: int = 0
     seed_is_inline: bool = False
@@ -105,11 +107,11 @@ class Transcript:
         elif not self.gathered:
             self.spare = max(self.spare, observation.spare, key=len)
 
-    def discard(self, observation: Observation) -> None:
-        """Drop what an answer brought: a rung of the user's own asks for another one."""
-        if observation.part:
-            self.parts, self._uncounted = self.parts[:-1], self._uncounted[:-1]
-            self.gathered = self.gathered[: len(self.gathered) - len(observation.new)]
+    def discard(self) -> None:
+        """Drop the whole answer: a rung of the user's own asks for another one."""
+        self.gathered, self.parts, self.spare, self.seed, self.is_paused = "", (), "", "", False
+        self._gathered_tokens, self._uncounted = 0, ()
+        self.nudged_at = None if self.nudged_at is None else 0
 
     @property
     def gathered_tokens(self) -> int:
@@ -144,6 +146,9 @@ class Transcript:
             return Composed(messages=self.messages)
         added: list[_Added] = []
         early = self.nudged_at == 0
+        hinted = [_user(self.hint)] if self.hint is not None else []
+        if len(self.gathered) > self.hinted_at:  # this text came after the hint, and is gone on from
+            added, hinted = hinted, []
         native = prefills and not self.seed and not (self.nudged_at and not early)
         if early:
             added += self._nudge()
@@ -158,8 +163,7 @@ class Transcript:
         elif not prefills and not self.is_paused and _last(self.messages, added, shapes) == "assistant":
             # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
             added.append(_user(self.hints.continuation))
-        if self.hint is not None:
-            added.append(_user(self.hint))
+        added += hinted
         prefill = prefills and _last(self.messages, added, shapes) == "assistant"
         continued = self.gathered if prefill and not self.seed else ""
         reading = Reading(
@@ -187,10 +191,19 @@ class Transcript:
     # what each rung changes
 
     def prepare(self, rung: Rung, observation: Observation) -> None:
-        """Change what the next request will hold, as the rung says; a rung of the user's own adds its hint."""
+        """Change what the next request will hold, as the rung says; a rung of the user's own adds its hint.
+
+        Raises:
+            ConfigurationError: what a rung of the user's own does to the request raises.
+        """
         if rung.change is not None:
-            rung.change(self, observation)
-        self.hint = self.hints.rungs.get(rung.name, self.hint)
+            try:
+                rung.change(self, observation)
+            except Exception as error:
+                told = f"the rung {rung.name!r} raised {type(error).__name__} when it changed the request"
+                raise ConfigurationError(told) from error
+        if rung.name in self.hints.rungs:
+            self.hint, self.hinted_at = self.hints.rungs[rung.name], len(self.gathered)
 
 
 _Added = tuple[Turn, int]

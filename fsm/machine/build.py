@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.declare import Effect, Ending, Entry, Event, Fact, Rung
 from rungwise.fsm.machine.ranks import joined, ranks_of
 from rungwise.fsm.machine.table import Row, Table
@@ -46,6 +48,14 @@ def build_table(
     Raises:
         TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
     """
+    _check_kinds("rungs", rungs, Rung)
+    _check_kinds("facts", facts, Fact)
+    _check_kinds("events", events, Event)
+    if not isinstance(ladders, Mapping):
+        raise TableError(f"ladders must map each event to a list, not {type(ladders).__name__}")
+    for event, ladder in ladders.items():
+        _check_kinds(f"the ladder of {event!r}", ladder, (Rung, Entry, Ending))
+    rungs = joined((), rungs)
     states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
     ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
@@ -60,12 +70,21 @@ def build_table(
         hub=hub,
         outcomes=tuple(outcomes),
         ranks=ranks_of(rungs),
-        declared_rungs=tuple(rungs),
-        facts=joined(facts, [fact for entry in entries for fact in entry.facts]),
+        declared_rungs=joined(rungs, [entry.rung for entry in entries]),
+        facts=joined(joined((), facts), [fact for entry in entries for fact in entry.facts]),
         guards=joined((), [entry.guard for entry in entries]),
         effects=joined((), [COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
-        declared_events=tuple(events),
+        declared_events=joined((), events),
     )
+
+
+def _check_kinds(what: str, given: object, kinds: Any) -> None:
+    if not isinstance(given, (list, tuple)):
+        raise TableError(f"{what} must be a list, not {type(given).__name__}")
+    for each in given:
+        if not isinstance(each, kinds):
+            names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
+            raise TableError(f"{what} must hold {names}, not {each!r}")
 
 
 def _rows(event: str, hub: str, ladder: Iterable[Step]) -> Iterable[Row]:

@@ -90,7 +90,10 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
         return mask
 
     def _mask(self, facts: Iterable[str]) -> int:
-        return sum([self.facts[name] for name in facts])
+        mask = 0
+        for name in facts:
+            mask |= self.facts[name]
+        return mask
 
     def _test(self, table: Table, row: Row) -> Test | None:
         if row.guard is None:

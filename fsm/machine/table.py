@@ -172,8 +172,12 @@ class Table:
 
     @cached_property
     def own_facts(self) -> tuple[Fact, ...]:
-        """List the facts that have a function to find them by."""
-        return tuple(fact for fact in self.facts if fact.of is not None)
+        """List the facts that have a function to find them by, as far as some row looks at them."""
+        guards = [self._guards[row.guard] for row in self.rows if row.guard and row.guard in self._guards]
+        seen = {name for guard in guards for name in (*guard.holds, *guard.lacks)}
+        seen |= {effect.refills_on for effect in self.effects if effect.refills_on}
+        seen |= {name for others in self.follows_from.values() for name in others}
+        return tuple(fact for fact in self.facts if fact.of is not None and fact.name in seen)
 
     @cached_property
     def _facts(self) -> Mapping[str, Fact]:
@@ -291,8 +295,10 @@ class Table:
             old.insert(old.index(before) if before else _place(old, row), row)
         known = {row.source for row in self.rows if row.target == self.hub}
         targets = {row.target for row in rows} - known - {self.hub, *self.outcomes}
+        declare = tuple(declare)
+        meant = {each.name for each in declare if isinstance(each, Rung)}
         for row in rows:
-            hint = close_to(row.target, self.states, cutoff=SLIP) if row.target in targets else ""
+            hint = close_to(row.target, self.states, cutoff=SLIP) if row.target in targets - meant else ""
             if hint:
                 raise TableError(f"{row}: unknown state {row.target!r}{hint}")
         added = [extra for rung in sorted(targets) for extra in self.rung_rows(rung)]
@@ -333,13 +339,19 @@ class Table:
                 kinds[Fact] += each.facts
                 kinds[Guard].append(each.guard)
                 kinds[Effect].append(each.effect)
-        rungs = joined(self.declared_rungs, kinds[Rung])
+        # What no row uses, because its rung was taken out, may be declared anew.
+        used = {name for row in self.rows for name in (row.source, row.target, row.guard, row.effect)}
+        again = {each.name for each in (*kinds[Rung], *kinds[Guard], *kinds[Effect])} - used
+        rungs, guards, effects = (
+            joined([each for each in known if each.name not in again], kinds[kind])
+            for known, kind in ((self.declared_rungs, Rung), (self.guards, Guard), (self.effects, Effect))
+        )
         return evolve(
             self,
             declared_rungs=rungs,
             facts=joined(self.facts, kinds[Fact]),
-            guards=joined(self.guards, kinds[Guard]),
-            effects=joined(self.effects, kinds[Effect]),
+            guards=guards,
+            effects=effects,
             ranks=self.ranks if rungs == self.declared_rungs else ranks_of(rungs),
         )
 

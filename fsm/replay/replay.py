@@ -38,6 +38,8 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
     if journal.table != policy.table.name:
         named, held = short(journal.table), policy.table.name
         raise JournalMismatch(f"the journal is of the table {named}, the policy holds {held!r}")
+    if journal.counters != policy.table.counters:
+        raise JournalMismatch("the journal counts what its table does not: replay it under the policy that it ran with")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
     call = Call(
         Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),

@@ -56,6 +56,8 @@ class ChatShapes(Shapes):
         message: Body = {"role": turn.role, "content": turn.text if has_text else None}
         if calls := turn.tool_calls:
             message["tool_calls"] = [_call(call, provider) for call in calls]
+        elif not has_text:
+            message["content"] = ""  # no server takes a message without either
         for part in turn.parts:
             if isinstance(part, OpaquePart) and part.provider == provider:
                 message |= part.block
