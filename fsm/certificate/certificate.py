@@ -62,6 +62,7 @@ class Certificate:
             "table": self.table,
             "ok": self.ok,
             **attrs.asdict(self, filter=attrs.filters.exclude("properties", "rows", "overlaps", "worst")),
+            "chain": list(self.chain),
             "properties": [each.to_json() for each in self.properties],
             "worst": [each.to_json() for each in self.worst],
             "rows": [each.to_json() for each in self.rows],

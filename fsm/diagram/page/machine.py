@@ -27,9 +27,9 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
         "name": table.name,
         "start": table.start,
         "hub": table.hub,
-        "outcomes": table.outcomes,
-        "states": table.states,
-        "counters": table.counters,
+        "outcomes": list(table.outcomes),
+        "states": list(table.states),
+        "counters": list(table.counters),
         "limits": dict(limits),
         "rows": [asdict(row) for row in table.rows],
         "facts": _plain([fact for fact in table.facts if fact.is_derived], "any_holds", "any_lacks"),
@@ -43,4 +43,7 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
 
 
 def _plain(declared: Sequence[Fact | Guard | Effect], *names: str) -> dict[str, Plain]:
-    return {each.name: {name: getattr(each, name) for name in names} for each in declared}
+    def plain(value: object) -> object:
+        return list(value) if isinstance(value, tuple) else value
+
+    return {each.name: {name: plain(getattr(each, name)) for name in names} for each in declared}
