@@ -96,3 +96,71 @@ def test_limits_of_ones_own_rungs_stand_in_toml_like_the_others() -> None:
         Policy.from_toml("[limits]\npleads = 2\n")
     with pytest.raises(ConfigurationError, match=r"Limits\.pleads must be a whole number"):
         Policy.from_toml("[limits]\npleads = -1\n", table=table)
+
+
+CUT = Reply("The sky is blue because of Ray", stop_reason="length", stop_raw="length")
+REST = Reply("leigh scattering of light.", stop_reason="stop", stop_raw="stop")
+OTHER = Reply("leigh scattering, as cats know.", stop_reason="stop", stop_raw="stop")
+
+
+def test_a_fact_judges_the_whole_answer_where_the_reply_is_its_rest() -> None:
+    call, _, _ = played(pleading(), CUT, REST)
+    assert (call.result.outcome, call.result.text) == ("done", CUT.text + REST.text)
+
+
+def test_the_whole_answer_is_discarded_where_its_rest_led_to_the_rung() -> None:
+    policy = pleading(lambda reply: "cats" in reply.text)
+    call, _, events = played(policy, CUT, OTHER, SKY, is_streaming=True)
+    assert (call.result.text, call.result.parts) == (SKY.text, (SKY.text,))
+    assert [event for event in events if isinstance(event, Discard)] == [Discard(CUT.text + OTHER.text)]
+
+
+@pytest.mark.parametrize("prefills", [False, True])
+def test_a_hint_stands_before_the_text_that_came_after_it(prefills: bool) -> None:
+    link = rungwise.PlainLink(prefills=prefills)
+    _, sent, _ = played(pleading(), CATS, CUT, REST, chain=[link])
+    said = [getattr(message, "text", None) for message in sent[2].messages]
+    went_on = [] if prefills else [rungwise.Hints().continuation]
+    assert said == [None, "Answer about the sky.", CUT.text, *went_on]
+    assert sent[2].prefill is prefills
+
+
+def test_a_change_that_raises_is_an_error_that_names_its_rung() -> None:
+    def change(transcript: Any, observation: Any) -> None:
+        raise ValueError(transcript.gathered)
+
+    plead = Rung("plead", holds=Fact("is_off_topic", of=off_topic), change=change)
+    with pytest.raises(ConfigurationError, match="the rung 'plead' raised ValueError when it changed the request"):
+        played(Policy(table=CALL.with_rung(plead, answered=None)), CATS)
+
+
+def test_what_was_taken_out_is_asked_no_more_and_may_be_declared_anew() -> None:
+    without = pleading(lambda reply: pytest.fail("asked")).table.without("plead")
+    call, _, _ = played(Policy(table=without), CATS)
+    assert call.result.text == CATS.text
+    nudge = Rung("nudge", holds=Fact("is_off_topic", of=off_topic), hint="Please.")
+    call, _, _ = played(Policy(table=CALL.without("nudge").with_rung(nudge, answered=None)), CATS, SKY)
+    assert [step.target for step in call.journal.steps if step.event == "answered"] == ["nudge", "done"]
+
+
+def test_a_declared_rung_is_no_slip_of_another_and_a_fact_may_be_named_twice() -> None:
+    fact = Fact("is_off_topic", of=off_topic)
+    for name in ("retry2", "re_fallback", "prefill_again"):
+        rung = Rung(name, holds=(fact, fact), hint="Again.")
+        call, _, _ = played(Policy(table=CALL.with_rung(rung, answered=None)), CATS, SKY)
+        assert call.result.text == SKY.text
+
+
+@pytest.mark.parametrize(
+    ("rung", "says"),
+    [
+        (Rung("plead", holds=Fact("is_rude")), "nobody finds the fact 'is_rude'"),
+        (
+            Rung("plead", holds=Fact("is_off_topic", of=off_topic), wait="retry", at_once_on="connection_was_stail"),
+            "looks at the fact 'connection_was_stail', which the table does not declare; did you mean",
+        ),
+    ],
+)
+def test_a_fact_that_nobody_finds_is_refused(rung: Rung, says: str) -> None:
+    with pytest.raises(rungwise.TableError, match=says):
+        Policy(table=CALL.with_rung(rung, answered=None))
