@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any
 
+import pytest
 from attrs import evolve
 
 from rungwise import CALL, Effect, Fact, Guard, Policy, Row, Rung, Table
 from rungwise.fsm.checker.counterexample import PathStep, Property
-from rungwise.fsm.checker.walk import Walk
+from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.run import Run
 
@@ -98,3 +99,12 @@ def replayed(table: Table, steps: tuple[PathStep, ...], given: Mapping[str, int]
         pairs = zip(table.counters, before, run.spent, strict=True)
         assert {name: (was, now) for name, was, now in pairs if was != now} == step.changed
     return run
+
+
+def walk_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tables be walked over with the limits of their own counters alone: for tests that are not about the walk."""
+
+    def walked(table: Table, limits: Mapping[str, int]) -> Walk:
+        return walk(table, {name: 0 if name in CALL.limits else limit for name, limit in limits.items()})
+
+    monkeypatch.setattr("rungwise.fsm.checker.check.walk", walked)

@@ -9,9 +9,15 @@ import pytest
 
 import rungwise
 from rungwise import CALL, Call, ConfigurationError, Discard, Fact, Journal, Policy, Reply, Request, Rung, Text, replay
+from support.tables import walk_little
 
 CATS = Reply("Cats are nice.", stop_reason="stop", stop_raw="stop")
 SKY = Reply("The sky scatters blue.", stop_reason="stop", stop_raw="stop")
+
+
+@pytest.fixture(autouse=True)
+def _walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk_little(monkeypatch)
 
 
 def off_topic(reply: Reply) -> bool:

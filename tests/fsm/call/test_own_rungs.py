@@ -10,11 +10,16 @@ import pytest
 import rungwise
 from rungwise import CALL, ConfigurationError, Failure, Hints, Limits, Policy, Reply, Rung
 from rungwise.fsm.testing import assert_call_honest, run
-from support.tables import PLEAD
+from support.tables import PLEAD, walk_little
 
 FILTERED = Reply("x", stop_reason="content_filter")
 ANSWER = Reply("An answer.", stop_reason="stop")
 TABLE = CALL.with_rung(PLEAD, refused=None)
+
+
+@pytest.fixture(autouse=True)
+def _walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk_little(monkeypatch)
 
 
 def targets(call: rungwise.Call) -> list[str]:

@@ -209,6 +209,7 @@ small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4
 )
 
 
+@pytest.mark.full
 @given(
     given_limits=small, attempts=st.integers(1, 14), max_tokens=st.sampled_from([1, 700, 4096, 20_000]), data=st.data()
 )
