@@ -28,7 +28,7 @@ class Run:
         attempts: how often something was sent.
     """
 
-    table: Table
+    table: Table = field(repr=False)
     limits: tuple[int, ...]
     state: str
     spent: list[int]

@@ -62,7 +62,7 @@ def _rows(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-@frozen(slots=False)
+@frozen(slots=False, repr=False)
 class Table:
     """Hold the rows of a machine, and what their names stand for.
 
@@ -91,6 +91,9 @@ class Table:
     guards: tuple[Guard, ...] = ()
     effects: tuple[Effect, ...] = ()
     declared_events: tuple[Event, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {len(self.rows)} rows)"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave behind what was worked out from the fields; a shipped table stays the one that it is."""
