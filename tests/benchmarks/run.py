@@ -70,7 +70,7 @@ def measure_core(rounds: int) -> None:
             core_call()
 
     median = race({"core": many}, max(20, rounds // 10))["core"] / batch
-    print(f"\nThe core's happy call, journal included: {median:.1f} us (goal: 30 us)")
+    print(f"\nThe core's happy call, journal included: {median:.1f} us (goal: 25 us)")
 
 
 def measure_call(port: int, rounds: int) -> None:
