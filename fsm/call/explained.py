@@ -10,7 +10,7 @@ from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.journal import Journal, Setting
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page import Setup, explain_page
-from rungwise.fsm.journal.path import Path, path_of, read_path
+from rungwise.fsm.journal.path import Path, read_path
 from rungwise.fsm.machine.table import Table
 
 
@@ -25,11 +25,6 @@ def read_call(text: str | bytes, table: Table = CALL) -> Path:
         ConfigurationError: the text is no journal of this table; the message says where.
     """
     return read_path(text, table, Journal)
-
-
-def path_of_call(journal: Journal, table: Table = CALL) -> Path:
-    """Find the rows that the steps of a journal took; as `read_call`, for a journal at hand."""
-    return path_of(journal, table)
 
 
 def explain_call(path: Path) -> str:

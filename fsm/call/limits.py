@@ -26,6 +26,8 @@ class Limits(Mapping[str, "int | None"]):
     """
 
     __slots__ = ("_bounded", "_limits")
+    _limits: FrozenMap
+    _bounded: dict[tuple[int, int], tuple[Mapping[str, int | None], Mapping[str, int]]]
 
     def __init__(self, /, **limits: int | None) -> None:
         for name, limit in limits.items():
@@ -81,8 +83,7 @@ class Limits(Mapping[str, "int | None"]):
                 for name, limit in found.items()
             }
             self._bounded[key] = table_limits, FrozenMap(bounded)  # with what the id is of, so that it stays so
-        found_before: Mapping[str, int] = self._bounded[key][1]
-        return found_before
+        return self._bounded[key][1]
 
 
 def _limits(limits: dict[str, int | None]) -> Limits:

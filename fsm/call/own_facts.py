@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import evolve
+
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.errors import ConfigurationError
@@ -23,8 +25,7 @@ def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple
     if not table.own_facts or reply is None:
         return ()
     if gathered and observation.part and not observation.unsays:
-        names = ("tool_calls", "usage", "model", "reasoning", "stop_reason", "stop_raw", "refusal")
-        reply = Reply(gathered + observation.new, **{name: getattr(reply, name) for name in names})
+        reply = evolve(reply, text=gathered + observation.new, parts=None)
     return tuple([fact.name for fact in table.own_facts if _holds(fact, reply)])
 
 

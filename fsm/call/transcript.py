@@ -96,8 +96,8 @@ class Transcript:
     def gather(self, observation: Observation) -> None:
         """Add what came back to the answer, or drop what it has shown to be reasoning."""
         if observation.unsays:
-            self.gathered, self.parts, self.thinks_inline = "", (), True
-            self._gathered_tokens, self._uncounted = 0, ()
+            self._drop_text()
+            self.thinks_inline = True
         if observation.part:
             self.parts = (*self.parts, observation.part)
             self.gathered += observation.new
@@ -109,9 +109,13 @@ class Transcript:
 
     def discard(self) -> None:
         """Drop the whole answer: a rung of the user's own asks for another one."""
-        self.gathered, self.parts, self.spare, self.seed, self.is_paused = "", (), "", "", False
+        self._drop_text()
+        self.spare, self.seed, self.is_paused, self.thinks_inline, self.is_foreign = "", "", False, False, False
+
+    def _drop_text(self) -> None:
+        self.gathered, self.parts, self.hinted_at = "", (), 0
+        self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
         self._gathered_tokens, self._uncounted = 0, ()
-        self.nudged_at = None if self.nudged_at is None else 0
 
     @property
     def gathered_tokens(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise.fsm.call.explained import explain_call, path_of_call
+from rungwise.fsm.call.explained import explain_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.certificate.verify import verify
@@ -20,6 +20,7 @@ from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.journal.path import Path as Route
+from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Table
 from support.colours import channels_of, contrast
@@ -62,7 +63,7 @@ def trail(name: str = "first") -> Route:
         call.sending(now)
         now += seconds
         send = call.receive(reply, now)
-    return path_of_call(call.journal)
+    return path_of(call.journal, CALL)
 
 
 @pytest.fixture(scope="session")

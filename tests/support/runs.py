@@ -184,7 +184,8 @@ class Run:
         self._check(ended, steps, events)
         self._check_requests(ended, live, compactor)
         self._check_privacy(ended, stages, contents)
-        _check_replay(ended, contents)
+        own = policy if policy is not None and policy.table is not rungwise.CALL else None  # which no journal holds
+        _check_replay(ended, contents, own)
         return ended
 
     def _check(self, ended: Ended, steps: list[rungwise.Step], events: list[Any]) -> None:
@@ -246,11 +247,11 @@ def _key(index: int) -> str:
     return f"sk-{index}f2b7d9e6a1c3"
 
 
-def _check_replay(ended: Ended, contents: bool) -> None:
+def _check_replay(ended: Ended, contents: bool, policy: rungwise.Policy | None) -> None:
     result = ended.result
     journal = rungwise.Journal.from_json(result.journal.to_json())
     assert journal.steps == result.journal.steps
-    replayed = rungwise.replay(journal)
+    replayed = rungwise.replay(journal, policy)
     assert replayed.journal.steps == result.journal.steps
     same = ["outcome", "usage", "cost", "attempts", "backend", "cause", "seconds"]
     if contents:

@@ -131,6 +131,20 @@ def test_a_hint_stands_before_the_text_that_came_after_it(prefills: bool) -> Non
     assert sent[2].prefill is prefills
 
 
+def test_an_older_hint_still_stands_before_the_text_that_came_after_a_discard() -> None:
+    long = Reply(CATS.text * 5, stop_reason="stop", stop_raw="stop")
+    hinted = Rung("urge", limit=1, hint="Answer about the sky.")
+    silent = Rung("reconsider", limit=1, holds=Fact("is_off_topic", of=off_topic))
+    policy = Policy(table=CALL.with_rung(silent, answered=None).with_rung(hinted, tools_truncated="may_enlarge"))
+    half = Reply(tool_calls=(rungwise.ToolCall("1", "look", "{"),), stop_reason="length", stop_raw="length")
+    cut = Reply(
+        "Cats have tails that are long, and whiskers that are longer yet", stop_reason="length", stop_raw="length"
+    )
+    _, sent, _ = played(policy, cut, half, long, CUT, REST)
+    said = [getattr(message, "text", None) for message in sent[4].messages]
+    assert said == [None, "Answer about the sky.", CUT.text, rungwise.Hints().continuation]
+
+
 def test_a_change_that_raises_is_an_error_that_names_its_rung() -> None:
     def change(transcript: Any, observation: Any) -> None:
         raise ValueError(transcript.gathered)

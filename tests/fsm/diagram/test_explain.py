@@ -12,13 +12,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call.explained import explain_call, path_of_call, read_call
+from rungwise.fsm.call.explained import explain_call, read_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
 from rungwise.fsm.journal.path import Path as Route
+from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
 from support.command_line import invoke
 from support.tables import KNOTTY, ONES
@@ -132,9 +133,9 @@ def test_a_derived_table_must_be_passed() -> None:
     call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(table=table), has_compactor=True)
     call.begin()
     call.receive(rungwise.Reply("yes", stop_reason="stop"))
-    assert path_of_call(call.journal, table).rows[-1] in table.rows
+    assert path_of(call.journal, table).rows[-1] in table.rows
     with pytest.raises(rungwise.ConfigurationError, match=r"step 2: .*may_compact.* is no row of the table 'call'"):
-        path_of_call(call.journal, CALL)
+        path_of(call.journal, CALL)
 
 
 JSON = st.recursive(
@@ -272,7 +273,7 @@ def test_a_call_without_times_says_so() -> None:
     call = rungwise.Call(rungwise.Request("?"))
     call.begin()
     call.receive(rungwise.Reply("yes", stop_reason="stop"))
-    assert "No time passed" in explain_call(path_of_call(call.journal))
+    assert "No time passed" in explain_call(path_of(call.journal, CALL))
 
 
 def test_the_picture_of_a_path_numbers_its_steps() -> None:
