@@ -27,17 +27,17 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import with_overrides
-from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.recording import Observer
-from rungwise.fsm.call.request import Message, Request, TurnContext
+from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
 from rungwise.fsm.values.checks import is_number, is_whole
 from rungwise.fsm.values.label import short
 
-Messages = str | Iterable[Message | Turn] | Request
+Messages = str | Iterable[PlainMessage | Message] | Request
 ThreadCalls = RunningCalls[Stream, OwnHttp]
 LoopCalls = RunningCalls[AsyncStream, OwnAsyncHttp]
 

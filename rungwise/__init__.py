@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.journal import Journal
     from rungwise.fsm.call.limits import Limits
-    from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall, Turn
+    from rungwise.fsm.call.parts import Message, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Timeouts, Waits
     from rungwise.fsm.call.recording import Observer
     from rungwise.fsm.call.reply import Reply
-    from rungwise.fsm.call.request import Link, Message, PlainLink, Prices, Request, Send, TurnContext
+    from rungwise.fsm.call.request import Link, PlainLink, PlainMessage, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.call.table import CALL
     from rungwise.fsm.certificate.certificate import Certificate
@@ -69,10 +69,10 @@ _NAMES = {
     "fsm.call.journal": ("Journal",),
     "fsm.call.limits": ("Limits",),
     "fsm.call.policy": ("Budget", "Hints", "Policy", "Timeouts", "Waits"),
-    "fsm.call.parts": ("OpaquePart", "Part", "ReasoningPart", "TextPart", "ToolCall", "Turn"),
+    "fsm.call.parts": ("Message", "OpaquePart", "Part", "ReasoningPart", "TextPart", "ToolCall", "ToolResult"),
     "fsm.call.reply": ("Reply",),
     "fsm.call.recording": ("Observer",),
-    "fsm.call.request": ("Link", "Message", "PlainLink", "Prices", "Request", "Send", "TurnContext"),
+    "fsm.call.request": ("Link", "PlainLink", "PlainMessage", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
     "fsm.certificate.certificate": ("Certificate",),
     "fsm.certificate.verify": ("verify",),
@@ -141,6 +141,7 @@ __all__ = [
     "OverBudget",
     "Part",
     "PlainLink",
+    "PlainMessage",
     "Policy",
     "Prices",
     "Reasoning",
@@ -165,7 +166,7 @@ __all__ = [
     "TextPart",
     "Timeouts",
     "ToolCall",
-    "Turn",
+    "ToolResult",
     "TurnContext",
     "Usage",
     "Waits",

@@ -10,10 +10,10 @@ from attrs import define, evolve, field
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.metering import measured
-from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Message
+from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -32,10 +32,12 @@ class TokenCounter:
     context: CallContext
     estimate: Callable[[Any], int]
     recorded: Iterator[int] | None = None
-    _counted: tuple[Sequence[Message | Turn], int] | None = field(default=None, init=False)  # messages and backend
+    _counted: tuple[Sequence[PlainMessage | Message], int] | None = field(
+        default=None, init=False
+    )  # messages and backend
     _base: int = field(default=0, init=False)  # their tokens
 
-    def prompt(self, messages: Sequence[Message | Turn], added_tokens: int) -> int:
+    def prompt(self, messages: Sequence[PlainMessage | Message], added_tokens: int) -> int:
         """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
 
         Arguments:

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import astuple
 
 from rungwise.fsm.call.metering import is_beyond, least_tokens
-from rungwise.fsm.call.parts import PARTS, Turn
+from rungwise.fsm.call.parts import PARTS, Message
 
 BYTES_A_TOKEN = 3
 """UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
@@ -49,7 +49,7 @@ def estimate_tokens(value: Any) -> int:
                 todo.append(part)
                 if name not in ENVELOPE:
                     todo.append(name)
-        elif isinstance(item, (Turn, *PARTS)):
+        elif isinstance(item, (Message, *PARTS)):
             todo += astuple(item, recurse=False)
         else:
             total += 1

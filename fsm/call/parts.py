@@ -77,9 +77,26 @@ class OpaquePart:
     block: Any = field(repr=False, hash=False, converter=_unchanging)
 
 
-Part = TextPart | ReasoningPart | ToolCall | OpaquePart
+@frozen
+class ToolResult:
+    """Hold what came of a tool call, for the model to read.
 
-PARTS = (TextPart, ReasoningPart, ToolCall, OpaquePart)
+    Arguments:
+        id: the id of the call.
+        name: the tool.
+        text: what it returned, or what went wrong.
+        is_fault: whether something did.
+    """
+
+    id: str = field(validator=_is_text)
+    name: str = field(validator=_is_text)
+    text: str = field(repr=False, validator=_is_text)
+    is_fault: bool = False
+
+
+Part = TextPart | ReasoningPart | ToolCall | ToolResult | OpaquePart
+
+PARTS = (TextPart, ReasoningPart, ToolCall, ToolResult, OpaquePart)
 
 
 def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
@@ -93,7 +110,7 @@ def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
     parts = tuple(value)
     for part in parts:
         if not isinstance(part, PARTS):
-            raise ConfigurationError(f"parts must hold parts of a reply or a turn, not {type(part).__name__}")
+            raise ConfigurationError(f"parts must hold parts of a reply or a message, not {type(part).__name__}")
     return parts
 
 
@@ -112,36 +129,43 @@ def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:
     return tuple([part for part in parts if isinstance(part, ToolCall)])
 
 
+Role = Literal["user", "assistant", "tool"]
+
+
 def _check_role(instance: object, attribute: Any, value: Any) -> None:
-    if value not in ("user", "assistant"):
-        raise ConfigurationError("Turn.role must be 'user' or 'assistant'")
+    if value not in ("user", "assistant", "tool"):
+        raise ConfigurationError("Message.role must be 'user', 'assistant' or 'tool'")
 
 
 @frozen
-class Turn:
-    """Hold one turn of a conversation in parts: one that came back, or one that a rung adds.
+class Message:
+    """Hold one message of a conversation in parts: one that came back, or one that a rung or a turn adds.
 
     It may stand among the messages of a request. Each wire writes it in its own form; what is a provider's own goes
     back to that provider alone, word for word.
 
     Arguments:
-        role: "user" or "assistant".
+        role: "user", "assistant", or "tool", which holds results of tool calls alone.
         parts: what is said, in order.
 
     Raises:
         ConfigurationError: the role is another, or one of the parts is none.
     """
 
-    role: Literal["user", "assistant"] = field(validator=_check_role)
+    role: Role = field(validator=_check_role)
     parts: tuple[Part, ...] = field(repr=False, converter=as_parts)
 
     def __attrs_post_init__(self) -> None:
-        if self.role == "user" and self.tool_calls:
-            raise ConfigurationError("a user's turn calls no tools")
+        if self.role != "assistant" and self.tool_calls:
+            raise ConfigurationError(f"a message of role {self.role!r} calls no tools")
+        if any(isinstance(part, ToolResult) is not (self.role == "tool") for part in self.parts):
+            raise ConfigurationError(
+                "the results of tool calls stand in a message of role 'tool', and nothing else there"
+            )
 
     @classmethod
-    def saying(cls, role: Literal["user", "assistant"], text: str) -> Turn:
-        """Return a turn of plain text."""
+    def saying(cls, role: Role, text: str) -> Message:
+        """Return a message of plain text."""
         return cls(role, (TextPart(text),))
 
     @property
@@ -158,3 +182,8 @@ class Turn:
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """Return its tool calls."""
         return calls_of(self.parts)
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """Return what came of tool calls."""
+        return tuple([part for part in self.parts if isinstance(part, ToolResult)])

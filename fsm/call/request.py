@@ -7,20 +7,20 @@ from typing import Any, Protocol
 
 from attrs import Factory, evolve, field, frozen, validators
 
-from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copies, frozen_copy
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
 
-Message = Mapping[str, Any]
+PlainMessage = Mapping[str, Any]
 """One message as the caller writes it: a `role` and what the wire of the backend takes beside it."""
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
-def _messages(value: str | Iterable[Message | Turn]) -> tuple[Message | Turn, ...]:
+def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessage | Message, ...]:
     if isinstance(value, str):
         return (FrozenMap({"role": "user", "content": value}),)
     if isinstance(value, Mapping):
@@ -29,7 +29,7 @@ def _messages(value: str | Iterable[Message | Turn]) -> tuple[Message | Turn, ..
         raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
     messages = tuple(value)
     for index, message in enumerate(messages):
-        if isinstance(message, Turn):
+        if isinstance(message, Message):
             continue
         if type(message) is not dict and not isinstance(message, Mapping):  # the first is quicker
             raise ConfigurationError(
@@ -96,7 +96,7 @@ class Request:
     """Hold what the caller asks, before any rung has touched it.
 
     Arguments:
-        messages: a prompt, or the messages as the wire of the backend takes them, a `Turn` among them where it came
+        messages: a prompt, or the messages as the wire of the backend takes them, a `Message` among them where it came
             back. Like all that is given here they are copied: they are never changed, and what becomes of them later
             changes nothing that is sent.
         tools: tool definitions, passed on as they are.
@@ -111,7 +111,7 @@ class Request:
         ConfigurationError: a message, a tool or the cap is not of its form.
     """
 
-    messages: tuple[Message | Turn, ...] = field(converter=_messages, repr=False)
+    messages: tuple[PlainMessage | Message, ...] = field(converter=_messages, repr=False)
     tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_tools, repr=False)
     max_tokens: int | None = field(default=None, validator=_positive)
     parameters: Mapping[str, Any] = field(default=None, converter=_parameters, repr=False)
@@ -306,7 +306,7 @@ class Send:
         dropped: parameters to leave out because the provider rejected them.
         lower_reasoning: whether to ask for less reasoning, or none.
         portable: whether to leave out of the caller's messages what may be another provider's: signatures, encrypted
-            reasoning. A `Turn` says itself whose its parts are.
+            reasoning. A `Message` says itself whose its parts are.
         deadline: when the whole call must have ended, on the driver's clock, or None.
         needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
             and what the rungs have added comes back to what it makes of them.
@@ -321,7 +321,7 @@ class Send:
     rung: str
     backend: int
     wait: float
-    messages: tuple[Message | Turn, ...] = field(repr=False)
+    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
     max_tokens: int | None
     request: Request
     prefill: bool = False

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import field, frozen
 
 from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.parts import Part, ReasoningPart, TextPart, ToolCall, Turn
+from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
@@ -69,31 +69,31 @@ class Result:
         return self.reply.model if self.reply else None
 
     @property
-    def turn(self) -> Turn:
-        """Return the assistant's turn to append to the conversation, for whichever backend is asked next.
+    def message(self) -> Message:
+        """Return the message to append to the conversation, for whichever backend is asked next.
 
         A reply that is all of the answer is there as it came, with what its provider wants back.
         """
         reply = self.reply
         whole = (self.text, self.reasoning, self.tool_calls)
         if self.outcome == "done" and reply and whole == (reply.text, reply.reasoning, reply.tool_calls):
-            return Turn("assistant", reply.parts)
+            return Message("assistant", reply.parts)
         reasoning: tuple[Part, ...] = (ReasoningPart(self.reasoning),) if self.reasoning else ()
         text = (TextPart(self.text),) if self.text else ()
-        return Turn("assistant", (*reasoning, *text, *self.tool_calls))
+        return Message("assistant", (*reasoning, *text, *self.tool_calls))
 
     @property
-    def message(self) -> dict[str, Any]:
+    def plain_message(self) -> dict[str, Any]:
         """Return the same as a message for the last backend, without its reasoning or anything of a provider's own."""
-        return self.shapes.message_of(self.turn)
+        return self.shapes.plain_of(self.message)[0]
 
     @property
-    def message_with_reasoning(self) -> dict[str, Any]:
+    def plain_message_with_reasoning(self) -> dict[str, Any]:
         """Return that message with its reasoning.
 
         DeepSeek, Kimi and MiMo want it back in a tool loop; others, such as Groq, reject the field.
         """
-        return self.shapes.message_of(self.turn, with_reasoning=True)
+        return self.shapes.plain_of(self.message, with_reasoning=True)[0]
 
     def raise_for_outcome(self) -> Result:
         """Return this result if its outcome is a success.

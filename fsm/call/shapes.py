@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.parts import Message
 
 
 class Shapes:
-    """Read what a caller gave, and write a turn; what stands here is for links that name no form of their own."""
+    """Read what a caller gave, and write a message; what stands here is for links that name no form of their own."""
 
     __slots__ = ()
 
-    def role_of(self, message: Mapping[str, Any] | Turn) -> str:
+    def role_of(self, message: Mapping[str, Any] | Message) -> str:
         """Return whose message this is: "assistant", "tool" if it holds a tool's result, or another role."""
-        return message.role if isinstance(message, Turn) else self._role_of(message)
+        return message.role if isinstance(message, Message) else self._role_of(message)
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         return str(message.get("role"))
@@ -36,17 +36,29 @@ class Shapes:
         """Return where a tool's `name` and `parameters` stand."""
         return tool
 
-    def message_of(self, turn: Turn, *, with_reasoning: bool = False) -> dict[str, Any]:
-        """Return a turn as a message, without anything of a provider's own.
+    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the definition of a tool.
 
         Arguments:
-            turn: the turn.
+            name: what the model calls it by.
+            description: what it does, for the model.
+            parameters: the JSON schema of its arguments.
+        """
+        return {"name": name, "description": description, "parameters": parameters}
+
+    def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[dict[str, Any]]:
+        """Return a message as the plain messages that it is sent as, without anything of a provider's own.
+
+        Arguments:
+            message: the message; the results of several tool calls are a plain message each.
             with_reasoning: whether the readable reasoning is a part of it.
         """
-        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in turn.tool_calls]
-        message: dict[str, Any] = {"role": turn.role, "content": turn.text or None}
-        message |= {"tool_calls": calls} if calls else {}
-        return message | ({"reasoning": turn.reasoning} if with_reasoning and turn.reasoning else {})
+        if message.role == "tool":
+            return [{"role": "tool", "id": each.id, "content": each.text} for each in message.tool_results]
+        calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+        plain: dict[str, Any] = {"role": message.role, "content": message.text or None}
+        plain |= {"tool_calls": calls} if calls else {}
+        return [plain | ({"reasoning": message.reasoning} if with_reasoning and message.reasoning else {})]
 
 
 NEUTRAL = Shapes()

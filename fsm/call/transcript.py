@@ -8,9 +8,9 @@ from attrs import define, field
 
 from rungwise.fsm.call.estimate import MESSAGE_TOKENS, estimate_tokens, tokens_of
 from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.policy import Hints
-from rungwise.fsm.call.request import Message
+from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
@@ -52,7 +52,7 @@ class Composed:
         reading: how the answer is to be read.
     """
 
-    messages: tuple[Message | Turn, ...] = field(repr=False)
+    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
     prefill: bool = False
     added_tokens: int = 0
     reading: Reading = PLAIN
@@ -69,7 +69,7 @@ class Transcript:
         parts: the raw parts of it.
     """
 
-    messages: tuple[Message | Turn, ...] = field(repr=False)
+    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
     hints: Hints
     gathered: str = field(default="", repr=False)
     parts: tuple[str, ...] = field(default=(), repr=False)
@@ -210,7 +210,7 @@ class Transcript:
             self.hint, self.hinted_at = self.hints.rungs[rung.name], len(self.gathered)
 
 
-_Added = tuple[Turn, int]
+_Added = tuple[Message, int]
 """A turn that a rung adds, with its tokens."""
 
 
@@ -224,9 +224,9 @@ def _user(text: str, tokens: int | None = None) -> _Added:
 
 def _added(role: Literal["user", "assistant"], text: str, tokens: int | None) -> _Added:
     counted = estimate_tokens(text) if tokens is None else tokens
-    return Turn.saying(role, text), counted + MESSAGE_TOKENS
+    return Message.saying(role, text), counted + MESSAGE_TOKENS
 
 
-def _last(messages: tuple[Message | Turn, ...], added: list[_Added], shapes: Shapes) -> str:
+def _last(messages: tuple[PlainMessage | Message, ...], added: list[_Added], shapes: Shapes) -> str:
     """Return the role of what stands last."""
     return shapes.role_of(added[-1][0] if added else messages[-1])

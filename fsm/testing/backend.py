@@ -14,7 +14,7 @@ from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Link, Message, PlainLink, Request, Send
+from rungwise.fsm.call.request import Link, PlainLink, PlainMessage, Request, Send
 from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
@@ -101,7 +101,7 @@ class ScriptedBackend:
     latency: float = 0.0
     sizes: tuple[int, ...] = ()
     cancel_at: int | None = None
-    compactor: Callable[[Sequence[Message]], Any] | None = None
+    compactor: Callable[[Sequence[PlainMessage]], Any] | None = None
     is_fair: bool = False
     sends: list[Send] = field(factory=list, init=False)
     events: list[StreamEvent] = field(factory=list, init=False)
@@ -116,7 +116,7 @@ class ScriptedBackend:
         policy: Policy = DEFAULT_POLICY,
         *,
         chain: int | Sequence[Link] = 1,
-        request: str | Sequence[Message] | Request = PROMPT,
+        request: str | Sequence[PlainMessage] | Request = PROMPT,
         **options: Any,
     ) -> Call:
         """Run a call to its end and return it.
@@ -201,7 +201,7 @@ def run(
     latency: float = 0.0,
     sizes: tuple[int, ...] = (),
     cancel_at: int | None = None,
-    compactor: Callable[[Sequence[Message]], Any] | None = None,
+    compactor: Callable[[Sequence[PlainMessage]], Any] | None = None,
     is_fair: bool = False,
     **options: Any,
 ) -> Call:

@@ -14,14 +14,14 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import Budget, Policy, Waits
-from rungwise.fsm.call.request import Message, PlainLink, Prices, Request, TurnContext
+from rungwise.fsm.call.request import PlainLink, PlainMessage, Prices, Request, TurnContext
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.testing.backend import PROMPT, ScriptedLink
 from rungwise.fsm.testing.strategies import seldom
 
-ASKED: Sequence[Message] = ({"role": "user", "content": PROMPT},)
-TOOL_ROUND: Sequence[Message] = (
+ASKED: Sequence[PlainMessage] = ({"role": "user", "content": PROMPT},)
+TOOL_ROUND: Sequence[PlainMessage] = (
     *ASKED,
     {
         "role": "assistant",
@@ -30,18 +30,18 @@ TOOL_ROUND: Sequence[Message] = (
     },
     {"role": "tool", "tool_call_id": "call_1", "content": "Two nests were seen in the steep bank."},
 )
-ENDS_ON_ASSISTANT: Sequence[Message] = (*ASKED, {"role": "assistant", "content": "They nest in "})
+ENDS_ON_ASSISTANT: Sequence[PlainMessage] = (*ASKED, {"role": "assistant", "content": "They nest in "})
 TOOLS = (
     {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}},
     {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "required": ["path"]}}},
 )
-WITH_SYSTEM: Sequence[Message] = (
+WITH_SYSTEM: Sequence[PlainMessage] = (
     {"role": "system", "content": "You know the birds of this river."},
     {"role": "user", "content": "Which birds live here?"},
     {"role": "assistant", "content": "Kingfishers, dippers and a pair of herons. " * 20},
     *ASKED,
 )
-LOOKS_LIKE_A_PICTURE: Sequence[Message] = (
+LOOKS_LIKE_A_PICTURE: Sequence[PlainMessage] = (
     {"role": "user", "content": "data: " + "nests, eggs and fledglings; " * 100},
 )
 AS_JSON = {"response_format": {"type": "json_object"}}

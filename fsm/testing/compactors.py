@@ -9,7 +9,7 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.request import Message
+from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.values.checks import must
 
 SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "
@@ -23,16 +23,16 @@ class CompactorFailed(Exception):
     """Say that a compactor of the kit has failed, as it should."""
 
 
-def _drop_system(messages: Sequence[Message]) -> Any:
+def _drop_system(messages: Sequence[PlainMessage]) -> Any:
     kept = [message for message in messages if message["role"] not in ("system", "developer")]
     return kept or list(messages)
 
 
-def _raise(messages: Sequence[Message]) -> Any:
+def _raise(messages: Sequence[PlainMessage]) -> Any:
     raise CompactorFailed("the compactor could make nothing of it")
 
 
-def _mutate(messages: Sequence[Message]) -> Any:
+def _mutate(messages: Sequence[PlainMessage]) -> Any:
     """Change what is given, as a function does that was written for lists of its own; the caller's list must stay."""
     for message in messages:
         if isinstance(message, dict) and isinstance(message.get("content"), str):
@@ -40,7 +40,7 @@ def _mutate(messages: Sequence[Message]) -> Any:
     return messages
 
 
-_WAYS: Final[Mapping[str, Callable[[Sequence[Message]], Any]]] = {
+_WAYS: Final[Mapping[str, Callable[[Sequence[PlainMessage]], Any]]] = {
     "keeps the last message": lambda messages: messages[-1:],
     "shortens": lambda messages: [{"role": "system", "content": SUMMARY}, *messages[-1:]],
     "does nothing": lambda messages: messages,
@@ -82,7 +82,7 @@ class Compactor:
     )
     seconds: float = 0.0
 
-    def __call__(self, messages: Sequence[Message]) -> Any:
+    def __call__(self, messages: Sequence[PlainMessage]) -> Any:
         """Make of the messages what this compactor makes of them."""
         return _WAYS[self.way](messages)
 

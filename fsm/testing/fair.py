@@ -11,9 +11,9 @@ from typing import Any, Final
 import attrs
 
 from rungwise.fsm.call.metering import least_tokens, texts_of
-from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Message, Request, Send
+from rungwise.fsm.call.request import PlainMessage, Request, Send
 from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN: Final = 4
@@ -43,7 +43,7 @@ def fair_reply(reply: Reply, send: Send) -> Reply:
     return attrs.evolve(reply, usage=fair)
 
 
-def prompt_tokens(messages: Sequence[Message | Turn], request: Request) -> int:
+def prompt_tokens(messages: Sequence[PlainMessage | Message], request: Request) -> int:
     """Count the tokens of a prompt as a provider does: by its texts, or by the caller's count where that is known.
 
     Arguments:
@@ -60,8 +60,9 @@ def _bytes_of(value: Any) -> int:
     """Count the bytes of every text; what no model reads as text (pictures, roles, ids) is left out."""
     if isinstance(value, str):
         return len(value.encode("utf-8", "surrogatepass"))
-    if isinstance(value, Turn):
-        return _bytes_of([value.text, [(call.name, call.arguments) for call in value.tool_calls]])
+    if isinstance(value, Message):
+        results = [each.text for each in value.tool_results]
+        return _bytes_of([value.text, results, [(call.name, call.arguments) for call in value.tool_calls]])
     if isinstance(value, Mapping):
         return sum(_bytes_of(part) for name, part in value.items() if name not in ("role", "type", "id", "image_url"))
     return sum(map(_bytes_of, value)) if isinstance(value, Iterable) else 0

@@ -46,7 +46,7 @@ def test_tool_calls_beside_text_keep_both(run: Any) -> None:
     ended = run([ScriptedReply(text="I will look it up.", tool_calls=CALLS)])
     assert (ended.outcome, ended.text) == ("done", "I will look it up.")
     assert ended.result.tool_calls == CALLS
-    assert ended.result.message["content"] == "I will look it up."
+    assert ended.result.plain_message["content"] == "I will look it up."
 
 
 def test_a_call_without_arguments_of_a_tool_that_requires_none_is_whole(run: Any) -> None:

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, OpaquePart, ReasoningPart, ReceivedRequest, Result, ScriptedReply, TextPart, ToolCall, Turn
+from rungwise import (
+    Client,
+    Message,
+    OpaquePart,
+    ReasoningPart,
+    ReceivedRequest,
+    Result,
+    ScriptedReply,
+    TextPart,
+    ToolCall,
+)
 from rungwise.adapters.wires.chat.request import STAND_IN
 
 ASKED = {"role": "user", "content": "Where do herons nest?"}
@@ -68,17 +78,17 @@ def test_it_goes_back_to_its_provider_word_for_word(serve: Any, backend_of: Any,
     provider = serve(asks, ANSWER)
     with Client(backend_of(provider)) as client:
         first = ask(client, [ASKED], streams=streams)
-        assert ask(client, [ASKED, first.turn, FOUND], streams=streams).text == "In the reeds, mostly."
+        assert ask(client, [ASKED, first.message, FOUND], streams=streams).text == "In the reeds, mostly."
     assert sent(provider) == [OWN]
-    assert [type(part) for part in first.turn.parts] == [ReasoningPart, OpaquePart, TextPart, ToolCall]
-    assert (first.turn.text, first.turn.reasoning) == ("I look.", "Herons like reeds.")
+    assert [type(part) for part in first.message.parts] == [ReasoningPart, OpaquePart, TextPart, ToolCall]
+    assert (first.message.text, first.message.reasoning) == ("I look.", "Herons like reeds.")
     assert first.tool_calls == (ToolCall("call_1", "look", FUNCTION["arguments"]),)
 
 
 @STREAMS
 def test_another_provider_gets_what_anyone_can_read(serve: Any, backend_of: Any, streams: bool) -> None:
     with Client(backend_of(serve(asks))) as client:
-        turn = ask(client, [ASKED], streams=streams).turn
+        turn = ask(client, [ASKED], streams=streams).message
     other = serve(ANSWER)
     with Client(backend_of(other)) as client:
         ask(client, [ASKED, turn, FOUND])
@@ -90,14 +100,14 @@ def test_another_provider_gets_what_anyone_can_read(serve: Any, backend_of: Any,
 def test_after_a_fallback_each_gets_its_own(serve: Any, backend_of: Any) -> None:
     down, provider = serve(ScriptedReply(status=401)), serve(asks, ANSWER)
     with Client([backend_of(down), backend_of(provider, name="second")]) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).turn, FOUND])
+        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
     assert (sent(down), sent(provider)) == ([PORTABLE], [OWN])
 
 
 def test_a_provider_that_rejects_its_own_signature_gets_none(serve: Any, backend_of: Any) -> None:
     provider = serve(asks, ScriptedReply(status=400, error={"message": "Corrupted thought signature."}), ANSWER)
     with Client(backend_of(provider)) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).turn, FOUND])
+        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
     assert sent(provider) == [OWN, PORTABLE]
 
 
@@ -108,7 +118,7 @@ def test_a_provider_that_wants_plain_reasoning_back_gets_that(serve: Any, backen
         ScriptedReply(text="I look.", reasoning=thought), ScriptedReply(status=400, error={"message": wanted}), ANSWER
     )
     with Client(backend_of(provider)) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).turn, {"role": "user", "content": "And?"}])
+        ask(client, [ASKED, ask(client, [ASKED]).message, {"role": "user", "content": "And?"}])
     message = {"role": "assistant", "content": "I look."}
     assert sent(provider) == [message, {**message, "reasoning_content": thought or STAND_IN}]
 
@@ -119,9 +129,9 @@ def test_a_message_holds_nothing_of_a_providers_own_and_a_copy_of_the_result_say
     with Client(backend_of(serve(asks))) as client:
         result = ask(client, [ASKED])
     for each in (result, pickle.loads(pickle.dumps(result))):
-        assert each.message == PORTABLE
-        assert each.message_with_reasoning == {**PORTABLE, "reasoning_content": "Herons like reeds."}
-        assert each.turn.parts[1].block == {"reasoning_details": DETAILS}
+        assert each.plain_message == PORTABLE
+        assert each.plain_message_with_reasoning == {**PORTABLE, "reasoning_content": "Herons like reeds."}
+        assert each.message.parts[1].block == {"reasoning_details": DETAILS}
 
 
 def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(serve: Any, backend_of: Any) -> None:
@@ -132,11 +142,11 @@ def test_what_is_nested_too_deeply_to_go_back_does_not_break_the_reply(serve: An
     body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
     provider = serve(ScriptedReply(body=body), ANSWER)
     with Client(backend_of(provider)) as client:
-        ask(client, [ASKED, ask(client, [ASKED]).turn, FOUND])
+        ask(client, [ASKED, ask(client, [ASKED]).message, FOUND])
     assert sent(provider) == [PORTABLE]
 
 
 def test_text_of_several_replies_goes_back_as_one_turn(serve: Any, backend_of: Any) -> None:
     provider = serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
     with Client(backend_of(provider)) as client:
-        assert ask(client, [ASKED]).turn == Turn.saying("assistant", "In the reeds, mostly.")
+        assert ask(client, [ASKED]).message == Message.saying("assistant", "In the reeds, mostly.")

@@ -106,9 +106,9 @@ def test_the_fallback_gets_none_unless_it_asks_for_it_too(run: Any) -> None:
 
 def test_a_tool_loop_works_with_the_plain_message_and_at_once_with_the_reasoning(serve: Any, backend_of: Any) -> None:
     asks = ScriptedReply(reasoning=THOUGHT, tool_calls=({"id": "call_1", "name": "look", "arguments": "{}"},))
-    for property_name, reasoning in (("message", STAND_IN), ("message_with_reasoning", THOUGHT)):
+    for property_name, reasoning in (("plain_message", STAND_IN), ("plain_message_with_reasoning", THOUGHT)):
         provider = serve(asks, deepseek())
-        if property_name == "message":
+        if property_name == "plain_message":
             provider = serve(asks, deepseek(), deepseek())
         with Client(backend_of(provider)) as client:
             messages: list[Any] = [{"role": "user", "content": "Where do herons nest?"}]
@@ -119,4 +119,4 @@ def test_a_tool_loop_works_with_the_plain_message_and_at_once_with_the_reasoning
             ]
             assert client.call(messages).text == "In the reeds, mostly."
         assert sent(provider.requests[-1]) == [reasoning]
-        assert len(provider.requests) == (3 if property_name == "message" else 2)
+        assert len(provider.requests) == (3 if property_name == "plain_message" else 2)

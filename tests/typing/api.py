@@ -22,7 +22,7 @@ def build() -> rungwise.Client:
     return rungwise.Client([primary], policy=policy, http=httpx.Client(), async_http=httpx.AsyncClient())
 
 
-def shorten(messages: tuple[rungwise.Message, ...]) -> Sequence[rungwise.Message]:
+def shorten(messages: tuple[rungwise.PlainMessage, ...]) -> Sequence[rungwise.PlainMessage]:
     return messages[-2:]
 
 
@@ -40,7 +40,9 @@ def use(client: rungwise.Client) -> str:
                 print(step.event, step.guard, step.target)
             case rungwise.Result():
                 result = event
-    result = client.call([{"role": "user", "content": "hello"}, result.turn, rungwise.Turn.saying("user", "Go on.")])
+    result = client.call(
+        [{"role": "user", "content": "hello"}, result.message, rungwise.Message.saying("user", "Go on.")]
+    )
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
     replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))

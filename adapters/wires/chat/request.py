@@ -18,8 +18,8 @@ from rungwise.adapters.wires.chat.dialects import (
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT
 from rungwise.adapters.wires.json_text import mended
-from rungwise.fsm.call.parts import Turn
-from rungwise.fsm.call.request import Message, Send
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import PlainMessage, Send
 from rungwise.fsm.errors import ConfigurationError
 
 Body = dict[str, Any]
@@ -58,9 +58,10 @@ def write_body(
     asked = send.request.parameters
     refuse_reserved(asked, "Request.parameters")
     own = "" if send.unsigned else provider
-    messages = [_written(message, own, is_portable=send.portable) for message in send.messages]
-    if send.restore_reasoning:
-        messages = [reasoned(*pair) for pair in zip(messages, send.messages, strict=True)]
+    messages: list[PlainMessage] = []
+    for message in send.messages:
+        written = _written(message, own, is_portable=send.portable)
+        messages += [reasoned(each, message) for each in written] if send.restore_reasoning else written
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
         body["tools"] = send.request.tools
@@ -151,13 +152,13 @@ def _lower_effort(effort: str, dialect: Dialect) -> str:
     return dialect.lower_efforts.get(effort, effort) if effort in ("none", "minimal", "low") else "low"
 
 
-def _written(message: Message | Turn, own: str, *, is_portable: bool) -> Message:
-    if isinstance(message, Turn):
+def _written(message: PlainMessage | Message, own: str, *, is_portable: bool) -> Sequence[PlainMessage]:
+    if isinstance(message, Message):
         return CHAT.sent_to(own, message)
-    return portable(message) if is_portable else message
+    return (portable(message) if is_portable else message,)
 
 
-def portable(message: Message) -> Message:
+def portable(message: PlainMessage) -> PlainMessage:
     """Return a message without other providers' signatures and reasoning; the message itself where it has none."""
     if message.get("role") != "assistant":
         return message
@@ -169,7 +170,7 @@ def portable(message: Message) -> Message:
     return kept
 
 
-def reasoned(message: Message, original: Message | Turn) -> Message:
+def reasoned(message: PlainMessage, original: PlainMessage | Message) -> PlainMessage:
     """Return an assistant message with the reasoning that a provider wants back; any other message as it is.
 
     Arguments:
@@ -179,7 +180,7 @@ def reasoned(message: Message, original: Message | Turn) -> Message:
     known = message.get("reasoning_content")
     if message.get("role") != "assistant" or (isinstance(known, str) and known):
         return message
-    if isinstance(original, Turn):
+    if isinstance(original, Message):
         reasoning = original.reasoning
     else:
         reasoning = contents(original)[1] or contents({"content": original.get("thinking_blocks")})[1]

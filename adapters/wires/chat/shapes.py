@@ -1,11 +1,11 @@
-"""The form of chat completions: what the core reads of it, and how a turn is written in it."""
+"""The form of chat completions: what the core reads of it, and how a message is written in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rungwise.fsm.call.parts import OpaquePart, TextPart, ToolCall, Turn
+from rungwise.fsm.call.parts import Message, OpaquePart, TextPart, ToolCall
 from rungwise.fsm.call.shapes import Shapes
 
 Body = dict[str, Any]
@@ -41,27 +41,34 @@ class ChatShapes(Shapes):
         function = tool.get("function", tool)
         return function if isinstance(function, Mapping) else {}
 
-    def message_of(self, turn: Turn, *, with_reasoning: bool = False) -> Body:
-        """Return a turn as a message, without anything of a provider's own."""
-        return self.sent_to("", turn) | (
-            {"reasoning_content": turn.reasoning} if with_reasoning and turn.reasoning else {}
-        )
+    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+        """Return the definition of a tool."""
+        return {"type": "function", "function": super().tool_of(name, description, parameters)}
 
-    def sent_to(self, provider: str, turn: Turn) -> Body:
-        """Return a turn as a message, with what this provider wants back and what any other would take.
+    def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
+        """Return a message as the plain messages that it is sent as, without anything of a provider's own."""
+        plain = self.sent_to("", message)
+        if with_reasoning and message.reasoning:
+            plain[0]["reasoning_content"] = message.reasoning
+        return plain
+
+    def sent_to(self, provider: str, message: Message) -> list[Body]:
+        """Return a message as plain messages, with what this provider wants back and what any other would take.
 
         Readable reasoning is not among it: some servers reject it, and those that want it say so.
         """
-        has_text = any(isinstance(part, TextPart) for part in turn.parts)
-        message: Body = {"role": turn.role, "content": turn.text if has_text else None}
-        if calls := turn.tool_calls:
-            message["tool_calls"] = [_call(call, provider) for call in calls]
+        if message.role == "tool":
+            return [{"role": "tool", "tool_call_id": each.id, "content": each.text} for each in message.tool_results]
+        has_text = any(isinstance(part, TextPart) for part in message.parts)
+        plain: Body = {"role": message.role, "content": message.text if has_text else None}
+        if calls := message.tool_calls:
+            plain["tool_calls"] = [_call(call, provider) for call in calls]
         elif not has_text:
-            message["content"] = ""  # no server takes a message without either
-        for part in turn.parts:
+            plain["content"] = ""  # no server takes a message without either
+        for part in message.parts:
             if isinstance(part, OpaquePart) and part.provider == provider:
-                message |= part.block
-        return message
+                plain |= part.block
+        return [plain]
 
 
 def _call(call: ToolCall, provider: str) -> Body:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from rungwise.fsm.call.parts import Turn
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.result import SUCCESSES, error_of
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
@@ -57,7 +57,8 @@ def _private(ended: EndedCall) -> set[str]:
         texts |= {result.reply.text, result.reply.reasoning, result.reply.refusal or ""}
     if ended.request is not None:
         said = (
-            message.text if isinstance(message, Turn) else message.get("content") for message in ended.request.messages
+            message.text if isinstance(message, Message) else message.get("content")
+            for message in ended.request.messages
         )
         texts |= {text for text in said if isinstance(text, str)}
     if ended.turn is not None:

@@ -57,7 +57,7 @@ def begun():
 
 def shown(send):
     """Return the messages of a send, turns in the neutral form."""
-    return [NEUTRAL.message_of(said) if isinstance(said, rungwise.Turn) else said for said in send.messages]
+    return [NEUTRAL.plain_of(said)[0] if isinstance(said, rungwise.Message) else said for said in send.messages]
 
 
 def rungs(sends):

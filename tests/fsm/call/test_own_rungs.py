@@ -51,7 +51,7 @@ def test_its_hint_is_a_user_turn_behind_the_same_request() -> None:
         call.begin()
         send = call.receive(FILTERED)
         assert send is not None
-        assert send.messages[1:] == (rungwise.Turn.saying("user", said),)
+        assert send.messages[1:] == (rungwise.Message.saying("user", said),)
 
 
 def test_it_can_change_the_request_by_a_function_of_its_own() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from rungwise import ConfigurationError, OpaquePart, ReasoningPart, Reply, Request, TextPart, ToolCall, Turn
+from rungwise import ConfigurationError, Message, OpaquePart, ReasoningPart, Reply, Request, TextPart, ToolCall
 from rungwise.fsm.call.estimate import estimate_tokens
 
 CALL = ToolCall("1", "look", "{}", {"signature": ["s"]}, "one")
@@ -39,7 +39,7 @@ def test_a_reply_that_says_two_things_is_refused(fields: dict[str, Any]) -> None
 
 def test_a_turn_may_stand_among_messages_and_cannot_be_changed() -> None:
     block = {"x": [1]}
-    turn = Turn("assistant", [TextPart("secret"), OpaquePart("one", block)])
+    turn = Message("assistant", [TextPart("secret"), OpaquePart("one", block)])
     block["x"].append(2)
     (kept,) = Request([turn]).messages
     assert kept == turn
@@ -53,9 +53,9 @@ def test_a_turn_may_stand_among_messages_and_cannot_be_changed() -> None:
 @pytest.mark.parametrize(("role", "parts"), [("nobody", ()), ("user", ("a",))])
 def test_a_turn_that_is_none_is_refused(role: Any, parts: Any) -> None:
     with pytest.raises(ConfigurationError):
-        Turn(role, parts)
+        Message(role, parts)
 
 
 def test_all_of_a_turn_counts_as_input() -> None:
-    short, long = (Turn("assistant", (OpaquePart("one", {"data": "x" * size}),)) for size in (30, 300))
+    short, long = (Message("assistant", (OpaquePart("one", {"data": "x" * size}),)) for size in (30, 300))
     assert estimate_tokens([long]) - estimate_tokens([short]) == 90
