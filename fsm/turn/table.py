@@ -1,0 +1,123 @@
+"""The table of a turn, declared: what can come back from its calls, its tools and its compactor, and what is done then.
+
+Each time the turn goes on by itself it takes one unit of one counter, `auto_continues`, whatever the reason; nothing
+refills it. A round of tools takes a unit of `faults`, which comes back when one of its calls has worked.
+
+Warning: the order of a ladder is the behaviour. Moving a line changes what a turn does, what it may cost, the diagrams
+and the certificate.
+"""
+
+from __future__ import annotations
+
+from rungwise.fsm.machine.build import build_table
+from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
+from rungwise.fsm.machine.table import ship
+
+AWAIT = "await"
+OUTCOMES = ("finished", "handed_off", "limit_reached", "failed", "cancelled", "over_budget")
+
+EVENTS = (
+    Event("answered", "the model answered"),
+    Event("called_tools", "the model called tools"),
+    Event("truncated", "the answer was cut at the output cap", " and is not gone on from"),
+    Event("overflowed", "the conversation does not fit the model's context"),
+    Event("interrupted", "the call failed with a part of the answer"),
+    Event("refused", "the provider or the model refused"),
+    Event("call_failed", "the call failed"),
+    Event("tools_ran", "the tools have run"),
+    Event("compacted", "the conversation was shortened"),
+    Event("stayed_long", "the compactor did not help"),
+    Event("cancelled", "the caller ended the turn"),
+    Event("ran_out", "the budget is spent"),
+)
+"""What can come back, and what the caller and the budget can do, each with its sentence."""
+
+CALLS = frozenset({"ask", "go_on", "summarize"})
+"""The states in which a call is made."""
+
+FACTS = (
+    Fact("tool_worked", says="one of the calls of this round brought what it was called for"),
+    Fact("may_fail_again", says="fewer rounds of tools in a row have failed than may", lasts="faults"),
+    Fact("repeats_calls", says="the same call has brought the same result as often as the policy allows"),
+    Fact("over_tool_limit", says="the reply called more tools than the policy allows, and the rest were not run"),
+    Fact("was_handed_off", says="a terminating tool was called, and took it"),
+    Fact("is_hopeless", says="the cut text runs in circles, is as short as was asked for, or passed its cap"),
+    Fact("has_compactor", says="the caller gave a compactor"),
+    Fact("is_summary", says="this was the last call, which asked for a summary"),
+)
+
+USE_TOOLS = Rung(
+    "use_tools",
+    limit=3,
+    lacks="is_summary",
+    unit="fault",
+    says="tools may be run: fewer rounds of them in a row have failed than may",
+    does="running them",
+)
+GO_ON = Rung(
+    "go_on",
+    limit=25,
+    lacks="is_summary",
+    refills="faults",
+    refills_on="tool_worked",
+    unit="auto_continue",
+    says="the turn may go on by itself",
+    does="going on",
+)
+COMPACT = Rung(
+    "compact",
+    limit=3,
+    holds="has_compactor",
+    lacks="is_summary",
+    unit="compaction",
+    says="the caller's compactor may run",
+    does="shortening the conversation",
+)
+SUMMARIZE = Rung(
+    "summarize",
+    limit=1,
+    lacks=("is_summary", "over_tool_limit"),
+    unit="summary",
+    says="a last call without tools may ask for a summary",
+    does="asking for a summary",
+)
+RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung))
+"""Every rung that is declared above, in that order."""
+
+REPORT = GO_ON.when(
+    "may_report",
+    holds="may_fail_again",
+    lacks=("repeats_calls", "over_tool_limit"),
+    says="the model may be told what the tools brought: they do not only fail, and do not go round in circles",
+)
+EXTEND = GO_ON.when("may_extend", lacks="is_hopeless", says="the cut answer may be gone on from")
+
+FINISHED, LIMIT_REACHED, FAILED = Ending("finished"), Ending("limit_reached"), Ending("failed")
+HAND_OFF = Ending("handed_off", holds="was_handed_off")
+SUMMED_UP = Ending("limit_reached", holds="is_summary")
+
+TURN = ship(
+    build_table(
+        name="turn",
+        start="ask",
+        hub=AWAIT,
+        outcomes=OUTCOMES,
+        rungs=RUNGS,
+        facts=FACTS,
+        events=EVENTS,
+        ladders={
+            "answered": (SUMMED_UP, FINISHED),
+            "called_tools": (USE_TOOLS, LIMIT_REACHED),
+            "truncated": (EXTEND, LIMIT_REACHED),
+            "overflowed": (SUMMED_UP, COMPACT, FAILED),
+            "interrupted": (SUMMED_UP, FAILED),
+            "refused": (SUMMED_UP, FAILED),
+            "call_failed": (SUMMED_UP, FAILED),
+            "tools_ran": (HAND_OFF, REPORT, SUMMARIZE, LIMIT_REACHED),
+            "compacted": (GO_ON, SUMMARIZE, LIMIT_REACHED),
+            "stayed_long": (FAILED,),
+        },
+        everywhere={"cancelled": "cancelled", "ran_out": "over_budget"},
+    )
+)
+"""The machine that every turn runs on."""
