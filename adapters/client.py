@@ -10,12 +10,14 @@ import threading
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakSet
 
 import anyio
+from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
 
 from rungwise.adapters.backend import Backend
+from rungwise.adapters.functions import check_functions, checked_draws, checked_sleep, checked_waits
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -23,23 +25,28 @@ from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.streams import AsyncStream, RunningCalls, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
+from rungwise.adapters.turn.async_driver import AsyncTurnDriver
+from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
+from rungwise.adapters.turn.sync_driver import SyncTurnDriver
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.recording import Observer
 from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
-from rungwise.fsm.values.checks import is_number, is_whole
+from rungwise.fsm.turn.events import TurnEvent
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import short
 
 Messages = str | Iterable[PlainMessage | Message] | Request
-ThreadCalls = RunningCalls[Stream, OwnHttp]
-LoopCalls = RunningCalls[AsyncStream, OwnAsyncHttp]
+ThreadCalls = RunningCalls[Stream | TurnStream, OwnHttp]
+LoopCalls = RunningCalls[AsyncStream | AsyncTurnStream, OwnAsyncHttp]
 
 
 @built_without_locals
@@ -91,7 +98,9 @@ class Client:
         if not is_whole(largest_reply, 1):
             raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
-        _check(observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter)
+        check_functions(
+            observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter
+        )
         for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
             if given is None:
                 continue
@@ -114,12 +123,12 @@ class Client:
         self._options: dict[str, Any] = {
             "observer": observer,
             "contents": contents,
-            "jitter": _checked_draws(jitter),
+            "jitter": checked_draws(jitter),
             "has_compactor": compactor is not None,
         }
         self._compactor = compactor
-        self._clock, self._async_sleep = clock, _checked_waits(async_sleep)
-        self._sleep = None if sleep is None else _checked_sleep(sleep)
+        self._clock, self._async_sleep = clock, checked_waits(async_sleep)
+        self._sleep = None if sleep is None else checked_sleep(sleep)
         for backend in self.chain:
             # A text and a class have some of what a backend has.
             is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
@@ -128,6 +137,8 @@ class Client:
                     f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
                 )
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)
+
+    # calls
 
     @without_locals
     def call(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Result:
@@ -184,41 +195,122 @@ class Client:
         running.streams.add(stream)
         return stream
 
+    # turns
+
+    @without_locals
+    def turn(
+        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
+    ) -> TurnResult:
+        """Run a turn and return its result: calls, the tools that they ask for, and calls again until there is an end.
+
+        Arguments:
+            messages: a prompt, messages in the form of chat completions, or a `Request`.
+            cancellation: ends the turn from another thread.
+            options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says more; `executor`,
+                which runs those that have no function, given the `ToolCall`; `policy`, a `TurnPolicy`, whose calls have
+                the client's policy where it names none; `compactor`, which makes a conversation shorter, given its
+                messages and by how many tokens; `within`, a `SharedBudget`; and the other fields of `Request`.
+
+        Raises:
+            TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
+            ConfigurationError: something is not of its form.
+        """
+        self._check_sync(cancellation, options.get("compactor"))
+        planned = self._planned(messages, options, is_streaming=False)
+        with either(self._running.cancellation, cancellation) as ending:
+            return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
+
+    @without_locals
+    def stream_turn(
+        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[TurnOptions]
+    ) -> TurnStream:
+        """Run a turn and hand out what its calls say and its tools do, as it happens; the last event is the result.
+
+        Takes and raises what `turn` does; an error comes after the last event.
+        """
+        self._check_sync(cancellation, options.get("compactor"))
+        planned = self._planned(messages, options, is_streaming=True)
+        own = Cancellation()
+        stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)
+        with self._lock:
+            self._running.streams.add(stream)
+        return stream
+
+    @without_locals
+    def aturn(self, messages: Messages, **options: Unpack[TurnOptions]) -> Coroutine[Any, Any, TurnResult]:
+        """Run a turn asynchronously; takes and raises what `turn` does."""
+        return self._aturn(self._planned(messages, options, is_streaming=False))
+
+    @without_locals
+    async def _aturn(self, planned: Planned) -> TurnResult:
+        running = self._running_here()
+        driver = self._async_turn_driver(planned, running, running.cancellation)
+        return (await driver.run(planned.turn)).raise_for_outcome()
+
+    @without_locals
+    def astream_turn(self, messages: Messages, **options: Unpack[TurnOptions]) -> AsyncTurnStream:
+        """Run a turn asynchronously and hand out what happens; takes and raises what `stream_turn` does."""
+        planned = self._planned(messages, options, is_streaming=True)
+        running, own = self._running_here(), Cancellation()
+        events = self._async_turn_driver(planned, running, own).stream(planned.turn)
+        stream = AsyncTurnStream(planned.turn, events, own)
+        running.streams.add(stream)
+        return stream
+
+    # what they have in common
+
     def _new(self, messages: Messages, options: dict[str, Any], *, is_streaming: bool) -> Call:
         turn = options.pop("turn", None) or TurnContext()
-        if isinstance(messages, Request):
-            if options:
-                raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
-            request = messages
-        elif unknown := options.keys() - _REQUEST_OPTIONS:
-            known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn"}))
-            raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
-        else:
-            request = Request(messages, **options)
+        request = _request(messages, options, {"turn"})
         policy = with_overrides(self.policy)
         return Call(request, policy, self.chain, turn, is_streaming=is_streaming, **self._options)
+
+    def _planned(
+        self,
+        messages: Messages,
+        options: TurnOptions,
+        *,
+        is_streaming: bool,
+    ) -> Planned:
+        asked = {name: value for name, value in options.items() if name not in OF_TURNS}
+        request = _request(messages, asked, OF_TURNS)
+        given = {**self._options, "is_streaming": is_streaming}
+        return Planned.of(request, options, self.chain, self.policy, self._compactor, **given)
 
     def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
             yield from self._driver(ending).stream(call)
 
-    def _driver(self, ending: Cancellation) -> SyncDriver:
+    def _driver(self, ending: Cancellation, timeouts: Timeouts | None = None) -> SyncDriver:
         http: BorrowedHttp | OwnHttp | None = self._http
         if http is None:
             with self._lock:
                 http = self._running.http = self._running.http or OwnHttp(self._max_connections)
-        return SyncDriver(http=http, sleep=self._sleep, **self._settings(ending))
+        return SyncDriver(http=http, sleep=self._sleep, **self._settings(ending, timeouts))
 
-    def _async_driver(self, running: LoopCalls, ending: Cancellation) -> AsyncDriver:
+    def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts | None = None) -> AsyncDriver:
         http: BorrowedAsyncHttp | OwnAsyncHttp | None = self._async_http
         if http is None:
             http = running.http = running.http or OwnAsyncHttp(self._max_connections)
-        return AsyncDriver(http=http, sleep=self._async_sleep, **self._settings(ending))
+        return AsyncDriver(http=http, sleep=self._async_sleep, **self._settings(ending, timeouts))
 
-    def _settings(self, ending: Cancellation) -> dict[str, Any]:
+    def _stream_turn(
+        self, planned: Planned, own: Cancellation, cancellation: Cancellation | None
+    ) -> Generator[TurnEvent]:
+        with either(own, cancellation) as ending:
+            yield from self._turn_driver(planned, ending).stream(planned.turn)
+
+    def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
+        return SyncTurnDriver(self._driver(ending, planned.turn.policy.of_calls.timeouts), planned.compactor)
+
+    def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
+        calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
+        return AsyncTurnDriver(calls, planned.compactor)
+
+    def _settings(self, ending: Cancellation, timeouts: Timeouts | None) -> dict[str, Any]:
         return {
             "chain": self.chain,
-            "timeouts": self.policy.timeouts,
+            "timeouts": timeouts or self.policy.timeouts,
             "clock": self._clock,
             "compactor": self._compactor,
             "cancellation": ending,
@@ -241,11 +333,11 @@ class Client:
             if http is not None:
                 http.pool.close()
 
-    def _check_sync(self, cancellation: Cancellation | None) -> None:
+    def _check_sync(self, cancellation: Cancellation | None, compactor: object = None) -> None:
         if cancellation is not None and not isinstance(cancellation, Cancellation):
             raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
-        if inspect.iscoroutinefunction(self._compactor):
-            raise ConfigurationError("the compactor is a coroutine function; only acall and astream can await it")
+        if inspect.iscoroutinefunction(compactor or self._compactor):
+            raise ConfigurationError("the compactor is a coroutine function; only what is asynchronous can await it")
 
     def close(self) -> None:
         """End the calls that run in threads, and close their connections; a client that was passed in stays open.
@@ -292,59 +384,24 @@ class Client:
         await self.aclose()
 
 
-def _check(**functions: object) -> None:
-    for name, given in functions.items():
-        if not callable(given) and not (given is None and name in _MAY_BE_NONE):
-            raise ConfigurationError(f"{name} must be a function, not {type(given).__name__}")
-        if name not in _MAY_BE_ASYNC and inspect.iscoroutinefunction(given):
-            raise ConfigurationError(f"{name} must be a function, not a coroutine function, which nobody would await")
-
-
-# What these functions return shows only when they are called.
-
-
-def _checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
-    def draw() -> float:
-        drawn = jitter()
-        if not is_number(drawn, 0, 1):
-            raise ConfigurationError(f"jitter must return a number from 0 to 1, not {short(drawn)}")
-        return drawn
-
-    return draw
-
-
-def _checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:
-    def wait(seconds: float) -> None:
-        slept = sleep(seconds)
-        if inspect.isawaitable(slept):
-            if inspect.iscoroutine(slept):
-                slept.close()
-            raise ConfigurationError("sleep must wait by itself; it returned what is to be awaited: see async_sleep")
-
-    return wait
-
-
-def _checked_waits(async_sleep: Callable[[float], Awaitable[object]]) -> Callable[[float], Awaitable[object]]:
-    def wait(seconds: float) -> Awaitable[object]:
-        waiting = async_sleep(seconds)
-        if not inspect.isawaitable(waiting):
-            kind = type(waiting).__name__
-            raise ConfigurationError(f"async_sleep must return what can be awaited, not {kind}: see sleep")
-        return waiting
-
-    return wait
-
-
-_MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})
-_MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
-
-
 def _event_loop(otherwise: object) -> object:
     """Return the running asyncio loop; on another kind of loop there is only one to a client."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return otherwise
+
+
+def _request(messages: Messages, options: dict[str, Any], others: Iterable[str]) -> Request:
+    """Return what is asked; others are the options that are none of a request."""
+    if isinstance(messages, Request):
+        if options:
+            raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
+        return messages
+    if unknown := options.keys() - _REQUEST_OPTIONS:
+        known = ", ".join(sorted({*_REQUEST_OPTIONS, *others}))
+        raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
+    return Request(messages, **options)
 
 
 _REQUEST_OPTIONS = frozenset({"tools", "max_tokens", "parameters", "headers", "input_tokens"})

@@ -32,3 +32,43 @@ class Tool:
     terminating: bool = False
     housekeeping: bool = False
     seconds: float | None = None
+
+
+Tools = Any
+
+
+class Toolbox:
+    """STUB"""
+
+    def __init__(self, tools, executor=None):
+        self.tools = tools
+        self.executor = executor
+
+    @classmethod
+    def of(cls, tools, executor=None):
+        if isinstance(tools, Toolbox):
+            return tools
+        t = {}
+        for n, f in (tools or {}).items():
+            t[n] = f if isinstance(f, Tool) else Tool(f, name=n)
+        return cls(t, executor)
+
+    def definitions(self, shapes):
+        return tuple(
+            shapes.tool_of(n, t.description or "", t.parameters or {"type": "object"}) for n, t in self.tools.items()
+        )
+
+    def plan(self, call, seconds):
+        import orjson
+        from rungwise.fsm.turn.actions import ToolRun
+
+        t = self.tools.get(call.name)
+        if t is None:
+            return f"There is no tool {call.name!r}."
+        return ToolRun(call, t, orjson.loads(call.arguments or "{}"), t.seconds or seconds)
+
+    def is_terminating(self, name):
+        return name in self.tools and self.tools[name].terminating
+
+    def is_housekeeping(self, name):
+        return name in self.tools and self.tools[name].housekeeping

@@ -1,0 +1,67 @@
+"""The asynchronous driver of turns: the same page as the synchronous one, on any event loop that anyio knows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+
+from attrs import frozen
+
+from rungwise.adapters.http.async_driver import AsyncDriver
+from rungwise.adapters.http.waiting import CallEnded
+from rungwise.adapters.turn.sync_driver import TurnCompactor
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools
+from rungwise.fsm.turn.events import TurnEvent
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.turn import Turn
+
+AsyncTurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Awaitable[Sequence[PlainMessage | Message]]]
+
+
+@frozen
+class AsyncTurnDriver:
+    """Run turns in an event loop; the arguments are those of `SyncTurnDriver`.
+
+    A cancelled task ends its turn, and the exception goes on with the result in its `result` attribute.
+    """
+
+    calls: AsyncDriver
+    compactor: TurnCompactor | AsyncTurnCompactor | None
+
+    async def run(self, turn: Turn) -> TurnResult:
+        """Run a turn to its end."""
+        async for _ in self.stream(turn):
+            pass
+        return turn.result
+
+    async def stream(self, turn: Turn) -> AsyncGenerator[TurnEvent, None]:
+        """Run a turn to its end and hand out what its calls say, and what its tools do, meanwhile."""
+        clock = self.calls.clock
+        try:
+            action = turn.begin(clock())
+            while action is not None:
+                for step in turn.drain():
+                    yield step
+                match action:
+                    case MakeCall(call):
+                        async with aclosing(self.calls.stream(call)) as events:
+                            async for event in events:
+                                yield event
+                        action = turn.called(call.result, clock())
+                    case RunTools():
+                        running = self._running(action, turn)
+                        async with aclosing(running):
+                            async for event in running:
+                                yield event
+                        action = turn.tools_ran(running.outcomes, clock())
+                    case Compact():
+                        action = turn.compacted(await self._shorten(action, turn), clock())
+        except CallEnded as ended:
+            turn.cancel(clock(), outcomes_of(ended))
+        except BaseException as error:
+            error.result = turn.cancel(clock(), outcomes_of(error))  # type: ignore[attr-defined]
+            raise
+        for step in turn.drain():
+            yield step

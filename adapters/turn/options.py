@@ -1,0 +1,90 @@
+"""What a client is given for a turn, and the turn that it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict
+
+from attrs import evolve, frozen
+
+from rungwise.adapters.backend import Backend
+from rungwise.adapters.functions import check_functions
+from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
+from rungwise.adapters.turn.sync_driver import TurnCompactor
+from rungwise.fsm.call.overrides import with_overrides
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.tools import Toolbox, Tools
+from rungwise.fsm.turn.turn import Turn
+
+
+class TurnOptions(TypedDict, total=False):
+    """Name what a turn may be given beside its messages; `Client.turn` says what each is."""
+
+    tools: Tools
+    executor: Callable[[ToolCall], Any] | None
+    policy: TurnPolicy | None
+    compactor: TurnCompactor | AsyncTurnCompactor | None
+    within: SharedBudget | None
+    max_tokens: int | None
+    parameters: Mapping[str, Any] | None
+    headers: Mapping[str, str] | None
+    input_tokens: int | None
+
+
+OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within"})
+"""The options that are none of a request."""
+
+
+@frozen
+class Planned:
+    """Hold a turn that has not begun, and what shortens its conversation."""
+
+    turn: Turn
+    compactor: TurnCompactor | AsyncTurnCompactor | None
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        options: TurnOptions,
+        chain: Iterable[Backend],
+        policy: Policy,
+        compactor: Callable[[Any], Any] | None,
+        **given: Any,
+    ) -> Planned:
+        """Make a turn of what a client has and was given.
+
+        Arguments:
+            request: what is asked, whose tools are definitions for the executor.
+            options: those of the turn.
+            chain: the client's backends.
+            policy: the client's policy of calls.
+            compactor: the client's own, which is given the messages alone.
+            given: what the client gives to its calls.
+
+        Raises:
+            ConfigurationError: one of the options is not of its form.
+        """
+        own = options.get("policy") or TurnPolicy()
+        if not isinstance(own, TurnPolicy):
+            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}")
+        shorten = options.get("compactor")
+        check_functions(compactor=shorten)
+        if shorten is None and compactor is not None:
+            whole = compactor
+            shorten = lambda messages, room: whole(messages)  # noqa: E731 # what awaits it sees what it returns
+        turn = Turn(
+            evolve(request, tools=()),
+            evolve(own, call=with_overrides(own.call or policy)),
+            tuple(chain),
+            tools=Toolbox.of(options.get("tools") or request.tools or None, options.get("executor")),
+            within=options.get("within"),
+            has_compactor=shorten is not None,
+            **given,
+        )
+        return cls(turn, shorten)

@@ -1,0 +1,79 @@
+"""The synchronous driver of turns: it makes calls, runs tools and shortens conversations, and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from attrs import frozen
+from rungwise.adapters.tools.threads import ToolsEnded, run_tools
+
+from rungwise.adapters.http.sync_driver import SyncDriver
+from rungwise.adapters.http.waiting import CallEnded, check
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools
+from rungwise.fsm.turn.events import TurnEvent
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.turn import Turn
+from rungwise.fsm.values.frozen_map import thawed
+
+TurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Sequence[PlainMessage | Message]]
+
+
+@frozen
+class SyncTurnDriver:
+    """Run turns in the thread of their caller.
+
+    Arguments:
+        calls: makes the calls.
+        compactor: makes conversations shorter, or None.
+    """
+
+    calls: SyncDriver
+    compactor: TurnCompactor | None
+
+    def run(self, turn: Turn) -> TurnResult:
+        """Run a turn to its end."""
+        for _ in self.stream(turn):
+            pass
+        return turn.result
+
+    def stream(self, turn: Turn) -> Generator[TurnEvent]:
+        """Run a turn to its end and hand out what its calls say, and what its tools do, meanwhile."""
+        clock = self.calls.clock
+        try:
+            action = turn.begin(clock())
+            while action is not None:
+                yield from turn.drain()
+                action = yield from self._do(action, turn)
+        except ToolsEnded as ended:
+            turn.cancel(clock(), ended.outcomes)
+        except CallEnded:
+            turn.cancel(clock())
+        except BaseException as error:
+            error.result = turn.cancel(clock(), getattr(error, "outcomes", ()))  # type: ignore[attr-defined]
+            raise
+        yield from turn.drain()
+
+    def _do(self, action: Action, turn: Turn) -> Generator[TurnEvent, None, Action | None]:
+        """Do what the turn asks for, and return what it asks for next."""
+        clock, cancellation = self.calls.clock, self.calls.cancellation
+        match action:
+            case MakeCall(call):
+                yield from self.calls.stream(call)
+                return turn.called(call.result, clock())
+            case RunTools():
+                outcomes = yield from run_tools(action, turn.tools.executor, cancellation)
+                return turn.tools_ran(outcomes, clock())
+            case Compact():
+                return turn.compacted(self._shorten(action), clock())
+
+    def _shorten(self, action: Compact) -> Any:
+        assert self.compactor is not None
+        try:
+            shorter = self.compactor(thawed(action.messages), action.room)  # its own copy, to change as it likes
+        except Exception as error:
+            return error
+        check(self.calls.cancellation)
+        return shorter

@@ -1,0 +1,451 @@
+"""One turn of an agent: the sans-IO core that a driver asks what to do next.
+
+    turn = Turn(request, policy, chain, tools=tools)
+    action = turn.begin()
+    while action is not None:
+        match action:
+            case MakeCall(call):
+                action = turn.called(run_somehow(call))
+            case RunTools(runs):
+                action = turn.tools_ran([run(each) for each in runs])
+            case Compact(messages, room):
+                action = turn.compacted(shorten(messages, room))
+    turn.result
+
+Like a call it never sleeps, sends, reads a clock or runs a tool: the driver does, and passes the time in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, evolve
+
+from rungwise.fsm.call.call import NO_CHAIN, Call
+from rungwise.fsm.call.chain import shapes_of
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.recording import Observer, announce
+from rungwise.fsm.call.request import Link, PlainMessage, Request, TurnContext
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.journal.record import Evidence, RecordedStep
+from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.table import Row
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.causes import cause_of
+from rungwise.fsm.turn.compaction import helps, room_for
+from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
+from rungwise.fsm.turn.observe import event_of, facts_of
+from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.round import Repeats, Round
+from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
+from rungwise.fsm.turn.tools import Toolbox, Tools
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+
+@built_without_locals
+@define(init=False, eq=False, repr=False)
+class Turn:
+    """Run one turn through the machine: calls, the tools between them, and when to stop.
+
+    Arguments:
+        request: what the caller asks; the definitions of the tools are added to it.
+        policy: how the turn may go on, the policy of its calls, and the budget above all of them.
+        chain: the backends in order, as for a call.
+        tools: the caller's tools.
+        within: a budget that the turn shares with others.
+        has_compactor: whether the driver can shorten conversations that do not fit.
+        count: counts the input tokens of messages, for compactions.
+        observer: is given each step, those of the calls among them; what it raises is logged and goes no further.
+        contents: whether journals may hold texts, tool calls and results.
+        is_streaming: whether the driver hands on what its calls say.
+        jitter: returns a number from 0 to 1 for each wait of a call.
+
+    Raises:
+        ConfigurationError: something is not of its form, no backend can be used, or prices are missing for a budget.
+    """
+
+    request: Request
+    policy: TurnPolicy
+    tools: Toolbox
+    journal: TurnJournal
+    position: Run
+    budget: SharedBudget
+    _chain: tuple[Link, ...]
+    _options: dict[str, Any]
+    _count: Callable[[Any], int]
+    _observer: Observer | None
+    _conversation: Conversation
+    _repeats: Repeats
+    _prior_answer: str | None
+    _round: Round | None
+    _call: Call | None
+    _last: Result | None
+    _usage: Usage
+    _cost: float | None
+    _attempts: int
+    _began: float | None
+    _elapsed: float
+    _why: str | None
+    _error: Exception | None
+    _drained: int
+    _result: TurnResult | None
+
+    def __init__(
+        self,
+        request: Request,
+        policy: TurnPolicy = DEFAULT_TURN_POLICY,
+        chain: Sequence[Link] = NO_CHAIN,
+        *,
+        tools: Tools = None,
+        within: SharedBudget | None = None,
+        has_compactor: bool = False,
+        count: Callable[[Any], int] = estimate_tokens,
+        observer: Observer | None = None,
+        contents: bool = False,
+        is_streaming: bool = False,
+        jitter: Callable[[], float] | None = None,
+    ) -> None:
+        for name, value, kind in (("request", request, Request), ("policy", policy, TurnPolicy)):
+            if not isinstance(value, kind):
+                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+        self.policy, self.tools = policy, Toolbox.of(tools)
+        self.budget = SharedBudget(policy.budget, within=within)
+        self.position = Run.at_start(TURN, policy.limits)
+        setting = TurnSetting(policy, has_compactor)
+        self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)
+        self._chain, self._count, self._observer = tuple(chain), count, observer
+        self._options = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
+        self._options |= {} if jitter is None else {"jitter": jitter}
+        self._conversation = Conversation(request.messages)
+        self._repeats = Repeats()
+        self._usage, self._cost, self._attempts, self._elapsed, self._drained = NO_USAGE, 0.0, 0, 0.0, 0
+        self._prior_answer = self._round = self._call = self._last = self._began = self._why = self._error = (
+            self._result
+        ) = None
+        link = self._new_call(request).link  # which refuses what no call can be given, before anything is sent
+        definitions = self.tools.definitions(shapes_of(link))
+        self.request = evolve(request, tools=(*request.tools, *definitions)) if definitions else request
+
+    def __repr__(self) -> str:
+        position = getattr(self, "position", None)  # tracebacks show what is only half made, too
+        return f"Turn(state={position.state!r})" if position is not None else "Turn()"
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the turn has ended."""
+        return self._result is not None
+
+    @property
+    def result(self) -> TurnResult:
+        """Return the end of the turn.
+
+        Raises:
+            IllegalEvent: the turn has not ended.
+        """
+        if self._result is None:
+            raise IllegalEvent(f"the turn has not ended; it is in state {self.position.state!r}")
+        return self._result
+
+    @property
+    def messages(self) -> tuple[PlainMessage | Message, ...]:
+        """Return the conversation so far; it is valid at any moment, whatever is still in flight."""
+        return self._conversation.whole(self.policy.hints.not_run)
+
+    @without_locals
+    def begin(self, now: float = 0.0) -> Action | None:
+        """Start the turn and return the first thing to do.
+
+        Arguments:
+            now: seconds on any clock that only goes forward.
+
+        Raises:
+            IllegalEvent: the turn has begun already.
+        """
+        if self._began is not None:
+            raise IllegalEvent("the turn has begun already")
+        self._began = now
+        self.budget.begin(now)
+        return self._act()
+
+    @without_locals
+    def called(self, result: Result, now: float | None = None) -> Action | None:
+        """Take what the call that was to be made ended with, and return the next thing to do; None at the end.
+
+        Arguments:
+            result: its result, whatever the outcome.
+            now: the time; left out, as much has passed as the call took.
+
+        Raises:
+            IllegalEvent: no call is being made.
+            ConfigurationError: this is no result; the turn is as it was.
+        """
+        if not isinstance(result, Result):
+            raise ConfigurationError(f"result must be a Result, not {type(result).__name__}")
+        if self._call is None or self.position.state != TURN.hub:
+            raise IllegalEvent(f"no call is being made in state {self.position.state!r}")
+        self._pass_time(now, result.seconds)
+        is_summary = self._is_summary
+        self._settle_call(result)
+        event = event_of(result)
+        if event == "called_tools" and not is_summary:
+            self._conversation.ask(result)
+        elif event in ("truncated", "overflowed"):
+            self._conversation.hold(result)
+        else:
+            self._conversation.say(result)
+        facts = facts_of(result, self.position, has_compactor=self.journal.setting.has_compactor, is_summary=is_summary)
+        return self._advance(event, facts, result=result)
+
+    @without_locals
+    def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:
+        """Take what came of the tools that were to be run, in their order, and return the next thing to do.
+
+        Arguments:
+            outcomes: one for each run.
+            now: the time; left out, none has passed.
+
+        Raises:
+            IllegalEvent: no tools are being run.
+            ConfigurationError: these are no outcomes of the runs; the turn is as it was.
+        """
+        if self._round is None:
+            raise IllegalEvent(f"no tools are being run in state {self.position.state!r}")
+        round, conversation = self._round, self._conversation
+        told = list(round.outcomes(outcomes, self.policy))
+        self._pass_time(now)
+        results = [conversation.tell(place, text, is_fault=is_fault) for place, text, is_fault in told]
+        worked = sum(not each.is_fault for each in results)
+        counts = [self._repeats.count(*pair) for pair in zip(round.calls, results, strict=True)]
+        handed_off = round.handed_off(self.tools, conversation)
+        self._remember_answer(round)
+        conversation.close("")
+        facts = {
+            "tool_worked": worked > 0,
+            "may_fail_again": self._has_left("faults"),
+            "may_go_on_later": self._has_left("auto_continues"),
+            "repeats_calls": max(counts) >= self.policy.same_calls,
+            "over_tool_limit": round.is_too_long,
+            "was_handed_off": bool(handed_off),
+        }
+        held = tuple(name for name, holds in facts.items() if holds)
+        note = f"{worked} of {len(results)} calls worked"
+        content = {"results": [[each.id, each.name, each.text, each.is_fault] for each in results]}
+        self._round = None
+        return self._advance("tools_ran", held, note=note, content=content, handed_off=handed_off)
+
+    @without_locals
+    def compacted(
+        self, messages: Sequence[PlainMessage | Message] | Exception, now: float | None = None
+    ) -> Action | None:
+        """Take what the compactor made of the conversation, and return the next thing to do.
+
+        What is no conversation, or hardly shorter, is no help; the conversation is then as it was.
+
+        Arguments:
+            messages: the conversation that it left, or what it raised.
+            now: the time; left out, none has passed.
+
+        Raises:
+            IllegalEvent: no compaction was asked for.
+        """
+        if self.position.state != TURN.hub or self._call is not None or self._round is not None:
+            raise IllegalEvent(f"no compaction was asked for in state {self.position.state!r}")
+        self._pass_time(now)
+        if isinstance(messages, Exception):
+            self._error = messages
+            return self._advance("stayed_long", (), note=f"the compactor raised {type(messages).__name__}")
+        try:
+            shorter = Request(messages).messages
+        except ConfigurationError:
+            return self._advance("stayed_long", (), note="what the compactor returned is no conversation")
+        if not helps(self._conversation.messages, shorter, self._count):
+            return self._advance("stayed_long", (), note="the conversation is hardly shorter")
+        self._conversation.messages = shorter
+        return self._advance("compacted", ())
+
+    def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
+        """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.
+
+        Arguments:
+            now: the time; left out, none has passed.
+            outcomes: what came of the tools that were being run, in their order; None for one of which nothing is known.
+        """
+        if self._result is None:
+            self._began = self._began if self._began is not None else now or 0.0
+            self._pass_time(now)
+            if self._call is not None:
+                self._settle_call(self._call.cancel(now))
+                assert self._last is not None
+                self._conversation.say(self._last)
+            if self._round is not None:
+                known = outcomes or [None] * len(self._round.runs)
+                for place, text, is_fault in self._round.outcomes(known, self.policy):
+                    self._conversation.tell(place, text, is_fault=is_fault)
+            self._advance("cancelled", ())
+        return self.result
+
+    def drain(self) -> tuple[TurnStep, ...]:
+        """Return the steps that were taken since this was last asked."""
+        steps = self.journal.steps_from(self._drained + 1)
+        self._drained = self.journal.size
+        return steps  # type: ignore[return-value] # a turn's journal holds no others
+
+    # what comes next
+
+    def _act(self) -> Action | None:
+        """Return what the rung does, or end the turn where its time is up."""
+        state, conversation, policy = self.position.state, self._conversation, self.policy
+        deadline = self.budget.deadline
+        left = None if deadline is None else deadline - (self._began or 0.0) - self._elapsed
+        if state not in CALLS and left is not None and left <= 0:  # a call sees this for itself
+            self._end(self.position.fire("ran_out"), "the time of the budget is up")
+            return None
+        action: Action
+        if state in CALLS:
+            call = self._call = self._new_call(self._request(state))
+            self.journal.calls.append(call.journal)
+            action = MakeCall(call)
+        elif state == "use_tools":
+            assert conversation.asked is not None
+            self._round = Round.of(conversation.asked.tool_calls, self.tools, policy, left)
+            action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once)
+        else:
+            room = room_for(conversation.messages, policy.window, self._cap, self._count)
+            action = Compact(conversation.messages, room)
+        self._record(self.position.fire("sent"))
+        return action
+
+    def _new_call(self, request: Request) -> Call:
+        prior = self._prior_answer
+        turn = TurnContext(prior, only_housekeeping=prior is not None, gathered=self._conversation.gathered)
+        return Call(request, self.policy.of_calls, self._chain, turn, **self._options)
+
+    def _request(self, state: str) -> Request:
+        request, messages = self.request, self._conversation.messages
+        if state == "ask":
+            return request
+        known = {"input_tokens": None}  # which the caller has counted for the first request alone
+        if state != "summarize":
+            return evolve(request, messages=messages, **known)
+        asked = Message.saying("user", self.policy.hints.summary)
+        shapes = self._last.shapes if self._last is not None else self._chain[0].shapes
+        parameters = {name: each for name, each in request.parameters.items() if name not in shapes.tool_parameters}
+        return evolve(request, messages=(*messages, asked), tools=(), parameters=parameters, **known)
+
+    @property
+    def _cap(self) -> int:
+        return self.request.max_tokens or self.policy.of_calls.base_cap
+
+    @property
+    def _is_summary(self) -> bool:
+        return self.position.spent_of("summaries") > 0
+
+    def _has_left(self, counter: str) -> bool:
+        return self.position.spent_of(counter) < self.policy.limits[counter]
+
+    # what came back
+
+    def _pass_time(self, now: float | None, seconds: float = 0.0) -> None:
+        began = self._began
+        if began is None:
+            raise IllegalEvent("the turn has not begun")
+        self._elapsed = self._elapsed + seconds if now is None else max(self._elapsed, now - began)
+
+    def _settle_call(self, result: Result) -> None:
+        self._call, self._last = None, result
+        self._usage += result.usage
+        self._attempts += result.attempts
+        self._cost = None if self._cost is None or result.cost is None else self._cost + result.cost
+
+    def _remember_answer(self, round: Round) -> None:
+        """Remember the text beside housekeeping tools as an answer; any other tool makes it out of date."""
+        assert self._last is not None
+        if not all(self.tools.is_housekeeping(call.name) for call in round.calls):
+            self._prior_answer = None
+        elif not is_blank(self._last.text):
+            self._prior_answer = self._last.text
+
+    def _advance(
+        self,
+        event: str,
+        facts: tuple[str, ...],
+        *,
+        result: Result | None = None,
+        note: str | None = None,
+        content: dict[str, Any] | None = None,
+        handed_off: tuple[Any, ...] = (),
+    ) -> Action | None:
+        """Fire the event and go where the table leads."""
+        row = self.position.fire(event, facts)
+        evidence = Evidence(event=event, usage=result.usage) if result is not None else None
+        why = cause_of(row, facts, self.policy, result, note)
+        if row.target in OUTCOMES:
+            self._record(row, facts, evidence, note, content)
+            self._end(row, self._why if self._is_summary and row.target == "limit_reached" else why, handed_off)
+            return None
+        counts = self._counts(row)
+        self._record(row, facts, evidence, "; ".join(filter(None, (counts, note))) or None, content)
+        self._why = why
+        return self._act()
+
+    def _counts(self, row: Row) -> str:
+        rung = TURN.rung(row.target)
+        assert rung is not None
+        spent, most = self.position.spent_of(rung.counter), self.policy.limits[rung.counter]
+        return f"{rung.unit.replace('_', '-')} {spent}/{most}" if rung.name != "use_tools" else ""
+
+    def _record(
+        self,
+        row: Row,
+        facts: tuple[str, ...] = (),
+        evidence: Evidence | None = None,
+        note: str | None = None,
+        content: dict[str, Any] | None = None,
+    ) -> None:
+        self.journal.record(
+            RecordedStep(
+                row=row,
+                evidence=evidence,
+                at=self._elapsed,
+                backend=self._last.backend if self._last is not None and evidence is not None else "",
+                facts=facts,
+                spent=tuple(self.position.spent),
+                attempts=self.position.attempts,
+                note=note,
+                content=content if self.journal.contents else None,
+            )
+        )
+        announce(self.journal, self._observer)
+
+    def _end(self, row: Row, cause: str | None, handed_off: tuple[Any, ...] = ()) -> None:
+        """Close the conversation and settle."""
+        if row.event == "ran_out" and row.source != TURN.hub:
+            self._record(row, note=cause)
+        self._conversation.close(self.policy.hints.not_run)
+        self.journal.outcome = row.target
+        self._call = self._round = None
+        last = self._last
+        self._result = TurnResult(
+            outcome=row.target,
+            text=self._conversation.shown,
+            messages=self._conversation.messages,
+            handed_off=handed_off,
+            usage=self._usage,
+            cost=self._cost,
+            seconds=self._elapsed,
+            calls=len(self.journal.calls),
+            attempts=self._attempts,
+            cause=cause,
+            last=last,
+            journal=self.journal,
+            error=self._error,
+            shapes=last.shapes if last is not None else self._chain[0].shapes,
+        )
