@@ -136,8 +136,8 @@ class Client:
         Arguments:
             messages: a prompt, messages in the form of chat completions, or a `Request`.
             cancellation: ends the call from another thread.
-            options: the other fields of `Request` (`tools`, `max_tokens`, `parameters`, ...), and `turn`, a
-                `TurnContext`.
+            options: the other fields of `Request` (`tools`, `max_tokens`, `parameters`, ...), `turn`, a `TurnContext`,
+                and `within`, a `SharedBudget`.
 
         Raises:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
@@ -185,18 +185,18 @@ class Client:
         return stream
 
     def _new(self, messages: Messages, options: dict[str, Any], *, is_streaming: bool) -> Call:
-        turn = options.pop("turn", None) or TurnContext()
+        turn, within = options.pop("turn", None) or TurnContext(), options.pop("within", None)
         if isinstance(messages, Request):
             if options:
                 raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
             request = messages
         elif unknown := options.keys() - _REQUEST_OPTIONS:
-            known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn"}))
+            known = ", ".join(sorted({*_REQUEST_OPTIONS, "turn", "within"}))
             raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
         else:
             request = Request(messages, **options)
         policy = with_overrides(self.policy)
-        return Call(request, policy, self.chain, turn, is_streaming=is_streaming, **self._options)
+        return Call(request, policy, self.chain, turn, is_streaming=is_streaming, within=within, **self._options)
 
     def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
