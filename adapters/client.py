@@ -147,8 +147,8 @@ class Client:
         Arguments:
             messages: a prompt, messages in the form of chat completions, or a `Request`.
             cancellation: ends the call from another thread.
-            options: the other fields of `Request` (`tools`, `max_tokens`, `parameters`, ...), and `turn`, a
-                `TurnContext`.
+            options: the other fields of `Request` (`tools`, `max_tokens`, `parameters`, ...), `turn`, a `TurnContext`,
+                and `within`, a `SharedBudget`.
 
         Raises:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
@@ -260,10 +260,10 @@ class Client:
     # what they have in common
 
     def _new(self, messages: Messages, options: dict[str, Any], *, is_streaming: bool) -> Call:
-        turn = options.pop("turn", None) or TurnContext()
-        request = _request(messages, options, {"turn"})
+        turn, within = options.pop("turn", None) or TurnContext(), options.pop("within", None)
+        request = _request(messages, options, {"turn", "within"})
         policy = with_overrides(self.policy)
-        return Call(request, policy, self.chain, turn, is_streaming=is_streaming, **self._options)
+        return Call(request, policy, self.chain, turn, is_streaming=is_streaming, within=within, **self._options)
 
     def _planned(
         self,

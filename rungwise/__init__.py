@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.reply import Reply
     from rungwise.fsm.call.request import Link, PlainLink, PlainMessage, Prices, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.shared import SharedBudget
     from rungwise.fsm.call.table import CALL
     from rungwise.fsm.certificate.certificate import Certificate
     from rungwise.fsm.certificate.verify import verify
@@ -74,6 +75,7 @@ _NAMES = {
     "fsm.call.recording": ("Observer",),
     "fsm.call.request": ("Link", "PlainLink", "PlainMessage", "Prices", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
+    "fsm.call.shared": ("SharedBudget",),
     "fsm.certificate.certificate": ("Certificate",),
     "fsm.certificate.verify": ("verify",),
     "fsm.errors": (
@@ -157,6 +159,7 @@ __all__ = [
     "Script",
     "ScriptedReply",
     "Send",
+    "SharedBudget",
     "Step",
     "Stream",
     "StreamEvent",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
@@ -13,7 +14,7 @@ from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
 from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.http.sync_driver import Compactor
-from rungwise.adapters.http.waiting import CallEnded, check, within
+from rungwise.adapters.http.waiting import CallEnded, arun, check, until_set, within
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
@@ -49,6 +50,9 @@ class AsyncDriver(Driver):
             send = call.begin(self.clock())
             while send is not None:
                 if not await self._make_ready(call, send):
+                    call.sending(self.when_late(send))
+                    break
+                if call.is_shared and not await self._reserve(call, send):
                     call.sending(self.when_late(send))
                     break
                 # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
@@ -103,6 +107,13 @@ class AsyncDriver(Driver):
             if response is not None:
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
+
+    async def _reserve(self, call: Call, send: Send) -> bool:
+        """Wait for what others hold of a shared budget, without a place; tell whether it came in time."""
+        woken = threading.Event()
+        if call.reserve(woken.set, self.clock()):
+            return True
+        return await arun(until_set(woken, self.seconds_left(send)), self.cancellation)
 
     async def _make_ready(self, call: Call, send: Send) -> bool:
         """Wait and compact as the rung asks, and tell whether that was done in time."""

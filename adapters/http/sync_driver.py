@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 
@@ -10,7 +11,7 @@ from attrs import frozen
 from rungwise.adapters.http.borrowed import BorrowedHttp
 from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
 from rungwise.adapters.http.own import OwnHttp
-from rungwise.adapters.http.waiting import CallEnded, check
+from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
@@ -48,6 +49,9 @@ class SyncDriver(Driver):
             send = call.begin(self.clock())
             while send is not None:
                 self._make_ready(call, send)
+                if call.is_shared and not self._reserve(call, send):
+                    call.sending(self.when_late(send))
+                    break
                 # It is other calls that are waited for, not the backend: no limit on an attempt counts here.
                 with self.http.place(self.seconds_left(send), self.cancellation) as has_place:
                     send = call.sending(self.clock() if has_place else self.when_late(send))
@@ -92,6 +96,13 @@ class SyncDriver(Driver):
             if response is not None:
                 response.close()
         check(self.cancellation)
+
+    def _reserve(self, call: Call, send: Send) -> bool:
+        """Wait for what others hold of a shared budget, without a place; tell whether it came in time."""
+        woken = threading.Event()
+        if call.reserve(woken.set, self.clock()):
+            return True
+        return run(until_set(woken, self.seconds_left(send)), self.cancellation)
 
     def _make_ready(self, call: Call, send: Send) -> None:
         """Wait and compact as the rung asks."""

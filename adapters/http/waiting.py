@@ -62,6 +62,14 @@ def run(operation: Operation[T], cancellation: Cancellation) -> T:
         operation.close()
 
 
+def until_set(event: threading.Event, seconds: float | None) -> Operation[bool]:
+    """Wait for an event for so many seconds, or for as long as it takes, and tell whether it has come."""
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    while not event.is_set() and time.monotonic() < until:
+        yield WaitFor(event, "read", until)
+    return event.is_set()
+
+
 def check(cancellation: Cancellation) -> None:
     """Raise `CallEnded` if the call was cancelled."""
     if cancellation.is_cancelled:

@@ -6,15 +6,11 @@ from attrs import define
 
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.call.pricing import bought, dearest_prompt, price_of
 from rungwise.fsm.call.request import Prices
+from rungwise.fsm.call.shared import Share
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.usage import NO_USAGE, Usage
-
-TOKENS_PRICED = 1_000_000
-"""Prices are given for a million tokens."""
-
-LARGEST_PRICED_CAP = 10**12
-"""Output tokens that money may buy at most: keeps a price near zero from overflowing."""
 
 
 @define(eq=False)
@@ -23,6 +19,7 @@ class Spending:
 
     Arguments:
         budget: the ceilings.
+        share: of the budget that it shares with other calls, which has ceilings of its own; None where there is none.
         usage: the tokens of every attempt so far.
         cost: in the currency of the prices; None once a backend without prices was paid.
         began: when the call began, in seconds on the driver's clock; None before that.
@@ -31,6 +28,7 @@ class Spending:
     """
 
     budget: Budget
+    share: Share | None = None
     usage: Usage = NO_USAGE
     cost: float | None = 0.0
     began: float | None = None
@@ -68,16 +66,28 @@ class Spending:
 
     @property
     def needs_cap(self) -> bool:
-        """Tell whether the budget forbids to send a request without an output cap."""
-        return self.budget.output_tokens is not None or self.budget.money is not None
+        """Tell whether a budget forbids to send a request without an output cap."""
+        if self.budget.output_tokens is not None or self.budget.money is not None:
+            return True
+        return self.share is not None and self.share.needs_cap
+
+    @property
+    def needs_prices(self) -> bool:
+        """Tell whether a budget counts money, so that prompts must be counted."""
+        return self.budget.money is not None or (self.share is not None and self.share.needs_prices)
 
     @property
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
-        return None if self.budget.seconds is None else (self.began or 0.0) + self.budget.seconds
+        own = None if self.budget.seconds is None else (self.began or 0.0) + self.budget.seconds
+        if self.share is None or (shared := self.share.deadline) is None:
+            return own
+        return shared if own is None else min(own, shared)
 
     def pay(self, usage: Usage, prices: Prices | None) -> None:
-        """Add what one attempt has used."""
+        """Add what one attempt has used, and settle with those that share a budget."""
+        if self.share is not None:
+            self.share.settle(usage, prices, self.overran)
         if usage is NO_USAGE or usage == NO_USAGE:  # the first is quicker, the second holds in a replay as well
             return
         self.usage = usage if self.usage is NO_USAGE else self.usage + usage
@@ -88,10 +98,17 @@ class Spending:
 
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""
-        return self.budget.seconds is None or self.elapsed + seconds < self.budget.seconds
+        if self.budget.seconds is not None and self.elapsed + seconds >= self.budget.seconds:
+            return False
+        return self.share is None or self.share.late_at(self.now + seconds) is None
+
+    @property
+    def now(self) -> float:
+        """Return the time as it was last told, on the driver's clock."""
+        return (self.began or 0.0) + self.elapsed
 
     def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None) -> int | None:
-        """Return an output cap as far as the budget can pay for it: below 1 if nothing is left.
+        """Return an output cap as far as the call's own budget can pay for it: below 1 if nothing is left.
 
         Arguments:
             cap: the output cap that is wanted, in tokens; None wants none.
@@ -111,16 +128,13 @@ class Spending:
         return most - reserve_of(most) - self.usage.output_tokens
 
     def _affordable(self, money: float, tokens: int, prices: Prices) -> int:
-        left = money - (self.cost or 0.0) - tokens * dearest_input(prices) / TOKENS_PRICED
+        left = money - (self.cost or 0.0) - dearest_prompt(tokens, prices)
         if left <= 0:
             return 0
-        if not prices.output:
-            return LARGEST_PRICED_CAP
-        whole, bought = (int(min(paid * TOKENS_PRICED / prices.output, LARGEST_PRICED_CAP)) for paid in (money, left))
-        return bought - reserve_of(whole)
+        return bought(left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
 
     def lacking(self, attempts: int, wait: float, cap: int | None) -> str | None:
-        """Name the part of the budget that does not allow the next attempt, if any.
+        """Name the part of the call's own budget that does not allow the next attempt, if any.
 
         Arguments:
             attempts: how many were made.
@@ -132,26 +146,9 @@ class Spending:
             return f"all {budget.attempts} attempts of the budget are used"
         if self.overran is not None:
             return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
-        if not self.allows_wait(wait):
+        if budget.seconds is not None and self.elapsed + wait >= budget.seconds:
             return f"the next attempt would begin after the {budget.seconds:g} s of the budget"
         if cap is not None and cap < 1:
             tokens_left = budget.output_tokens is None or self._tokens_left(budget.output_tokens) > 0
             return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
         return None
-
-
-def dearest_input(prices: Prices) -> float:
-    """Return the most that an input token can cost: who reserves money does not know what will be cached."""
-    return max(prices.input, prices.cache_read or 0.0, prices.cache_creation or 0.0)
-
-
-def price_of(usage: Usage, prices: Prices) -> float:
-    """Return what an attempt costs, in the currency of the prices; input that nobody reported, at its dearest."""
-    if usage.estimated:
-        input_cost = usage.input_tokens * dearest_input(prices)
-        return (input_cost + usage.output_tokens * prices.output) / TOKENS_PRICED
-    plain = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_creation_tokens)
-    read = prices.input if prices.cache_read is None else prices.cache_read
-    created = prices.input if prices.cache_creation is None else prices.cache_creation
-    total = plain * prices.input + usage.cache_read_tokens * read + usage.cache_creation_tokens * created
-    return (total + usage.output_tokens * prices.output) / TOKENS_PRICED

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.causes import cause_of
@@ -40,6 +40,7 @@ from rungwise.fsm.call.recording import Observer, Recorder
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
 from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.shared import Share, SharedBudget
 from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
@@ -73,9 +74,10 @@ class Call:
         is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
         estimate: counts the input tokens of messages or tools, where the request does not say.
         prompts: the tokens of each prompt as a journal recorded them, for a replay; None counts them.
+        within: the budget that it shares with other calls, beside its own; say `sending` to each send then.
 
     Raises:
-        ConfigurationError: no backend of the chain is usable, or the budget names money and a backend has no prices.
+        ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
     """
 
     request: Request
@@ -110,8 +112,11 @@ class Call:
         is_streaming: bool = False,
         estimate: Callable[[Any], int] = estimate_tokens,
         prompts: Iterator[int] | None = None,
+        within: SharedBudget | None = None,
     ) -> None:
-        context = CallContext.of(request, policy, chain, turn, contents=contents, has_compactor=has_compactor)
+        context = CallContext.of(
+            request, policy, chain, turn, contents=contents, has_compactor=has_compactor, within=within
+        )
         self._context, self._jitter = context, jitter
         self.request, self.turn, self.is_streaming = request, turn, is_streaming
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
@@ -164,15 +169,41 @@ class Call:
             IllegalEvent: the call has begun already.
         """
         self.spending.begin(now)
+        if self.spending.share is not None:
+            self.spending.share.shared.begin(now)
         if self.link.problem is not None:
             self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
         return self._propose(0.0)
+
+    @property
+    def is_shared(self) -> bool:
+        """Tell whether the call shares a budget with others."""
+        return self.spending.share is not None
+
+    @without_locals
+    def reserve(self, wake: Callable[[], None], now: float | None = None) -> bool:
+        """Reserve what the proposed send may use of a shared budget; tell whether there is nothing to wait for.
+
+        Otherwise other calls hold what it needs, and it waits for them in turn: say `sending` when you are woken, or
+        when the time is up.
+
+        Arguments:
+            wake: is called, in any thread, when there is nothing to wait for any more.
+            now: the time, as for `sending`.
+        """
+        share = self.spending.share
+        self.spending.pass_time(now)
+        proposal = self._ready_to_send()
+        if share is None or proposal is None or self._lacking(proposal, 0.0) is not None:
+            return True  # or the call ends when it is said to be sending
+        return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.link.prices, wake)
 
     @without_locals
     def sending(self, now: float | None = None) -> Send | None:
         """Say that the wait is over, and return what goes out now; None if it can no longer be afforded.
 
-        A driver that does not call this is taken to have sent at once.
+        A driver that does not call this is taken to have sent at once. Under a shared budget it must, and send what it
+        gets here: that may have a smaller cap. What other calls hold meanwhile cannot be afforded; see `reserve`.
         """
         self.spending.pass_time(now)
         return self._send_out()
@@ -276,6 +307,8 @@ class Call:
     def _ensure_sent(self) -> Proposal:
         """Return what is in flight; what waits to be sent is taken to have gone out when its wait was over."""
         if self._proposed is not None:
+            if self.spending.share is not None:
+                raise IllegalEvent("under a shared budget nothing goes out before `sending` has returned it")
             self.spending.elapsed += self._proposed.send.wait
             self._send_out()
         if self._in_flight is None:
@@ -291,9 +324,9 @@ class Call:
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Fire the event and go where the table leads."""
         context, position, chain = self._context, self.position, self._context.chain
-        self.spending.pay(observation.evidence.usage, chain.link.prices)
         if "overran" in facts and self._in_flight is not None:
             self.spending.overran = self._in_flight.send.max_tokens
+        self.spending.pay(observation.evidence.usage, chain.link.prices)
         self._outcome.note(observation)
         row = position.fire(observation.event, facts)
         self._proposed = self._in_flight = None
@@ -319,24 +352,50 @@ class Call:
         return proposal.send if self._affords(proposal, wait) else None
 
     def _send_out(self) -> Send | None:
-        proposal = self._proposed
-        if proposal is None:
+        proposal = self._ready_to_send()
+        if proposal is None or not self._affords(proposal, 0.0):
             return None
-        if proposal.send.needs_compaction:  # nobody has shortened anything
-            proposal = self._proposer.propose(proposal.send.wait, is_compacted=True)
-        if not self._affords(proposal, 0.0):
+        if self.spending.share is not None and (proposal := self._shared(proposal, self.spending.share)) is None:
             return None
         self._proposed, self._in_flight = None, proposal
         self._recorder.record(self.position.fire("sent"), proposal=proposal)
         return proposal.send
 
-    def _affords(self, proposal: Proposal, wait: float) -> bool:
-        """Tell whether the budget allows an attempt; the call ends where it does not."""
-        lacking = self.spending.lacking(self.position.attempts, wait, proposal.send.max_tokens)
+    def _ready_to_send(self) -> Proposal | None:
+        proposal = self._proposed
+        if proposal is not None and proposal.send.needs_compaction:  # nobody has shortened anything
+            proposal = self._proposed = self._proposer.propose(proposal.send.wait, is_compacted=True)
+        return proposal
+
+    def _shared(self, proposal: Proposal, share: Share) -> Proposal | None:
+        """Return what may go out of a proposal under a shared budget; None ends the call."""
+        cap = proposal.send.max_tokens
+        lacking = share.send(cap, proposal.prompt_tokens, self.link.prices)
         if lacking is not None:
-            self._proposed = None
-            self._end(self.position.fire("ran_out"), proposal=proposal, lacking=lacking)
+            self._run_out(proposal, lacking)
+            return None
+        if share.cap == cap or cap is None:
+            return proposal
+        return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
+
+    def _lacking(self, proposal: Proposal, wait: float) -> str | None:
+        """Name the part of a budget that does not allow an attempt, if any."""
+        spending, send = self.spending, proposal.send
+        lacking = spending.lacking(self.position.attempts, wait, send.max_tokens)
+        if lacking is None and spending.share is not None:
+            return spending.share.lacking(spending.now + wait, proposal.prompt_tokens, self.link.prices)
+        return lacking
+
+    def _affords(self, proposal: Proposal, wait: float) -> bool:
+        """Tell whether the budgets allow an attempt; the call ends where they do not."""
+        lacking = self._lacking(proposal, wait)
+        if lacking is not None:
+            self._run_out(proposal, lacking)
         return lacking is None
+
+    def _run_out(self, proposal: Proposal, lacking: str) -> None:
+        self._proposed = None
+        self._end(self.position.fire("ran_out"), proposal=proposal, lacking=lacking)
 
     def _end(
         self,
@@ -348,6 +407,8 @@ class Call:
         lacking: str | None = None,
     ) -> None:
         """Record the last step and settle, also where the observer of that step is interrupted."""
+        if self.spending.share is not None:
+            self.spending.share.withdraw()
         chain = self._context.chain
         try:
             if row.target in LAST_RESORTS and chain.next_usable() is None:

@@ -12,6 +12,7 @@ from rungwise.fsm.call.journal import Journal, Links, Setting
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.position import Position
 from rungwise.fsm.call.request import Link, Request, TurnContext
+from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError
 
@@ -52,6 +53,7 @@ class CallContext:
         *,
         contents: bool,
         has_compactor: bool,
+        within: SharedBudget | None,
     ) -> CallContext:
         """Begin with what a call was given.
 
@@ -59,8 +61,9 @@ class CallContext:
             ConfigurationError: something is not of its form, no backend can be used, or one lacks prices.
         """
         _check(request, policy, turn)
-        budget = policy.budget
-        backends = Chain.of(chain, needs_prices=budget.money is not None)
+        check_within(within)
+        spending = Spending(policy.budget, None if within is None else within.share())
+        backends = Chain.of(chain, needs_prices=spending.needs_prices)
         links = backends.links
         position = Position.of(policy, len(links))
         setting = Setting(
@@ -69,6 +72,7 @@ class CallContext:
             max_tokens=request.max_tokens,
             input_tokens=request.input_tokens,
             has_compactor=has_compactor,
+            within=() if within is None else within.budgets,
         )
         return cls(
             request=request,
@@ -78,7 +82,7 @@ class CallContext:
             chain=backends,
             position=position,
             transcript=Transcript.going_on_from(turn.gathered, request.messages, policy.hints),
-            spending=Spending(budget),
+            spending=spending,
             journal=Journal(
                 table=policy.table.name, counters=policy.table.counters, contents=contents, setting=setting
             ),

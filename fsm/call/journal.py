@@ -9,7 +9,7 @@ import attrs
 from attrs import define
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
-from rungwise.fsm.call.policy import SWITCH_AFTER, Hints, Policy, from_mapping
+from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import (
@@ -56,6 +56,7 @@ class Setting:
         links: the backends.
         max_tokens, input_tokens: as in `Request`.
         has_compactor: whether the driver could shorten messages.
+        within: the ceilings of the shared budgets around the call, the innermost first.
     """
 
     policy: Policy
@@ -63,6 +64,7 @@ class Setting:
     max_tokens: int | None = None
     input_tokens: int | None = None
     has_compactor: bool = False
+    within: tuple[Budget, ...] = ()
     # Known after reading: the policy with the limits and hints of rungs of one's own.
     recorded: Mapping[str, Any] | None = None
 
@@ -79,6 +81,7 @@ class Setting:
             "max_tokens": self.max_tokens,
             "input_tokens": self.input_tokens,
             "has_compactor": self.has_compactor,
+            **({"within": [attrs.asdict(budget) for budget in self.within]} if self.within else {}),
         }
 
     @classmethod
@@ -94,11 +97,15 @@ class Setting:
             raise ConfigurationError("its chain is empty")
         if all(link.problem is not None for link in chain):
             raise ConfigurationError("no backend of its chain can be used")
-        if policy.budget.money is not None and any(link.prices is None for link in chain):
+        within = tuple([from_mapping(Budget, budget) for budget in values.get("within", ())])
+        counts_money = any(budget.money is not None for budget in (policy.budget, *within))
+        if counts_money and any(link.prices is None for link in chain):
             raise ConfigurationError("its budget of money needs prices on every backend of its chain")
         tokens = {name: values[name] for name in ("max_tokens", "input_tokens")}
         Request("(not recorded)", **tokens)  # which refuses other numbers of tokens
-        return cls(policy, Links(chain), **tokens, has_compactor=values["has_compactor"], recorded=recorded)
+        return cls(
+            policy, Links(chain), **tokens, has_compactor=values["has_compactor"], within=within, recorded=recorded
+        )
 
 
 @define(eq=False, kw_only=True)
@@ -117,6 +124,7 @@ class Journal(Record):
         **dict.fromkeys(("max_tokens", "input_tokens"), or_null(COUNT)),
         "has_compactor": FLAG,
     }
+    optional_forms: ClassVar[Forms] = {"within": OBJECTS}
     content_forms: ClassVar[Forms] = {
         **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),

@@ -42,9 +42,7 @@ class Proposer:
             prefills = link.prefills and chain.index not in transcript.without_prefill
             composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
             prompt = (
-                self.counter.prompt(composed.messages, composed.added_tokens)
-                if policy.budget.money is not None
-                else None
+                self.counter.prompt(composed.messages, composed.added_tokens) if context.spending.needs_prices else None
             )
             cap = self._cap(asked, prompt or 0)
         send = Send(
@@ -80,7 +78,13 @@ class Proposer:
         """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""
         context, transcript = self.context, self.context.transcript
         cap = context.position.cap(context.policy, asked)
-        cap = context.spending.lowered(cap, prompt_tokens, context.chain.link.prices)
+        spending, prices = context.spending, context.chain.link.prices
+        share = spending.share
+        if share is not None and cap is None and share.needs_cap:
+            cap = context.policy.base_cap  # or one call would reserve all that there is
+        cap = spending.lowered(cap, prompt_tokens, prices)
+        if share is not None and cap is not None and cap > 0:
+            cap = share.lowered(cap, prompt_tokens, prices)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)

@@ -10,11 +10,11 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.budget import TOKENS_PRICED, dearest_input
 from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens
 from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.pricing import TOKENS_PRICED, dearest_input
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.call.transcript import Transcript

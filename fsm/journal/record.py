@@ -149,6 +149,8 @@ class Record:
         "outcome": or_null(TEXT),
     }
     """The forms of what stands at the top of its JSON."""
+    optional_forms: ClassVar[Forms] = {}
+    """The forms of what may stand there besides."""
     content_forms: ClassVar[Forms] = {}
     """The forms of the contents of a step, as far as anything is done with them."""
     step_type: ClassVar[type[Step]] = Step
@@ -248,7 +250,7 @@ class Record:
         """
         if not isinstance(document, dict) or document.get("version") != VERSION:
             raise ConfigurationError(f"'version' must be {VERSION}")
-        check_object(document, cls.forms, cls.forms)
+        check_object(document, {**cls.forms, **cls.optional_forms}, cls.forms)
         counters = tuple(document["counters"])
         given = {name: document[name] for name in ("table", "contents", "outcome")}
         record = cls(**given, counters=counters, setting=cls._read_setting(document))

@@ -326,7 +326,7 @@ class Turn:
     def _new_call(self, request: Request) -> Call:
         prior = self._prior_answer
         turn = TurnContext(prior, only_housekeeping=prior is not None, gathered=self._conversation.gathered)
-        return Call(request, self.policy.of_calls, self._chain, turn, **self._options)
+        return Call(request, self.policy.of_calls, self._chain, turn, within=self.budget, **self._options)
 
     def _request(self, state: str) -> Request:
         request, messages = self.request, self._conversation.messages

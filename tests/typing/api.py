@@ -43,6 +43,10 @@ def use(client: rungwise.Client) -> str:
     result = client.call(
         [{"role": "user", "content": "hello"}, result.message, rungwise.Message.saying("user", "Go on.")]
     )
+    session = rungwise.SharedBudget(rungwise.Budget(money=0.5))
+    turn = rungwise.SharedBudget(rungwise.Budget(attempts=20, seconds=120), within=session)
+    result = client.call("hello", within=turn)
+    print(session.attempts, session.usage.output_tokens, session.cost, session.deadline, turn.lacking())
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
     replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from rungwise.fsm.call.budget import price_of
 from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.pricing import price_of
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.journal.record import Step
