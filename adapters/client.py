@@ -14,7 +14,6 @@ from typing import Any, Unpack
 from weakref import WeakSet
 
 import anyio
-from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
 
 from rungwise.adapters.backend import Backend
 from rungwise.adapters.functions import check_functions, checked_draws, checked_sleep, checked_waits
@@ -27,6 +26,7 @@ from rungwise.adapters.http.streams import AsyncStream, RunningCalls, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.turn.async_driver import AsyncTurnDriver
 from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
+from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
 from rungwise.adapters.turn.sync_driver import SyncTurnDriver
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain

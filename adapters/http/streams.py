@@ -4,68 +4,82 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
 from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.tracebacks import without_locals
 
-Events = TypeVar("Events")
-Streams = TypeVar("Streams", bound="Stream | AsyncStream")
+if TYPE_CHECKING:
+    from rungwise.fsm.turn.result import TurnResult
+
+Event = TypeVar("Event")
+End = TypeVar("End", bound="Result | TurnResult")
+Streams = TypeVar("Streams", bound="SyncStream[Any, Any] | LoopStream[Any, Any]")
 Http = TypeVar("Http")
 
 
-@define(eq=False, repr=False)
-class _CallStream(Generic[Events]):
-    """Hold a call, its events, and what ends it."""
-
-    _call: Call
-    _events: Events
-    cancellation: Cancellation
-    _ended: bool = field(default=False, init=False)
+class Run(Protocol):
+    """What a stream runs: a call or a turn."""
 
     @property
-    def result(self) -> Result:
-        """Return the end of the call.
+    def result(self) -> Any:
+        """Return its end."""
 
-        Raises:
-            IllegalEvent: the call has not ended.
-        """
-        return self._call.result
+    @property
+    def is_over(self) -> bool:
+        """Tell whether it has ended."""
+
+    def cancel(self) -> Any:
+        """End it."""
 
 
 @define(eq=False, repr=False)
-class Stream(_CallStream[Generator[StreamEvent]], Iterator[StreamEvent | Result]):
-    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
+class SyncStream(Generic[Event, End], Iterator[Event | End]):
+    """Iterate over the events of what runs; close it, or leave its `with` block, to end that early."""
 
+    _run: Run
+    _events: Generator[Event]
+    cancellation: Cancellation
+    _ended: bool = field(default=False, init=False)
     _is_read: Lock = field(factory=Lock, init=False)
 
-    def __iter__(self) -> Stream:
+    @property
+    def result(self) -> End:
+        """Return the end.
+
+        Raises:
+            IllegalEvent: it has not ended.
+        """
+        end: End = self._run.result
+        return end
+
+    def __iter__(self) -> Self:
         return self
 
     @without_locals
-    def __next__(self) -> StreamEvent | Result:
+    def __next__(self) -> Event | End:
         if self._ended:
             raise StopIteration
         with self._is_read:
             for event in self._events:
                 return event
         self._ended = True
-        return self._call.result.raise_for_outcome()
+        end: End = self._run.result.raise_for_outcome()
+        return end
 
     @without_locals
     def close(self) -> None:
-        """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
+        """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if self.end():
             self._ended = True
 
     def end(self) -> bool:
-        """End the call, or have it ended by the thread that is waiting for an event; tell whether it has ended.
+        """End what runs, or have it ended by the thread that is waiting for an event; tell whether it has ended.
 
         Whoever reads the stream is told.
         """
@@ -73,59 +87,84 @@ class Stream(_CallStream[Generator[StreamEvent]], Iterator[StreamEvent | Result]
         if not self._is_read.acquire(blocking=False):
             return False
         try:
-            if not self._call.is_over:
+            if not self._run.is_over:
                 self._events.close()
-                self._call.cancel()
+                self._run.cancel()
         finally:
             self._is_read.release()
         return True
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-class AsyncStream(_CallStream[AsyncGenerator[StreamEvent]], AsyncIterator[StreamEvent | Result]):
-    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
+@define(eq=False, repr=False)
+class LoopStream(Generic[Event, End], AsyncIterator[Event | End]):
+    """Iterate asynchronously over the events of what runs; use it in an `async with` block to end that early."""
 
-    def __aiter__(self) -> AsyncStream:
+    _run: Run
+    _events: AsyncGenerator[Event]
+    cancellation: Cancellation
+    _ended: bool = field(default=False, init=False)
+
+    @property
+    def result(self) -> End:
+        """Return the end.
+
+        Raises:
+            IllegalEvent: it has not ended.
+        """
+        end: End = self._run.result
+        return end
+
+    def __aiter__(self) -> Self:
         return self
 
     @without_locals
-    async def __anext__(self) -> StreamEvent | Result:
+    async def __anext__(self) -> Event | End:
         if self._ended:
             raise StopAsyncIteration
         async for event in self._events:
             return event
         self._ended = True
-        return self._call.result.raise_for_outcome()
+        end: End = self._run.result.raise_for_outcome()
+        return end
 
     @without_locals
     async def aclose(self) -> None:
-        """End the call; what was delivered stays in the result. Who waits for an event meanwhile gets `Cancelled`."""
+        """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if await self.end():
             self._ended = True
 
     async def end(self) -> bool:
-        """End the call, or have it ended by the task that is waiting for an event; tell whether it has ended.
+        """End what runs, or have it ended by the task that is waiting for an event; tell whether it has ended.
 
         Whoever reads the stream is told.
         """
         if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
             self.cancellation.cancel()
             return False
-        if not self._call.is_over:
+        if not self._run.is_over:
             await self._events.aclose()
-            self._call.cancel()
+            self._run.cancel()
         return True
 
-    async def __aenter__(self) -> AsyncStream:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+class Stream(SyncStream[StreamEvent, Result]):
+    """Iterate over the events of a call; close it, or leave its `with` block, to end the call early."""
+
+
+class AsyncStream(LoopStream[StreamEvent, Result]):
+    """Iterate asynchronously over the events of a call; use it in an `async with` block to end the call early."""
 
 
 @define(eq=False)

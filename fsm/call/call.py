@@ -307,7 +307,7 @@ class Call:
     def _ensure_sent(self) -> Proposal:
         """Return what is in flight; what waits to be sent is taken to have gone out when its wait was over."""
         if self._proposed is not None:
-            if self.spending.share is not None:
+            if self.spending.share is not None and self.spending.share.needs_cap:  # which may lower the cap
                 raise IllegalEvent("under a shared budget nothing goes out before `sending` has returned it")
             self.spending.elapsed += self._proposed.send.wait
             self._send_out()
