@@ -46,12 +46,16 @@ if TYPE_CHECKING:
         Refused,
         RungwiseError,
         TableError,
+        ToolError,
     )
     from rungwise.fsm.failures.failure import Failure
     from rungwise.fsm.journal.record import Step
     from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
+    from rungwise.fsm.turn.actions import ToolOutcome
+    from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+    from rungwise.fsm.turn.tools import Tool
     from rungwise.fsm.values.usage import Usage
 
 _NAMES = {
@@ -90,6 +94,7 @@ _NAMES = {
         "Refused",
         "RungwiseError",
         "TableError",
+        "ToolError",
     ),
     "fsm.failures.failure": ("Failure",),
     "fsm.journal.record": ("Step",),
@@ -97,6 +102,9 @@ _NAMES = {
     "fsm.machine.declare": ("Effect", "Entry", "Event", "Fact", "Guard", "Rung"),
     "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
+    "fsm.turn.actions": ("ToolOutcome",),
+    "fsm.turn.events": ("ToolEnded", "ToolStarted"),
+    "fsm.turn.tools": ("Tool",),
     "fsm.values.usage": ("Usage",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
@@ -165,8 +173,13 @@ __all__ = [
     "Text",
     "TextPart",
     "Timeouts",
+    "Tool",
     "ToolCall",
+    "ToolEnded",
+    "ToolError",
+    "ToolOutcome",
     "ToolResult",
+    "ToolStarted",
     "TurnContext",
     "Usage",
     "Waits",

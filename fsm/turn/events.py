@@ -1,0 +1,32 @@
+"""What a turn tells while its tools run."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.turn.actions import ToolOutcome
+
+
+@frozen
+class ToolStarted:
+    """Say that a tool runs.
+
+    Arguments:
+        call: what the model asked for.
+    """
+
+    call: ToolCall
+
+
+@frozen
+class ToolEnded:
+    """Say what came of a tool that has run.
+
+    Arguments:
+        call: what the model asked for.
+        outcome: what it returned, or what went wrong.
+    """
+
+    call: ToolCall
+    outcome: ToolOutcome
