@@ -6,6 +6,7 @@
       JournalMismatch                   a replay took another step than its journal
       IllegalEvent                      an event that the machine does not take in this state: a driver's bug
       BrokenMachine                     a step that its table's proof rules out: our bug, or a guard that lies
+      ToolError                         a tool did not do what the model asked; its text is for the model
       CallError                         a call that did not succeed; carries the `Result`
         Exhausted                       every rung was tried
           EmptyResponse                 ... and nothing but empty replies came
@@ -66,6 +67,10 @@ class IllegalEvent(RungwiseError):
 
 class BrokenMachine(RungwiseError):
     """Say that a running machine did what the proof of its table rules out; the call must not go on."""
+
+
+class ToolError(RungwiseError):
+    """Tell the model, in these words alone, what went wrong; a tool of the caller's raises it."""
 
 
 class CallError(RungwiseError):

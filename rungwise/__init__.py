@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.playback import ReceivedRequest
     from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider
+    from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.call import Call
     from rungwise.fsm.call.delivery import StreamEvent
@@ -47,12 +48,25 @@ if TYPE_CHECKING:
         Refused,
         RungwiseError,
         TableError,
+        ToolError,
+        TurnCancelled,
+        TurnError,
+        TurnFailed,
+        TurnOverBudget,
     )
     from rungwise.fsm.failures.failure import Failure
     from rungwise.fsm.journal.record import Step
     from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
+    from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, ToolRun
+    from rungwise.fsm.turn.events import ToolEnded, ToolStarted, TurnEvent
+    from rungwise.fsm.turn.journal import TurnJournal, TurnStep
+    from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
+    from rungwise.fsm.turn.result import TurnResult
+    from rungwise.fsm.turn.table import TURN
+    from rungwise.fsm.turn.tools import Tool, Toolbox
+    from rungwise.fsm.turn.turn import Turn
     from rungwise.fsm.values.usage import Usage
 
 _NAMES = {
@@ -79,6 +93,10 @@ _NAMES = {
     "fsm.certificate.certificate": ("Certificate",),
     "fsm.certificate.verify": ("verify",),
     "fsm.errors": (
+        "TurnCancelled",
+        "TurnError",
+        "TurnFailed",
+        "TurnOverBudget",
         "BrokenMachine",
         "CallError",
         "Cancelled",
@@ -92,6 +110,7 @@ _NAMES = {
         "Refused",
         "RungwiseError",
         "TableError",
+        "ToolError",
     ),
     "fsm.failures.failure": ("Failure",),
     "fsm.journal.record": ("Step",),
@@ -99,6 +118,15 @@ _NAMES = {
     "fsm.machine.declare": ("Effect", "Entry", "Event", "Fact", "Guard", "Rung"),
     "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
+    "fsm.turn.actions": ("Action", "Compact", "MakeCall", "RunTools", "ToolOutcome", "ToolRun"),
+    "fsm.turn.events": ("ToolEnded", "ToolStarted", "TurnEvent"),
+    "fsm.turn.journal": ("TurnJournal", "TurnStep"),
+    "fsm.turn.policy": ("TurnHints", "TurnPolicy"),
+    "fsm.turn.result": ("TurnResult",),
+    "fsm.turn.table": ("TURN",),
+    "fsm.turn.tools": ("Tool", "Toolbox"),
+    "fsm.turn.turn": ("Turn",),
+    "adapters.turn.streams": ("AsyncTurnStream", "TurnStream"),
     "fsm.values.usage": ("Usage",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
@@ -106,7 +134,10 @@ _PARTS = ("adapters", "fsm")
 
 __all__ = [
     "CALL",
+    "TURN",
+    "Action",
     "AsyncStream",
+    "AsyncTurnStream",
     "Backend",
     "BrokenMachine",
     "Budget",
@@ -116,6 +147,7 @@ __all__ = [
     "Cancelled",
     "Certificate",
     "Client",
+    "Compact",
     "ConfigurationError",
     "Decoder",
     "Discard",
@@ -136,6 +168,7 @@ __all__ = [
     "JournalMismatch",
     "Limits",
     "Link",
+    "MakeCall",
     "Message",
     "Observer",
     "OpaquePart",
@@ -154,6 +187,7 @@ __all__ = [
     "Request",
     "Result",
     "Row",
+    "RunTools",
     "Rung",
     "RungwiseError",
     "Script",
@@ -168,9 +202,28 @@ __all__ = [
     "Text",
     "TextPart",
     "Timeouts",
+    "Tool",
     "ToolCall",
+    "ToolEnded",
+    "ToolError",
+    "ToolOutcome",
     "ToolResult",
+    "ToolRun",
+    "ToolStarted",
+    "Toolbox",
+    "Turn",
+    "TurnCancelled",
     "TurnContext",
+    "TurnError",
+    "TurnEvent",
+    "TurnFailed",
+    "TurnHints",
+    "TurnJournal",
+    "TurnOverBudget",
+    "TurnPolicy",
+    "TurnResult",
+    "TurnStep",
+    "TurnStream",
     "Usage",
     "Waits",
     "adapters",

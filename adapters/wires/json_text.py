@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from rungwise.fsm.text.surrogates import without_halves
+
 LIGHT: Final = 2**20
 """Bytes of JSON that cannot become too many objects, whatever they say."""
 
@@ -29,7 +31,6 @@ _WINDOW: Final = 2**16
 _MUCH: Final = 2**10
 
 _LONGEST_INTEGER: Final = 4_000  # digits; Python itself refuses 4 301, and no float is as large
-_HALVES: Final = re.compile("[\ud800-\udfff]")
 
 
 def is_heavy(data: bytes) -> bool:
@@ -102,9 +103,7 @@ def as_json(value: object) -> str:
 def mended(value: Any) -> Any:
     """Return JSON data with the lone surrogates of its strings repaired: two halves are joined, others replaced."""
     if isinstance(value, str):
-        if value.isascii() or not _HALVES.search(value):
-            return value
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return without_halves(value)
     if isinstance(value, Mapping):
         return {mended(key): mended(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -51,6 +51,18 @@ class Shapes:
         """
         return {"name": name, "description": description, "parameters": parameters}
 
+    def strictly(self, definition: dict[str, Any], strict: bool) -> dict[str, Any]:
+        """Return the definition of a tool that says whether the provider must hold the model to the schema.
+
+        Arguments:
+            definition: what `tool_of` returned, which is changed.
+            strict: whether it must.
+        """
+        place = self._definition_of(definition)
+        if isinstance(place, dict):
+            place["strict"] = strict
+        return definition
+
     def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[dict[str, Any]]:
         """Return a message as the plain messages that it is sent as, without anything of a provider's own.
 

@@ -11,14 +11,23 @@ from rungwise.fsm.turn.actions import ToolOutcome
 
 @frozen
 class ToolStarted:
-    """Say that a tool has begun to run."""
+    """Say that a tool runs.
+
+    Arguments:
+        call: what the model asked for.
+    """
 
     call: ToolCall
 
 
 @frozen
 class ToolEnded:
-    """Say that a tool has ended, and what came of it."""
+    """Say what came of a tool that has run.
+
+    Arguments:
+        call: what the model asked for.
+        outcome: what it returned, or what went wrong.
+    """
 
     call: ToolCall
     outcome: ToolOutcome

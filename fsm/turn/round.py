@@ -10,7 +10,7 @@ import orjson
 from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.parts import ToolCall, ToolResult
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.errors import ConfigurationError, ToolError
 from rungwise.fsm.turn.actions import ToolOutcome, ToolRun
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -47,12 +47,12 @@ class Round:
             left: the seconds that the turn has left; None for no limit.
         """
         runs, handed, most = list[tuple[int, ToolRun]](), set[int](), policy.calls_per_reply
-        faults = {place: policy.hints.too_many for place in range(most, len(calls))}
+        faults = dict.fromkeys(range(most, len(calls)), policy.hints.too_many)
         for place, call in enumerate(calls[:most]):
             planned = tools.plan(call, policy.tool_seconds)
             if isinstance(planned, str):
                 faults[place] = planned
-            elif planned.tool.function is None and planned.tool.terminating and tools.executor is None:
+            elif planned.tool.function is None and tools.executor is None:
                 handed.add(place)
             else:
                 most_seconds = planned.seconds if left is None else min(planned.seconds, left)
@@ -91,8 +91,8 @@ def _in_words(outcome: ToolOutcome) -> tuple[str, bool]:
         return outcome.fault, True
     try:
         return told(outcome.value), False
-    except ConfigurationError as error:
-        return f"The tool returned what cannot be told: {error}", True
+    except ToolError as error:
+        return str(error), True
 
 
 @define(eq=False)

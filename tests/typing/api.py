@@ -91,3 +91,17 @@ def derive() -> rungwise.Policy:
     event: rungwise.Event = table.declared_events[0]
     print(event.says)
     return rungwise.Policy.from_toml("[limits]\npleas = 3", table=table)
+
+
+def look(query: str) -> str:
+    if not query:
+        raise rungwise.ToolError("Ask for something.")
+    return query
+
+
+def tools(event: rungwise.ToolStarted | rungwise.ToolEnded) -> rungwise.Tool:
+    call: rungwise.ToolCall = event.call
+    if isinstance(event, rungwise.ToolEnded):
+        outcome: rungwise.ToolOutcome = event.outcome
+        print(call.name, outcome.fault)
+    return rungwise.Tool(look, name="look", alone=True, seconds=5)

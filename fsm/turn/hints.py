@@ -1,0 +1,227 @@
+"""What a function takes, read from its type hints by pydantic, which converts the arguments as well."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from inspect import Parameter
+from itertools import islice
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, get_type_hints
+from weakref import WeakKeyDictionary
+
+from attrs import frozen
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.schemas import MOST_FAULTS, Arguments, Misfit, missing, place_of, together, unwanted
+from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
+from rungwise.fsm.values.label import label
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+    from pydantic.json_schema import GenerateJsonSchema
+
+_BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+@frozen(eq=False)
+class HintedSchema:
+    """Check and convert arguments as the type hints of a function say.
+
+    Arguments:
+        schema: the JSON schema of the arguments.
+        model: the pydantic model that they make; its fields have names of their own, for a parameter may have any name.
+        names: the parameter behind each field.
+        optional: the fields that are left out where the model's call does, so that the function's own default counts.
+    """
+
+    schema: Mapping[str, Any]
+    model: type[BaseModel]
+    names: Mapping[str, str]
+    optional: frozenset[str]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], where: str) -> HintedSchema:
+        """Read the hints of a function, once if it is written with `def`; takes and raises what `read_from` does."""
+        if not isinstance(function, FunctionType):
+            return cls.read_from(function, where)
+        known = _known.get(function)
+        if known is None:
+            known = _known[function] = cls.read_from(function, where)
+        return known
+
+    @classmethod
+    def read_from(cls, function: Callable[..., Any], where: str) -> HintedSchema:
+        """Read the hints of a function.
+
+        Arguments:
+            function: anything that can be called.
+            where: what an error calls it.
+
+        Raises:
+            ConfigurationError: a hint cannot be resolved or has no JSON schema, or a parameter cannot be given by name.
+        """
+        from pydantic import ConfigDict, create_model
+        from pydantic.fields import FieldInfo
+
+        parameters = list(_parameters(function, where))
+        hints = _hints(function, where)
+        fields: dict[str, Any] = {}
+        names: dict[str, str] = {}
+        optional = set()
+        extra = None
+        for number, parameter in enumerate(parameters):
+            hint = hints.get(parameter.name, Any)
+            if parameter.kind is Parameter.VAR_KEYWORD:
+                extra = dict[str, hint]  # type: ignore[valid-type]
+                continue
+            field = f"p{number}"
+            names[field] = parameter.name
+            is_plain = parameter.default is not Parameter.empty and not isinstance(parameter.default, FieldInfo)
+            if is_plain:
+                optional.add(field)
+            if parameter.default is not Parameter.empty:
+                fields[field] = (hint, parameter.default)
+            else:
+                fields[field] = hint if _has_default(hint) else (hint, ...)
+        if extra is not None:
+            fields["__pydantic_extra__"] = (extra, ...)
+        config = ConfigDict(extra="forbid" if extra is None else "allow", alias_generator=names.__getitem__)
+        try:
+            model = create_model("Arguments", __config__=config, **fields)
+            schema = model.model_json_schema(schema_generator=_generator())
+        except Exception as error:
+            raise ConfigurationError(
+                f"{where} has a parameter whose type hint has no JSON schema: {label(_first_line(error), 200)}; "
+                "give the tool its parameters as a JSON schema"
+            ) from None
+        schema.pop("title", None)
+        schema.setdefault("properties", {})
+        schema.pop("description", None)  # that of pydantic's own class, at most
+        return cls(frozen_copy(schema, where), model, FrozenMap(names), frozenset(optional))
+
+    def read(self, arguments: Arguments) -> Arguments:
+        """Return the arguments, converted.
+
+        Raises:
+            Misfit: they do not fit.
+        """
+        from pydantic import ValidationError
+
+        try:
+            read = self.model.model_validate(arguments)
+        except ValidationError as error:
+            raise Misfit(together(list(self._told(error)))) from None
+        except RecursionError:
+            raise Misfit("the arguments are nested too deeply") from None
+        except Exception as error:  # a validator of the caller's own has failed
+            raise Misfit(f"the arguments cannot be checked ({type(error).__name__})") from None
+        given = read.model_fields_set
+        found = {
+            name: getattr(read, field)
+            for field, name in self.names.items()
+            if field in given or field not in self.optional
+        }
+        return {**(read.model_extra or {}), **found}
+
+    def _told(self, error: ValidationError) -> Iterator[str]:
+        for fault in islice(_faults(error), MOST_FAULTS + 1):
+            *way, last = fault["loc"] or ("the arguments",)
+            match fault["type"]:
+                case "missing":
+                    yield missing(place_of(way), last)
+                case "extra_forbidden":
+                    yield unwanted(place_of(way), last, [] if way else list(self.schema["properties"]))
+                case _:
+                    yield f"{place_of(fault['loc'])!r}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+
+
+def _faults(error: ValidationError) -> list[Any]:
+    try:
+        return list(error.errors(include_url=False, include_context=False, include_input=False))
+    except Exception:  # words of a validator of the caller's own that cannot be written
+        return []
+
+
+_known: WeakKeyDictionary[Callable[..., Any], HintedSchema] = WeakKeyDictionary()
+
+
+@cache
+def _generator() -> type[GenerateJsonSchema]:
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Generator(GenerateJsonSchema):
+        """Write no titles, which say what the names say, and leave out quietly a default that has no JSON form."""
+
+        def emit_warning(self, kind: Any, detail: str) -> None:
+            pass
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    return Generator
+
+
+def _parameters(function: Callable[..., Any], where: str) -> Iterator[Parameter]:
+    """List the parameters that the model may give."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise ConfigurationError(
+            f"{where} does not tell what it takes; give the tool its parameters as a JSON schema"
+        ) from None
+    bound = function.keywords if isinstance(function, partial) else {}
+    for parameter in signature.parameters.values():
+        if parameter.name in bound:
+            continue  # the caller has given it
+        if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.default is Parameter.empty:
+            raise ConfigurationError(
+                f"{where} takes {parameter.name!r} by position alone; tools are given their arguments by name"
+            )
+        if parameter.kind in _BY_NAME or parameter.kind is Parameter.VAR_KEYWORD:
+            yield parameter
+
+
+def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    """Return the type hints of the parameters, names in quotes resolved."""
+    signature = inspect.signature(function)
+    hints = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if parameter.annotation is not Parameter.empty
+    }
+    try:
+        return get_type_hints(
+            SimpleNamespace(__annotations__=hints),
+            globalns=getattr(_written(function), "__globals__", {}),
+            include_extras=True,
+        )
+    except Exception as error:
+        raise ConfigurationError(
+            f"{where} has a type hint that cannot be resolved: {label(_first_line(error), 200)}; what it names must "
+            "stand in its module, or give the tool its parameters as a JSON schema"
+        ) from None
+
+
+def _written(function: Any) -> Any:
+    """Return the function as it was written, whatever was put around it."""
+    while isinstance(function, partial):
+        function = function.func
+    if isinstance(function, type):
+        return inspect.unwrap(vars(function).get("__init__", function.__new__))
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    function = inspect.unwrap(function)
+    return getattr(function, "__func__", function)
+
+
+def _has_default(hint: Any) -> bool:
+    """Tell whether a hint such as `Annotated[int, Field(default=3)]` brings a default of its own."""
+    from pydantic.fields import FieldInfo
+
+    return any(isinstance(each, FieldInfo) and not each.is_required() for each in getattr(hint, "__metadata__", ()))
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,266 @@
+"""Whether the arguments of a tool call fit a JSON schema that the caller gave; `hints` reads one from a function.
+
+What the model is told of a misfit is written here, for both. It names the argument and what would be right, and is
+short, however much the model has sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from attrs import frozen
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.frozen_map import FrozenMap
+from rungwise.fsm.values.label import label
+from rungwise.fsm.values.suggest import close_to
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+MOST_FAULTS: Final = 5
+LONGEST_FAULT: Final = 180
+"""Characters; together with the faults that are told at once, a model is told of no more than about 1 kB."""
+
+MOST_UNEVALUATED: Final = 2_000
+"""Values of an array or an object of which it is found what `unevaluatedItems` and its like mean: by their square."""
+
+MOST_COMPARED: Final = 100
+"""Faults of alternatives among which the nearest is looked for."""
+
+_LONGEST_NAME: Final = 64
+_LONGEST_PLACE: Final = 120
+_TOO_DEEP: Final = "the arguments are nested too deeply"
+
+Arguments = dict[str, Any]
+
+
+class Misfit(Exception):
+    """Say in words for the model why arguments do not fit."""
+
+
+class Schema(Protocol):
+    """What a tool takes."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Return the JSON schema of the arguments."""
+        ...
+
+    def read(self, arguments: Arguments) -> Arguments:
+        """Return the arguments as the function takes them.
+
+        Raises:
+            Misfit: they do not fit.
+        """
+        ...
+
+
+@frozen
+class AnyArguments:
+    """Take whatever comes: nobody has said what the tool takes."""
+
+    schema: Mapping[str, Any] = FrozenMap({"type": "object", "properties": FrozenMap()})
+
+    def read(self, arguments: Arguments) -> Arguments:
+        """Return the arguments."""
+        return arguments
+
+
+@frozen(eq=False)
+class GivenSchema:
+    """Check arguments against a JSON schema, and leave them as they are."""
+
+    schema: Mapping[str, Any]
+    _validator: Validator
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any], where: str) -> GivenSchema:
+        """Check a schema; without a `$schema` of its own it is one of Draft 2020-12.
+
+        Arguments:
+            schema: the schema of an object, already copied.
+            where: what an error calls it.
+
+        Raises:
+            ConfigurationError: it is no schema of an object, or refers to what it does not hold.
+        """
+        from jsonschema.exceptions import SchemaError
+        from jsonschema.validators import Draft202012Validator, validator_for
+
+        if schema.get("type", "object") != "object":
+            raise ConfigurationError(f"{where} must be the schema of an object: {{'type': 'object', ...}}")
+        whole = FrozenMap({"type": "object", "properties": FrozenMap(), **schema})
+        draft = _checking(validator_for(whole, default=Draft202012Validator))
+        try:
+            draft.check_schema(whole)
+        except SchemaError as error:
+            place = place_of(error.path)
+            raise ConfigurationError(
+                f"{where} is no JSON schema{f', at {place}' if place else ''}: {label(error.message, LONGEST_FAULT)}"
+            ) from None
+        return cls(whole, draft(whole, registry=_holding(whole, where)))
+
+    def read(self, arguments: Arguments) -> Arguments:
+        """Return the arguments, checked.
+
+        Raises:
+            Misfit: they do not fit.
+        """
+        try:
+            errors = islice(self._validator.iter_errors(arguments), MOST_FAULTS + 1)
+            faults = [fault for error in errors for fault in _told(error)]
+        except RecursionError:
+            raise Misfit(_TOO_DEEP) from None
+        except Exception as error:  # no schema and no value may end a turn
+            raise Misfit(f"the arguments cannot be checked against the schema ({type(error).__name__})") from None
+        if faults:
+            raise Misfit(together(faults))
+        return arguments
+
+
+def _holding(schema: Mapping[str, Any], where: str) -> Any:
+    """Return a registry that fetches nothing, in which every reference of a schema was found."""
+    from jsonschema_specifications import REGISTRY
+    from referencing.exceptions import NoSuchResource, Unresolvable
+    from referencing.jsonschema import DRAFT202012, specification_with
+
+    dialect = schema.get("$schema")
+    specification = specification_with(dialect, default=DRAFT202012) if isinstance(dialect, str) else DRAFT202012
+    root = specification.create_resource(schema)
+    ahead = [(root, REGISTRY.resolver_with_root(root))]
+    while ahead:
+        resource, resolver = ahead.pop()
+        reference = resource.contents.get("$ref") if isinstance(resource.contents, Mapping) else None
+        if isinstance(reference, str):
+            try:
+                resolver.lookup(reference)
+            except (NoSuchResource, Unresolvable):
+                raise ConfigurationError(
+                    f"{where} refers to {label(reference)!r}, which it does not hold; nothing is fetched"
+                ) from None
+        ahead += [(sub, resolver.in_subresource(sub)) for sub in resource.subresources()]
+    return REGISTRY
+
+
+def _checking(draft: Any) -> Any:
+    """Return a draft whose checks take time that grows with the values, and not with their square."""
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
+
+    def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        if wanted is True and isinstance(instance, list):
+            seen = {json.dumps(_comparable(item), sort_keys=True) for item in instance}
+            if len(seen) < len(instance):
+                yield ValidationError("its items must differ from each other")
+
+    def bounded(check: Any) -> Any:
+        def unevaluated(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+            if isinstance(instance, list | dict) and len(instance) > MOST_UNEVALUATED:
+                yield ValidationError(f"it must hold no more than {MOST_UNEVALUATED} values")
+            else:
+                yield from check(validator, wanted, instance, schema) or ()
+
+        return unevaluated
+
+    slow = {name: bounded(check) for name, check in draft.VALIDATORS.items() if name.startswith("unevaluated")}
+    return extend(draft, {"uniqueItems": unique, **slow})
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value so that those which JSON schema takes for equal, such as 1 and 1.0, are written alike."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _comparable(item) for name, item in value.items()}
+    return [_comparable(item) for item in value] if isinstance(value, list) else value
+
+
+def _told(error: ValidationError) -> Iterable[str]:
+    """Say what is wrong with one argument; the library's own words quote all of what came, at any length."""
+    place, wanted, got = place_of(error.absolute_path), error.validator_value, error.instance
+    what = f"{place!r}" if place else "the arguments"
+    match error.validator:
+        case "required" if isinstance(got, Mapping):
+            return [missing(place, name) for name in wanted if name not in got][:MOST_FAULTS]
+        case "additionalProperties" if wanted is False and isinstance(got, Mapping):
+            known = list(error.schema.get("properties", ()))
+            patterns = bool(error.schema.get("patternProperties"))
+            unknown = (name for name in got if name not in known)
+            if not patterns:
+                return [unwanted(place, name, known) for name in islice(unknown, MOST_FAULTS)]
+        case "type":
+            kinds = " or ".join(wanted) if isinstance(wanted, Sequence) and not isinstance(wanted, str) else wanted
+            return [f"{what} must be of type {kinds}, not {_kind(got)}"]
+        case "enum":
+            return [f"{what} must be one of {quoted(wanted)}"]
+        case "const":
+            return [f"{what} must be {quoted([wanted])}"]
+        case "uniqueItems" | "unevaluatedItems" | "unevaluatedProperties":
+            return [f"{what}: {error.message}"]
+        case "anyOf" | "oneOf" if nearest := _nearest(error):
+            return [f"{what} fits none of what it may be, the nearest being: {'; '.join(_told(nearest))}"]
+        case "minLength" | "maxLength" | "minItems" | "maxItems" | "minimum" | "maximum" | "pattern" | "format":
+            return [f"{what} does not fit {error.validator} {quoted([wanted])}"]
+    return [f"{what} does not fit {label(str(error.validator))!r} of its schema: {label(error.message, LONGEST_FAULT)}"]
+
+
+def _nearest(error: ValidationError) -> ValidationError | None:
+    """Return what is wrong with the alternative that fits best: the fault that lies deepest, and is not of its type."""
+    faults = islice(error.context or (), MOST_COMPARED)
+    return max(faults, key=lambda fault: (len(fault.relative_path), fault.validator != "type"), default=None)
+
+
+_KINDS: Final = (
+    (bool, "boolean"),
+    (str, "string"),
+    (int, "integer"),
+    (float, "number"),
+    (list, "array"),
+    (dict, "object"),
+)
+
+
+def _kind(value: object) -> str:
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "null")
+
+
+def quoted(values: Iterable[Any]) -> str:
+    """Write the first of some JSON values."""
+    told = []
+    for value in islice(values, 20):
+        try:
+            told.append(label(json.dumps(value, ensure_ascii=False), _LONGEST_NAME))
+        except (TypeError, ValueError, RecursionError):
+            told.append(type(value).__name__)
+    return ", ".join(told)
+
+
+def place_of(path: Iterable[Any]) -> str:
+    """Write the way to a value, such as `items[2].name`."""
+    place = ""
+    for step in islice(path, 20):
+        place += f"[{step}]" if isinstance(step, int) else f".{label(str(step), _LONGEST_NAME)}"
+    return str(label(place.removeprefix("."), _LONGEST_PLACE))
+
+
+def missing(place: str, name: object) -> str:
+    """Say that an argument is missing, or a value within one."""
+    return f"{label(name, _LONGEST_NAME)!r} is missing{f' in {place!r}' if place else ''}"
+
+
+def unwanted(place: str, name: object, known: Sequence[str]) -> str:
+    """Say that there is no such argument, and which one may have been meant."""
+    told = label(name, _LONGEST_NAME)
+    near = close_to(told, known[:100]) or (f"; there are: {quoted(known)}" if known else "; there are none")
+    return f"there is no {told!r}{f' in {place!r}' if place else ''}{near}"
+
+
+def together(faults: Sequence[str]) -> str:
+    """Return some faults as one text."""
+    told = "; ".join(label(fault, LONGEST_FAULT) for fault in faults[:MOST_FAULTS])
+    return f"the arguments do not fit: {told}{'; and more' if len(faults) > MOST_FAULTS else ''}"

@@ -1,0 +1,438 @@
+"""The turn, played by hand: what it asks for, what it says of itself, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+import rungwise
+from rungwise import Budget, Failure, Reply, Request, Tool, ToolCall, Turn, TurnPolicy, Usage
+from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.validity import problems_of
+
+TEXT = "Herons nest in the reeds by the lake"
+USAGE = Usage(10, 5)
+OVERFLOW = Failure("context_overflow")
+
+
+def said(text: str) -> Reply:
+    return Reply(text, stop_reason="stop", usage=USAGE)
+
+
+def cut(text: str) -> Reply:
+    return Reply(text, stop_reason="length", usage=USAGE)
+
+
+def calls(*names: str, text: str = "", arguments: str = "{}") -> Reply:
+    made = [ToolCall(f"c{place}", name, arguments) for place, name in enumerate(names)]
+    return Reply(text, tool_calls=made, stop_reason="tool_calls", usage=USAGE)
+
+
+def look() -> str:
+    return "three herons"
+
+
+def breaks() -> str:
+    raise OSError("the lake is closed")
+
+
+TOOLS: dict[str, Any] = {
+    "look": look,
+    "breaks": breaks,
+    "note": Tool(look, housekeeping=True),
+    "ask": Tool(terminating=True, parameters={"type": "object"}),
+}
+
+
+@define
+class Played:
+    turn: Turn
+    sent: list[rungwise.Send] = field(factory=list)
+    ran: list[list[str]] = field(factory=list)
+    rooms: list[int] = field(factory=list)
+
+    @property
+    def events(self) -> list[str]:
+        return [step.event for step in self.turn.journal.steps if step.event != "sent"]
+
+    @property
+    def result(self) -> rungwise.TurnResult:
+        return self.turn.result
+
+
+def play(
+    *replies: Reply | Failure,
+    policy: TurnPolicy | None = None,
+    messages: Any = "Where do herons nest?",
+    compactor: Callable[[Sequence[Any]], Any] | None = None,
+    stop_in: str = "",
+    **options: Any,
+) -> Played:
+    """Play a turn; where `stop_in` names a state, cancel it there."""
+    request = messages if isinstance(messages, Request) else Request(messages)
+    turn = Turn(request, policy or TurnPolicy(), tools=TOOLS, has_compactor=compactor is not None, **options)
+    played, coming = Played(turn), iter(replies)
+    action = turn.begin()
+    while action is not None:
+        assert not problems_of(turn.messages)
+        if stop_in and stop_in in (type(action).__name__, turn.position.row.source if turn.position.row else ""):
+            turn.cancel(1.0)
+            break
+        match action:
+            case MakeCall(call):
+                run_call(call, coming, played.sent)
+                action = turn.called(call.result)
+            case RunTools(runs):
+                played.ran.append([run.call.name for run in runs])
+                action = turn.tools_ran([run_tool(run) for run in runs])
+            case Compact(given, room):
+                played.rooms.append(room)
+                assert compactor is not None
+                try:
+                    action = turn.compacted(compactor(given))
+                except ValueError as error:
+                    action = turn.compacted(error)
+    assert turn.is_over
+    assert not problems_of(turn.result.messages)
+    text = turn.journal.to_json()
+    assert TurnJournal.from_json(text).to_json() == text
+    return played
+
+
+def run_call(call: rungwise.Call, coming: Iterator[Reply | Failure], sent: list[rungwise.Send]) -> None:
+    send = call.begin()
+    while send is not None:
+        send = call.sending()
+        if send is not None:
+            sent.append(send)
+            send = call.receive(next(coming))
+
+
+def run_tool(run: rungwise.ToolRun) -> ToolOutcome:
+    assert run.tool.function is not None
+    try:
+        return ToolOutcome(run.tool.function(**run.arguments))
+    except OSError as error:
+        return ToolOutcome(fault=str(error))
+
+
+def plain(played: Played) -> list[tuple[str, Any]]:
+    return [(each["role"], each.get("content")) for each in played.result.plain_messages]
+
+
+def test_an_answer_finishes_the_turn_after_one_call() -> None:
+    played = play(said(TEXT))
+    result = played.result
+    assert (result.outcome, result.text, result.cause, result.calls, result.attempts) == ("finished", TEXT, None, 1, 1)
+    assert plain(played) == [("user", "Where do herons nest?"), ("assistant", TEXT)]
+    assert result.usage == USAGE
+
+
+def test_tools_run_and_the_model_is_told_in_the_order_of_its_calls() -> None:
+    played = play(calls("look", "breaks", text="I look."), said(TEXT))
+    assert played.result.outcome == "finished"
+    assert played.ran == [["look", "breaks"]]
+    results = [part for message in played.sent[1].messages[2:] for part in message.parts]
+    assert [(each.id, each.text, each.is_fault) for each in results] == [
+        ("c0", "three herons", False),
+        ("c1", "the lake is closed", True),
+    ]
+    assert played.events == ["called_tools", "tools_ran", "answered"]
+    went_on = next(step for step in played.turn.journal.steps if step.target == "go_on")
+    assert "auto-continue 1/25" in str(went_on)
+
+
+@pytest.mark.parametrize(("most", "summary", "expected"), [(0, True, 1), (1, True, 3), (1, False, 2), (25, True, 27)])
+def test_one_ceiling_bounds_every_way_of_going_on(most: int, summary: bool, expected: int) -> None:
+    policy = TurnPolicy(auto_continues=most, summary=summary, same_calls=1000)
+    played = play(*[calls("look")] * (most + 1), said("Three."), policy=policy)
+    assert played.result.outcome == "limit_reached"
+    assert len(played.sent) == expected == played.result.calls
+    assert len(played.ran) == most + 1
+    assert f"gone on by itself {most} times" in str(played.result.cause)
+    if expected == most + 2:
+        assert played.sent[-1].request.tools == ()
+        assert played.result.text == "Three."
+        assert plain(played)[-1] == ("assistant", "Three.")
+        assert plain(played)[-2][0] == "tool"  # the question for the summary does not stay
+
+
+def test_a_summary_that_calls_tools_gets_none_and_ends_the_turn() -> None:
+    played = play(calls("look"), calls("look", text="I must look."), policy=TurnPolicy(auto_continues=1, same_calls=1))
+    assert (played.result.outcome, played.result.text) == ("limit_reached", "I must look.")
+    assert len(played.ran) == 1
+
+
+@pytest.mark.parametrize("reply", [OVERFLOW, cut(TEXT), Failure("auth"), Reply(stop_reason="content_filter")])
+def test_whatever_becomes_of_the_summary_the_limit_was_reached(reply: Any) -> None:
+    policy = TurnPolicy(
+        auto_continues=1, same_calls=1, call=rungwise.Policy(limits=rungwise.Limits(continuations=0, retries=0))
+    )
+    played = play(calls("look"), reply, policy=policy, compactor=lambda messages: messages[:1])
+    assert played.result.outcome == "limit_reached"
+    assert not played.rooms
+
+
+def test_faults_in_a_row_end_the_turn_and_work_between_them_begins_anew() -> None:
+    played = play(*[calls("nowhere")] * 3, said("I could not."))
+    assert (played.result.outcome, played.result.calls) == ("limit_reached", 4)
+    assert "3 rounds of tools in a row" in str(played.result.cause)
+    assert played.ran == [[]] * 3
+    bad = [calls("breaks", arguments=f'{{"x": {n}}}') for n in range(2)]
+    mixed = play(*[calls("breaks")] * 2, calls("look"), *[calls("nowhere")] * 2, calls("breaks", "look"), *bad, said(TEXT))
+    assert mixed.result.outcome == "finished"
+
+
+def test_the_same_call_with_the_same_result_ends_the_turn() -> None:
+    played = play(*[calls("look")] * 5, said("Three, again and again."))
+    assert (played.result.outcome, played.result.calls, len(played.ran)) == ("limit_reached", 6, 5)
+    assert "the same call has brought the same result 5 times" in str(played.result.cause)
+    spaced = [calls("look", arguments=" " * n + "{ }") for n in range(5)]
+    assert play(*spaced, said("Three.")).result.calls == 6  # white space makes no other call of it
+
+
+def test_a_reply_with_too_many_calls_ends_the_turn_without_a_summary() -> None:
+    played = play(calls(*["look"] * 4), policy=TurnPolicy(calls_per_reply=3))
+    assert (played.result.outcome, played.result.calls, played.ran) == ("limit_reached", 1, [["look"] * 3])
+    assert [text for role, text in plain(played) if role == "tool"][3].startswith("This call was not run")
+
+
+def test_a_terminating_tool_among_others_hands_off_when_they_have_run() -> None:
+    played = play(calls("look", "ask", text="Which lake?"))
+    result = played.result
+    assert (result.outcome, result.text, [call.name for call in result.handed_off]) == (
+        "handed_off",
+        "Which lake?",
+        ["ask"],
+    )
+    assert played.ran == [["look"]]
+    assert plain(played)[-2:] == [("tool", "three herons"), ("tool", "Handed over.")]
+
+
+def test_cut_text_is_gone_on_from_and_stands_as_one_answer() -> None:
+    parts = ["Herons nest in reeds", " by the lake", " and in trees", " near water", " where it is quiet."]
+    played = play(*map(cut, parts[:4]), said(parts[4]))
+    assert (played.result.outcome, played.result.text) == ("finished", "".join(parts))
+    assert (played.result.calls, len(played.sent)) == (2, 5)
+    assert plain(played) == [("user", "Where do herons nest?"), ("assistant", "".join(parts))]
+
+
+def test_text_is_cut_in_the_middle_of_a_round_of_tools() -> None:
+    policy = TurnPolicy(call=rungwise.Policy(limits=rungwise.Limits(continuations=0)))
+    played = play(calls("look"), cut("Herons nest in"), said(" the reeds."), policy=policy)
+    assert played.result.text == "Herons nest in the reeds."
+    assert played.events == ["called_tools", "tools_ran", "truncated", "answered"]
+    assert [role for role, _ in plain(played)] == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.mark.parametrize("request_", [Request("Where?", max_tokens=16), Request("Where?")])
+def test_hopeless_text_is_not_gone_on_from(request_: Request) -> None:
+    text = "one two three" if request_.max_tokens else "the same line again and again\n" * 40
+    played = play(cut(text), messages=request_)
+    assert (played.result.outcome, played.result.calls, played.result.text) == ("limit_reached", 1, text)
+
+
+def test_an_answer_beside_housekeeping_stands_for_an_empty_one_until_a_real_tool_runs() -> None:
+    empty = Reply(stop_reason="stop", usage=USAGE)
+    played = play(calls("note", text=TEXT), empty)
+    assert (played.result.outcome, played.result.text) == ("finished", TEXT)
+    assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]  # it is not said twice
+    policy = TurnPolicy(call=rungwise.Policy(limits=rungwise.Limits(nudges=0, reasks=0)))
+    forgot = play(calls("note", text=TEXT), calls("look"), empty, policy=policy)
+    assert (forgot.result.outcome, forgot.result.last.outcome) == ("failed", "exhausted")
+    kept = play(calls("note", text=TEXT), calls("note"), empty, policy=policy)
+    assert (kept.result.outcome, kept.result.text) == ("finished", TEXT)
+
+
+LONG = [{"role": "user", "content": "herons " * 500}, {"role": "user", "content": "Where?"}]
+
+
+def test_an_overflow_goes_through_the_compactor() -> None:
+    played = play(OVERFLOW, said(TEXT), messages=LONG, compactor=lambda messages: messages[1:])
+    assert (played.result.outcome, played.events) == ("finished", ["overflowed", "compacted", "answered"])
+    assert played.sent[1].messages == tuple(LONG[1:])
+    assert plain(played) == [("user", "Where?"), ("assistant", TEXT)]
+    assert 200 < played.rooms[0] < 1200
+
+
+@pytest.mark.parametrize("useless", [lambda messages: messages, lambda messages: [], lambda messages: 5])
+def test_a_compactor_that_does_not_help_ends_the_turn(useless: Any) -> None:
+    played = play(OVERFLOW, messages=LONG, compactor=useless)
+    assert (played.result.outcome, played.events) == ("failed", ["overflowed", "stayed_long"])
+    assert "the compactor did not help" in str(played.result.cause)
+    assert len(played.result.messages) == 2
+
+
+def test_a_compactor_that_raises_ends_the_turn_and_its_error_is_the_cause() -> None:
+    def raises(messages: Any) -> Any:
+        raise ValueError("herons")
+
+    played = play(OVERFLOW, messages=LONG, compactor=raises)
+    assert played.result.outcome == "failed"
+    with pytest.raises(rungwise.TurnFailed, match="the compactor raised ValueError") as caught:
+        played.result.raise_for_outcome()
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert "herons" not in str(caught.value)
+
+
+def test_the_conversation_is_shortened_three_times_at_most() -> None:
+    long = [{"role": "user", "content": "heron " * 300} for _ in range(8)]
+    played = play(*[OVERFLOW] * 4, messages=long, compactor=lambda messages: messages[1:])
+    assert (played.result.outcome, len(played.rooms), played.result.calls) == ("failed", 3, 4)
+
+
+def test_nothing_is_shortened_where_the_turn_could_not_go_on() -> None:
+    played = play(OVERFLOW, messages=LONG, compactor=lambda messages: messages[1:], policy=TurnPolicy(auto_continues=0))
+    assert (played.result.outcome, played.rooms) == ("failed", [])
+
+
+@pytest.mark.parametrize(
+    ("reply", "event"),
+    [
+        (Reply(stop_reason="content_filter", usage=USAGE), "refused"),
+        (Failure("auth", status=401), "call_failed"),
+        (Reply("Herons nest in", interrupted=True, usage=USAGE), "interrupted"),
+    ],
+)
+def test_a_call_that_fails_ends_the_turn_with_what_was_gathered(reply: Any, event: str) -> None:
+    policy = TurnPolicy(call=rungwise.Policy(limits=rungwise.Limits(continuations=0, retries=0)))
+    played = play(calls("look"), reply, policy=policy)
+    assert (played.result.outcome, played.events[-1]) == ("failed", event)
+    assert [role for role, _ in plain(played)][:3] == ["user", "assistant", "tool"]
+    assert played.result.text == getattr(reply, "text", "")
+    with pytest.raises(rungwise.TurnFailed, match="failed after 2 calls"):
+        played.result.raise_for_outcome()
+
+
+@pytest.mark.parametrize("state", ["MakeCall", "RunTools", "Compact"])
+def test_a_turn_can_be_cancelled_in_each_state(state: str) -> None:
+    first = OVERFLOW if state == "Compact" else calls("look", "look")
+    played = play(first, stop_in=state, messages=LONG, compactor=lambda messages: messages[1:])
+    assert (played.result.outcome, played.events[-1]) == ("cancelled", "cancelled")
+    roles = [role for role, _ in plain(played)]
+    assert roles == (["user", "user", "assistant", "tool", "tool"] if state == "RunTools" else ["user", "user"])
+    assert played.turn.cancel() is played.result
+
+
+def test_a_turn_that_has_not_begun_can_be_cancelled() -> None:
+    turn = Turn(Request("hello"))
+    assert turn.cancel(1.0).outcome == "cancelled"
+    with pytest.raises(rungwise.IllegalEvent):
+        turn.begin()
+
+
+def test_the_budget_of_the_turn_contains_that_of_each_call() -> None:
+    empty = Reply(stop_reason="stop", usage=USAGE)
+    played = play(calls("look"), *[empty] * 5, policy=TurnPolicy(budget=Budget(attempts=3)))
+    assert (played.result.outcome, played.result.attempts) == ("over_budget", 3)
+    assert "3 attempts" in str(played.result.cause)
+
+
+def test_the_time_of_the_turn_ends_before_its_tools_begin() -> None:
+    turn = Turn(Request("hello"), TurnPolicy(budget=Budget(seconds=10)), tools=TOOLS)
+    action = turn.begin(100.0)
+    assert isinstance(action, MakeCall)
+    run_call(action.call, iter([calls("look")]), [])
+    assert turn.called(action.call.result, 110.0) is None
+    assert turn.result.outcome == "over_budget"
+    assert "10 s" in str(turn.result.cause)
+    assert not problems_of(turn.result.messages)
+
+
+def test_a_tool_has_no_more_time_than_the_turn() -> None:
+    turn = Turn(Request("hello"), TurnPolicy(budget=Budget(seconds=10)), tools=TOOLS)
+    action = turn.begin(100.0)
+    assert isinstance(action, MakeCall)
+    run_call(action.call, iter([calls("look")]), [])
+    action = turn.called(action.call.result, 104.0)
+    assert isinstance(action, RunTools)
+    assert action.runs[0].seconds == pytest.approx(6.0)
+
+
+def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
+    turn = Turn(Request("hello"), tools=TOOLS)
+    with pytest.raises(rungwise.IllegalEvent):
+        turn.tools_ran([])
+    action = turn.begin()
+    assert isinstance(action, MakeCall)
+    for wrong in (turn.begin, lambda: turn.tools_ran([]), lambda: turn.compacted([]), lambda: turn.result):
+        with pytest.raises(rungwise.IllegalEvent):
+            wrong()
+    with pytest.raises(rungwise.ConfigurationError):
+        turn.called("done")  # type: ignore[arg-type]
+    run_call(action.call, iter([calls("look", "look")]), [])
+    action = turn.called(action.call.result)
+    before = turn.journal.to_json()
+    for outcomes in ([], [ToolOutcome("one")], ["one", "two"]):
+        with pytest.raises(rungwise.ConfigurationError):
+            turn.tools_ran(outcomes)  # type: ignore[arg-type]
+    assert turn.journal.to_json() == before
+    assert isinstance(turn.tools_ran([ToolOutcome("one")] * 2), MakeCall)
+
+
+def test_ids_and_names_that_cannot_be_sent_back_are_mended() -> None:
+    twice = [ToolCall("same", "look", "{}"), ToolCall("same", "functions.look", "{}"), ToolCall("", "look", "{}")]
+    played = play(Reply(tool_calls=twice, stop_reason="tool_calls", usage=USAGE), said(TEXT))
+    made = played.result.messages[1].tool_calls
+    assert [(call.id, call.name) for call in made] == [
+        ("same", "look"),
+        ("same_2", "functions_look"),
+        ("call_2", "look"),
+    ]
+
+
+def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() -> None:
+    class Shapes(rungwise.fsm.call.shapes.Shapes):
+        tool_parameters = frozenset({"tool_choice"})
+
+    class Link(rungwise.PlainLink):
+        shapes = Shapes()
+
+    policy = TurnPolicy(auto_continues=1, same_calls=1)
+    request = Request("hello", parameters={"tool_choice": "auto", "top_p": 1})
+    played = play(calls("look"), said("Three."), policy=policy, messages=request, chain=[Link()])
+    assert [dict(send.request.parameters) for send in played.sent] == [{"tool_choice": "auto", "top_p": 1}, {"top_p": 1}]
+
+
+def test_journals_hold_no_texts_unless_asked_to() -> None:
+    replies = (calls("look", text="I look at herons."), said(TEXT))
+    silent, talkative = play(*replies), play(*replies, contents=True)
+    for word in ("heron", "Heron", "look"):
+        assert word not in silent.turn.journal.to_json()
+        assert word in talkative.turn.journal.to_json()
+
+
+SCENES: list[Callable[[], Played]] = []
+
+
+def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: set[tuple[str, str, str | None, str]] = set()
+    fire = rungwise.fsm.machine.run.Run.fire
+
+    def noted(self: Any, event: str, facts: Any = ()) -> Any:
+        row = fire(self, event, facts)
+        taken.add((row.event, row.source, row.guard, row.target))
+        return row
+
+    monkeypatch.setattr(rungwise.fsm.machine.run.Run, "fire", noted)
+    for name, test in list(globals().items()):
+        if not name.startswith("test_") or name == "test_every_row_is_taken_by_some_test_of_this_file":
+            continue
+        marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+        if test.__code__.co_argcount == 0:
+            test()
+        elif len(marks) == 1:
+            names = marks[0].args[0]
+            for values in marks[0].args[1]:
+                test(**dict(zip(names, values, strict=True)) if isinstance(names, tuple) else {names: values})
+    for state in TURN.rungs:  # the caller, and the clock, may end a turn anywhere
+        for event in ("cancelled", "ran_out"):
+            run = rungwise.fsm.machine.run.Run.at_start(TURN, TurnPolicy().limits)
+            run.state = state
+            run.fire(event)
+    assert taken == {(row.event, row.source, row.guard, row.target) for row in TURN.rows}
