@@ -24,6 +24,7 @@ FLOORS = (
     {"journal"},
     {"diagram"},
     {"call"},
+    {"turn"},
     {"replay"},
     {"certificate"},
     {"testing"},
