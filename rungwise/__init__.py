@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
+    from rungwise.fsm.turn.compaction import OldestFirst
     from rungwise.fsm.values.usage import Usage
 
 _NAMES = {
@@ -97,6 +98,7 @@ _NAMES = {
     "fsm.machine.declare": ("Effect", "Entry", "Event", "Fact", "Guard", "Rung"),
     "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
+    "fsm.turn.compaction": ("OldestFirst",),
     "fsm.values.usage": ("Usage",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
@@ -136,6 +138,7 @@ __all__ = [
     "Link",
     "Message",
     "Observer",
+    "OldestFirst",
     "OpaquePart",
     "OpenAIChat",
     "OverBudget",
