@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
     from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, ToolRun
+    from rungwise.fsm.turn.compaction import OldestFirst
     from rungwise.fsm.turn.events import ToolEnded, ToolStarted, TurnEvent
     from rungwise.fsm.turn.journal import TurnJournal, TurnStep
     from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
@@ -127,6 +128,7 @@ _NAMES = {
     "fsm.turn.tools": ("Tool", "Toolbox"),
     "fsm.turn.turn": ("Turn",),
     "adapters.turn.streams": ("AsyncTurnStream", "TurnStream"),
+    "fsm.turn.compaction": ("OldestFirst",),
     "fsm.values.usage": ("Usage",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
@@ -171,6 +173,7 @@ __all__ = [
     "MakeCall",
     "Message",
     "Observer",
+    "OldestFirst",
     "OpaquePart",
     "OpenAIChat",
     "OverBudget",

@@ -18,6 +18,7 @@ from rungwise.fsm.testing.callers import chains, limits, policies, requests, tur
 from rungwise.fsm.testing.checks.honesty import Dishonest, assert_call_honest
 from rungwise.fsm.testing.clock import VirtualClock
 from rungwise.fsm.testing.compactors import COMPACTORS, Compactor, CompactorFailed, compactors
+from rungwise.fsm.testing.conversations import FORMS, conversations
 from rungwise.fsm.testing.coverage import RECORDER, Coverage
 from rungwise.fsm.testing.hostile.raw import RawResponse, RawStep, read_responses, write_responses
 from rungwise.fsm.testing.hostile.responses import HOSTILITIES, hostile_responses, raw_responses
@@ -40,6 +41,7 @@ from rungwise.fsm.testing.tables import assert_run_holds, events_of
 
 __all__ = [
     "COMPACTORS",
+    "FORMS",
     "HOSTILITIES",
     "RECORDER",
     "CallMachine",
@@ -58,6 +60,7 @@ __all__ = [
     "chains",
     "chunkings",
     "compactors",
+    "conversations",
     "events_of",
     "failures",
     "headers",

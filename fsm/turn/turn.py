@@ -44,8 +44,8 @@ from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
 from rungwise.fsm.turn.observe import event_of, facts_of
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
-from rungwise.fsm.turn.round import Repeats, Round
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
+from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
@@ -85,7 +85,7 @@ class Turn:
     _conversation: Conversation
     _repeats: Repeats
     _prior_answer: str | None
-    _round: Round | None
+    _round: ToolRound | None
     _call: Call | None
     _last: Result | None
     _usage: Usage
@@ -276,7 +276,7 @@ class Turn:
 
         Arguments:
             now: the time; left out, none has passed.
-            outcomes: what came of the tools that were being run, in their order; None for one of which nothing is known.
+            outcomes: what came of the tools that were being run, in their order; None where nothing is known.
         """
         if self._result is None:
             self._began = self._began if self._began is not None else now or 0.0
@@ -315,7 +315,7 @@ class Turn:
             action = MakeCall(call)
         elif state == "use_tools":
             assert conversation.asked is not None
-            self._round = Round.of(conversation.asked.tool_calls, self.tools, policy, left)
+            self._round = ToolRound.of(conversation.asked.tool_calls, self.tools, policy, left)
             action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once)
         else:
             room = room_for(conversation.messages, policy.window, self._cap, self._count)
@@ -365,7 +365,7 @@ class Turn:
         self._attempts += result.attempts
         self._cost = None if self._cost is None or result.cost is None else self._cost + result.cost
 
-    def _remember_answer(self, round: Round) -> None:
+    def _remember_answer(self, round: ToolRound) -> None:
         """Remember the text beside housekeeping tools as an answer; any other tool makes it out of date."""
         assert self._last is not None
         if not all(self.tools.is_housekeeping(call.name) for call in round.calls):

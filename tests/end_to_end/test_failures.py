@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 import rungwise
-from rungwise import Client, OpenAIChat, ScriptedReply
+from rungwise import Client, OldestFirst, OpenAIChat, ScriptedReply
+from rungwise.fsm.turn.compaction import STUB
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 EMPTY = ScriptedReply()
@@ -277,6 +278,17 @@ def test_an_overflow_is_compacted_by_the_callers_compactor(run: Any) -> None:
     assert ended.bodies[1]["messages"] == [{"role": "user", "content": "in short"}]
     assert seen[0] == LONG
     assert ended.waits == []
+
+
+def test_an_overflow_is_compacted_from_its_oldest_end(run: Any) -> None:
+    calls = [{"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}]
+    tools = [{"role": "assistant", "content": None, "tool_calls": calls}, {"role": "tool", "tool_call_id": "1"}]
+    result = {**tools[1], "content": "two nests " * 200}
+    talk = [*LONG[:1], tools[0], result, {"role": "assistant", "content": "Two."}, *LONG[1:]]
+    ended = run([TOO_LONG, TOO_LONG, ANSWER], messages=talk, compactor=OldestFirst(keep=1))
+    assert (ended.outcome, ended.path) == ("done", ["compact", "compact", "done"])
+    assert ended.bodies[1]["messages"] == [*talk[:2], {**result, "content": STUB}, *talk[3:]]
+    assert ended.bodies[2]["messages"] == [talk[0], *talk[3:]]
 
 
 @pytest.mark.parametrize("run", ["acall", "astream"], indirect=True)

@@ -19,7 +19,10 @@ def build() -> rungwise.Client:
         switch_after={"rate_limit": 1},
     )
     primary = rungwise.OpenAIChat("model", api_key="key", prices=rungwise.Prices(1.0, 2.0))
-    return rungwise.Client([primary], policy=policy, http=httpx.Client(), async_http=httpx.AsyncClient())
+    oldest_first = rungwise.OldestFirst(keep=4, counter=len)
+    return rungwise.Client(
+        [primary], policy=policy, compactor=oldest_first, http=httpx.Client(), async_http=httpx.AsyncClient()
+    )
 
 
 def shorten(messages: tuple[rungwise.PlainMessage, ...]) -> Sequence[rungwise.PlainMessage]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import rungwise
 from rungwise import Budget, Call, Reply, Request, SharedBudget, Usage
 
 

@@ -184,7 +184,9 @@ def test_faults_in_a_row_end_the_turn_and_work_between_them_begins_anew() -> Non
     assert "3 rounds of tools in a row" in str(played.result.cause)
     assert played.ran == [[]] * 3
     bad = [calls("breaks", arguments=f'{{"x": {n}}}') for n in range(2)]
-    mixed = play(*[calls("breaks")] * 2, calls("look"), *[calls("nowhere")] * 2, calls("breaks", "look"), *bad, said(TEXT))
+    mixed = play(
+        *[calls("breaks")] * 2, calls("look"), *[calls("nowhere")] * 2, calls("breaks", "look"), *bad, said(TEXT)
+    )
     assert mixed.result.outcome == "finished"
 
 
@@ -396,7 +398,10 @@ def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() ->
     policy = TurnPolicy(auto_continues=1, same_calls=1)
     request = Request("hello", parameters={"tool_choice": "auto", "top_p": 1})
     played = play(calls("look"), said("Three."), policy=policy, messages=request, chain=[Link()])
-    assert [dict(send.request.parameters) for send in played.sent] == [{"tool_choice": "auto", "top_p": 1}, {"top_p": 1}]
+    assert [dict(send.request.parameters) for send in played.sent] == [
+        {"tool_choice": "auto", "top_p": 1},
+        {"top_p": 1},
+    ]
 
 
 def test_journals_hold_no_texts_unless_asked_to() -> None:

@@ -19,7 +19,7 @@ from rungwise.fsm.turn.tools import Toolbox
 
 
 @frozen
-class Round:
+class ToolRound:
     """Hold one round of tools.
 
     Arguments:
@@ -37,7 +37,7 @@ class Round:
     is_too_long: bool
 
     @classmethod
-    def of(cls, calls: tuple[ToolCall, ...], tools: Toolbox, policy: TurnPolicy, left: float | None) -> Round:
+    def of(cls, calls: tuple[ToolCall, ...], tools: Toolbox, policy: TurnPolicy, left: float | None) -> ToolRound:
         """Plan a round.
 
         Arguments:

@@ -1,0 +1,183 @@
+"""How a conversation becomes shorter when it does not fit: the rule that judges a compactor, and a plain one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import evolve, field, frozen
+
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.parts import Message, ToolResult
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.turn.reading import blocks_of, is_result, read
+from rungwise.fsm.turn.rounds import Exchange, Round, rounds_of
+from rungwise.fsm.values.checks import is_whole, must, or_none
+
+Counter = Callable[[Any], int]
+"""Counts the tokens of messages, which it is given as a tuple."""
+
+Messages = Sequence[PlainMessage | Message]
+Conversation = tuple[PlainMessage | Message, ...]
+
+STUB: Final = "(This result was left out to make room.)"
+"""What stands in the place of the text of an old tool result."""
+
+LEAST_GAIN: Final = 20
+"""A compaction must take off one part in so many, 5 %: what takes off less is used up again by the next answer, and
+the estimate of the tokens may be off by more."""
+
+LEAST_ROOM: Final = 4
+"""One part in so many is asked for at least: nobody knows the provider's own count, and less soon overflows again."""
+
+
+def helps(before: Messages, after: Messages, counter: Counter = estimate_tokens) -> bool:
+    """Tell whether a compaction has shortened a conversation by 5 % at least.
+
+    Arguments:
+        before: the conversation.
+        after: what the compactor made of it.
+        counter: counts tokens.
+    """
+    tokens = counter(tuple(before))
+    gained = tokens - counter(tuple(after))
+    return gained > 0 and gained * LEAST_GAIN >= tokens
+
+
+def room_for(
+    messages: Messages, window: int | None = None, cap: int | None = None, counter: Counter = estimate_tokens
+) -> int:
+    """Return by how many tokens a conversation that overflowed should become shorter: by a quarter, or by more.
+
+    Arguments:
+        messages: the conversation.
+        window: how many tokens the model takes, input and output together, where that is known.
+        cap: how many tokens of them the answer may have.
+        counter: counts tokens.
+    """
+    tokens = counter(tuple(messages))
+    beyond = 0 if window is None else tokens - (window - (cap or 0))
+    return max(beyond, -(-tokens // LEAST_ROOM), 1)
+
+
+@frozen
+class OldestFirst:
+    """Shorten a conversation from its oldest end, as a compactor.
+
+    First the texts of the oldest tool results give way to a short note, one message after the other; then the oldest
+    exchanges go, each an assistant's message with the results of its tools. A user's message goes with the last
+    exchange that answers it. What stays as it is: system messages, the first message of the user, and the last ones.
+    The last answer to that first message stays as well, so that no two messages of the user come to stand in a row,
+    and the last message of the user in any case.
+
+    A call without its result, or a result without its call, stays as well. What is given is never changed, and comes
+    back as it was where nothing can go.
+
+    Arguments:
+        keep: how many messages at the end stay as they are; more where a tool call would part from its results.
+        counter: counts the tokens of a tuple of messages; they are estimated from their bytes where None.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    keep: int = field(
+        default=6,
+        validator=must("a whole number of 1 or more", lambda value: is_whole(value, 1), names_class=True),
+    )
+    counter: Counter | None = field(
+        default=None, validator=must("a function that counts tokens, or None", or_none(callable), names_class=True)
+    )
+
+    def __call__(self, messages: Messages, room: int | None = None) -> Conversation:
+        """Return the conversation, shorter by so many tokens where that much can go.
+
+        Arguments:
+            messages: the conversation.
+            room: by how many tokens it should become shorter; a quarter of it where None.
+        """
+        whole = tuple(messages)
+        count = self.counter or estimate_tokens
+        tokens = count(whole)
+        wanted = room_for(whole, counter=count) if room is None else room
+        if wanted <= 0:
+            return whole
+        steps = _Steps.of(whole, self.keep, count)
+        # Each step leaves less than the one before, so the fewest that are enough can be searched for.
+        enough = bisect_left(range(len(steps)), True, key=lambda taken: tokens - count(steps.taking(taken)) >= wanted)
+        shorter = steps.taking(enough)
+        return shorter if count(shorter) < tokens else whole
+
+
+@frozen
+class _Steps:
+    """Hold what can be done to a conversation, in order.
+
+    Arguments:
+        messages: the conversation.
+        stubs: first, the places of messages and what is to stand there.
+        drops: then, the places of messages that go together.
+    """
+
+    messages: Conversation
+    stubs: tuple[tuple[int, PlainMessage | Message], ...]
+    drops: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, messages: Conversation, keep: int, count: Counter) -> _Steps:
+        rounds = rounds_of([read(message) for message in messages])
+        kept = len(messages) - keep  # an exchange that reaches beyond it stays, so no call parts from its results
+        free = [each for found in rounds for each in found.exchanges if each.is_whole and each.stop <= kept]
+        stubs = []
+        for index in [place for exchange in free for place in range(exchange.start + 1, exchange.stop)]:
+            stub = _stubbed(messages[index])
+            if stub is not None and count((stub,)) < count((messages[index],)):
+                stubs.append((index, stub))
+        return cls(messages, tuple(stubs), tuple(_drops(rounds, frozenset(free))))
+
+    def __len__(self) -> int:
+        return len(self.stubs) + len(self.drops)
+
+    def taking(self, steps: int) -> Conversation:
+        """Return the conversation after so many of the steps."""
+        if not steps:
+            return self.messages
+        stubs = dict(self.stubs[:steps])
+        dropped = {place for places in self.drops[: max(0, steps - len(self.stubs))] for place in places}
+        return tuple([stubs.get(place, message) for place, message in enumerate(self.messages) if place not in dropped])
+
+
+def _drops(rounds: Sequence[Round], free: frozenset[Exchange]) -> Iterator[tuple[int, ...]]:
+    """Return the places of messages that go together, the oldest first.
+
+    The last exchange of a round is its answer, and stays as long as anything of the round does.
+    """
+    first = next((found for found in rounds if found.users), None)
+    for found in rounds:
+        going = [each for each in found.exchanges[:-1] if each in free]
+        for exchange in going:
+            yield tuple(exchange.places)
+        may_go = found is not first and found is not rounds[-1]
+        if may_go and len(going) == len(found.exchanges) - 1 and found.exchanges[-1] in free:
+            yield (*found.users, *found.exchanges[-1].places)
+
+
+def _stubbed(message: PlainMessage | Message) -> PlainMessage | Message | None:
+    """Return a message of tool results with a note in the place of their texts; None where it has none to leave out."""
+    if isinstance(message, Message):
+        parts = [evolve(each, text=STUB) if isinstance(each, ToolResult) else each for each in message.parts]
+        return Message(message.role, tuple(parts))
+    if message.get("role") != "user":
+        return _with_stub(message)
+    blocks = [(_with_stub(each) or each) if is_result(each) else each for each in blocks_of(message)]
+    return {**message, "content": blocks}
+
+
+def _with_stub(holder: Mapping[str, Any]) -> dict[str, Any] | None:
+    content = holder.get("content")
+    if isinstance(content, str):
+        return {**holder, "content": STUB}
+    if isinstance(content, list | tuple):
+        return {**holder, "content": [{"type": "text", "text": STUB}]}
+    return None

@@ -1,0 +1,164 @@
+"""What the turn must know of a message, in whichever form it was written: its role, its tool calls, their results.
+
+Three forms of a tool call are in use, and a result answers a call of its own form alone:
+
+* `call`: `tool_calls` answered by messages of role `tool`, also as a `Message`;
+* `function`: the older `function_call` answered by role `function`, which go by the name of the tool;
+* `block`: blocks within the content, `tool_use` answered by `tool_result` in a message of the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from attrs import field
+
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.values.records import record
+
+Form = Literal["call", "function", "block"]
+Key = tuple[Form, str]
+"""What a call and its result have in common: the form, and the id or the name."""
+
+USE_BLOCK: Final = "tool_use"
+RESULT_BLOCK: Final = "tool_result"
+_TEXT_BLOCKS: Final = (None, "text", "input_text", "output_text")
+_ROLES: Final[Mapping[object, str]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+@record(kw_only=True)
+class ReadCall:
+    """Hold what is known of a tool call.
+
+    Arguments:
+        key: what its result has in common with it.
+        name: the tool.
+        arguments: JSON, or the data that it stands for.
+    """
+
+    key: Key = field(repr=False)
+    name: str = field(repr=False)
+    arguments: Any = field(repr=False)
+
+
+@record(kw_only=True)
+class ReadMessage:
+    """Hold what is known of a message.
+
+    Arguments:
+        role: "system" (a developer's too), "user", "assistant", "tool" where it holds results, or "" where it has none.
+        has_text: whether there is text to be seen in it.
+        calls: its tool calls.
+        results: the keys of the calls whose results it holds.
+        speaks_first: whether something else stands before one of the results.
+    """
+
+    role: str
+    has_text: bool = False
+    calls: tuple[ReadCall, ...] = ()
+    results: tuple[Key, ...] = ()
+    speaks_first: bool = False
+
+
+def read(message: PlainMessage | Message) -> ReadMessage:
+    """Return what is known of a message; what has no known form counts as nothing, and nothing raises."""
+    if isinstance(message, Message):
+        calls = tuple(
+            [ReadCall(key=("call", each.id), name=each.name, arguments=each.arguments) for each in message.tool_calls]
+        )
+        results: tuple[Key, ...] = tuple([("call", each.id) for each in message.tool_results])
+        return ReadMessage(role=message.role, has_text=not is_blank(message.text), calls=calls, results=results)
+    if not isinstance(message, Mapping):
+        return ReadMessage(role="")
+    found, has_text = _role_of(message), _has_text(message.get("content"))
+    if found == "tool":
+        return ReadMessage(role=found, has_text=has_text, results=(_answered_by(message),))
+    blocks = blocks_of(message)
+    results = tuple([("block", _text(each.get("tool_use_id"))) for each in blocks if is_result(each)])
+    is_holding = [is_result(each) for each in blocks]
+    speaks_first = bool(results) and not all(is_holding[: len(results)])
+    if found == "assistant":
+        calls = tuple(_calls_in(message))
+        return ReadMessage(role=found, has_text=has_text, calls=calls, results=results, speaks_first=speaks_first)
+    return ReadMessage(role="tool" if results else found, has_text=has_text, results=results, speaks_first=speaks_first)
+
+
+def blocks_of(message: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the parts of a plain message's content, where it is made of parts."""
+    content = message.get("content")
+    return tuple(content) if isinstance(content, list | tuple) else ()
+
+
+def is_result(block: Any) -> bool:
+    """Tell whether a part of some content holds the result of a tool call."""
+    return isinstance(block, Mapping) and block.get("type") == RESULT_BLOCK
+
+
+def answers_behind(messages: Sequence[ReadMessage], index: int) -> int:
+    """Return where the results that stand directly behind a message end.
+
+    Arguments:
+        messages: the conversation.
+        index: the place of the message.
+    """
+    stop = index + 1
+    while stop < len(messages) and messages[stop].role == "tool":
+        stop += 1
+    return stop
+
+
+def _role_of(message: Mapping[str, Any]) -> str:
+    role = message.get("role")
+    return _ROLES.get(role, "") if isinstance(role, str) else ""
+
+
+def _answered_by(message: Mapping[str, Any]) -> Key:
+    if message.get("role") == "function":
+        return "function", _text(message.get("name"))
+    return "call", _text(message.get("tool_call_id", message.get("id")))
+
+
+def _calls_in(message: Mapping[str, Any]) -> Iterator[ReadCall]:
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list | tuple) else ():
+        call = call if isinstance(call, Mapping) else {}
+        inner = next((call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call)
+        arguments = inner.get("arguments", inner.get("input"))
+        yield ReadCall(key=("call", _text(call.get("id"))), name=_text(inner.get("name")), arguments=arguments)
+    older = message.get("function_call")
+    if isinstance(older, Mapping):
+        name = _text(older.get("name"))
+        yield ReadCall(key=("function", name), name=name, arguments=older.get("arguments"))
+    for block in blocks_of(message):
+        if isinstance(block, Mapping) and block.get("type") == USE_BLOCK:
+            key: Key = ("block", _text(block.get("id")))
+            yield ReadCall(key=key, name=_text(block.get("name")), arguments=block.get("input"))
+
+
+def _has_text(content: Any) -> bool:
+    if isinstance(content, str):
+        return not is_blank(content)
+    parts = content if isinstance(content, list | tuple) else ()
+    return any(map(_shows_text, parts))
+
+
+def _shows_text(part: Any) -> bool:
+    if isinstance(part, str):
+        return not is_blank(part)
+    if not isinstance(part, Mapping) or part.get("type") not in _TEXT_BLOCKS:
+        return False
+    return not is_blank(_text(part.get("text")))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

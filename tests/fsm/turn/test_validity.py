@@ -1,0 +1,252 @@
+"""What is wrong with a conversation, and the results that make a broken one valid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, find, given
+from hypothesis import strategies as st
+
+from rungwise import Message, PlainMessage, ReasoningPart, Request, TextPart, ToolCall, ToolResult
+from rungwise.fsm.testing import FORMS, conversations
+from rungwise.fsm.turn.reading import read
+from rungwise.fsm.turn.validity import paired, problems_of
+
+Conversation = tuple[PlainMessage | Message, ...]
+
+SECRET = "kingfisher"
+SYSTEM = {"role": "system", "content": SECRET}
+USER = {"role": "user", "content": SECRET}
+ANSWER = {"role": "assistant", "content": SECRET}
+
+
+def asks(*ids: str, name: str = "look_up", arguments: Any = "{}") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"role": "assistant", "tool_calls": [{"id": each, "type": "function", "function": function} for each in ids]}
+
+
+def says(each: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": each, "content": SECRET}
+
+
+def uses(*ids: str) -> dict[str, Any]:
+    blocks = [{"type": "tool_use", "id": each, "name": "look_up", "input": {}} for each in ids]
+    return {"role": "assistant", "content": blocks}
+
+
+def blocks(*ids: str) -> dict[str, Any]:
+    content = [{"type": "tool_result", "tool_use_id": each, "content": SECRET} for each in ids]
+    return {"role": "user", "content": content}
+
+
+def calling(*ids: str) -> Message:
+    return Message("assistant", [ToolCall(each, "look_up", "{}") for each in ids])
+
+
+def results(*ids: str) -> Message:
+    return Message("tool", [ToolResult(each, "look_up", SECRET) for each in ids])
+
+
+BEHIND = "has no result right after it"
+BEFORE = "has no call right before it"
+EMPTY = "an assistant's message has neither text nor tool calls"
+IN_A_ROW = "a second assistant's message in a row"
+BAD_NAME = "has a name that is not made of 1 to 64 letters, digits, '_' and '-'"
+BAD_ARGUMENTS = "has arguments that are no JSON object"
+ORDER = "stands in another order than the calls"
+AGAIN = "is not the first one of its call"
+
+
+@pytest.mark.parametrize(
+    ("messages", "problems"),
+    [
+        ([USER, asks("a", "b"), says("a"), says("b"), ANSWER], []),
+        ([USER, calling("a", "b"), says("a"), results("b")], []),
+        ([SYSTEM, {**SYSTEM, "role": "developer"}, ANSWER, USER], []),
+        ([USER, asks("a"), says("a"), asks("a"), says("a"), USER, USER], []),
+        (
+            [USER, asks("a"), USER, says("a")],
+            [f"messages[1]: tool call 0 {BEHIND}", f"messages[3]: tool result 0 {BEFORE}"],
+        ),
+        ([USER, asks("a", "b"), says("b")], [f"messages[1]: tool call 0 {BEHIND}"]),
+        ([USER, calling("a", "b"), results("a")], [f"messages[1]: tool call 1 {BEHIND}"]),
+        ([says("a"), USER], [f"messages[0]: tool result 0 {BEFORE}"]),
+        ([USER, results("a", "b")], [f"messages[1]: tool result {number} {BEFORE}" for number in (0, 1)]),
+        ([USER, asks("a"), says("b")], [f"messages[1]: tool call 0 {BEHIND}", f"messages[2]: tool result 0 {BEFORE}"]),
+        ([USER, asks("a", "b"), says("b"), says("a")], [f"messages[3]: tool result 0 {ORDER}"]),
+        ([USER, calling("a", "b", "c"), results("a", "c", "b")], [f"messages[2]: tool result 2 {ORDER}"]),
+        ([USER, asks("a"), says("a"), says("a")], [f"messages[3]: tool result 0 {AGAIN}"]),
+        ([USER, asks("a", "a"), says("a")], ["messages[1]: tool call 1 has the id of another one of this message"]),
+        ([USER, asks(""), says("")], ["messages[1]: tool call 0 has no id"]),
+        ([USER, {"role": "assistant", "content": " \n"}], [f"messages[1]: {EMPTY}"]),
+        ([USER, {"role": "assistant"}], [f"messages[1]: {EMPTY}"]),
+        ([USER, Message("assistant", [ReasoningPart(SECRET)])], [f"messages[1]: {EMPTY}"]),
+        (
+            [USER, {"role": "assistant", "content": [{"type": "thinking", "thinking": SECRET}]}],
+            [f"messages[1]: {EMPTY}"],
+        ),
+        ([USER, {"role": "assistant", "content": [{"type": "text", "text": SECRET}]}], []),
+        ([USER, Message("tool", ())], ["messages[1]: a tool's message holds no result"]),
+        ([USER, ANSWER, ANSWER], [f"messages[2]: {IN_A_ROW}"]),
+        ([USER, ANSWER, Message("assistant", [TextPart(SECRET)])], [f"messages[2]: {IN_A_ROW}"]),
+        ([USER, SYSTEM, ANSWER], ["messages[1]: a system message in the middle that is not the caller's"]),
+        ([USER, {"role": SECRET}, 5], [f"messages[{place}]: is no message of a known role" for place in (1, 2)]),
+        ([USER, asks("a", name="look up"), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
+        ([USER, asks("a", name="x" * 65), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
+        ([USER, asks("a", name="look\n"), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
+        ([USER, asks("a", name=""), says("a")], [f"messages[1]: tool call 0 {BAD_NAME}"]),
+        *[
+            ([USER, asks("a", arguments=arguments), says("a")], [f"messages[1]: tool call 0 {BAD_ARGUMENTS}"])
+            for arguments in (
+                "",
+                "[]",
+                "null",
+                '{"a": ',
+                '{"a": NaN}',
+                "{'a': 1}",
+                '{"a": "\ud800"}',
+                None,
+                5,
+                "[" * 9_999,
+            )
+        ],
+        ([USER, uses("a", "b"), blocks("a", "b"), ANSWER], []),
+        ([USER, uses("a", "b"), blocks("a"), blocks("b")], []),
+        ([USER, uses("a", "b"), blocks("b", "a")], [f"messages[2]: tool result 1 {ORDER}"]),
+        ([USER, uses("a"), says("a")], [f"messages[1]: tool call 0 {BEHIND}", f"messages[2]: tool result 0 {BEFORE}"]),
+        (
+            [USER, uses("a"), {"role": "user", "content": ["so", *blocks("a")["content"]]}],
+            ["messages[2]: something else stands before the results of tools"],
+        ),
+        (
+            [USER, {**uses("a"), "content": uses("a")["content"] + blocks("a")["content"]}],
+            ["messages[1]: an assistant's message holds the result of a tool", f"messages[1]: tool call 0 {BEHIND}"],
+        ),
+        (
+            [
+                {"role": "assistant", "function_call": {"name": "look", "arguments": "{}"}},
+                {"role": "function", "name": "look"},
+            ],
+            [],
+        ),
+        (
+            [
+                {"role": "assistant", "function_call": {"name": "look", "arguments": "{}"}},
+                {"role": "function", "name": "note"},
+            ],
+            [f"messages[0]: tool call 0 {BEHIND}", f"messages[1]: tool result 0 {BEFORE}"],
+        ),
+    ],
+)
+def test_each_problem_is_told_with_its_place(messages: Any, problems: list[str]) -> None:
+    assert problems_of(messages) == tuple(problems)
+    assert SECRET not in str(problems)
+
+
+def test_a_system_message_of_the_callers_may_stand_anywhere() -> None:
+    messages = [USER, SYSTEM, ANSWER]
+    assert problems_of(messages, given=[dict(SYSTEM)]) == ()
+    assert problems_of(messages, given=[{**SYSTEM, "content": "another"}]) != ()
+
+
+@given(conversations())
+def test_what_the_kit_calls_valid_has_no_problem(messages: Conversation) -> None:
+    assert problems_of(messages) == ()
+    assert problems_of(Request(messages).messages) == ()
+
+
+@given(conversations(scattered=True), st.data())
+def test_a_lost_message_of_a_pair_is_found(messages: Conversation, data: st.DataObject) -> None:
+    pairs = [place for place, message in enumerate(messages) if read(message).calls or read(message).results]
+    assume(pairs)
+    lost = data.draw(st.sampled_from(pairs))
+    assert problems_of((*messages[:lost], *messages[lost + 1 :]), given=messages) != ()
+
+
+# results that were missing
+
+
+@given(conversations(), st.data())
+def test_a_turn_that_broke_off_anywhere_among_its_tools_can_be_paired(
+    messages: Conversation, data: st.DataObject
+) -> None:
+    calls = [place for place, message in enumerate(messages) if read(message).calls]
+    assume(calls)
+    place = data.draw(st.sampled_from(calls))
+    stop = next((at for at in range(place + 1, len(messages)) if not read(messages[at]).results), len(messages))
+    kept = [each for message in messages[place + 1 : stop] for each in _some_of(message, data)]
+    broken = (*messages[: place + 1], *kept, *data.draw(st.sampled_from(((), (USER,)))))
+    mended = paired(broken, "It was cancelled.")
+    assert problems_of(mended) == ()
+    assert mended[: place + 1] == broken[: place + 1]
+    assert _results_of(broken) <= _results_of(mended)
+    if problems_of(broken) == ():
+        assert mended == broken
+    assert paired(mended, "again") == mended
+
+
+def _some_of(message: PlainMessage | Message, data: st.DataObject) -> list[PlainMessage | Message]:
+    """Return a message of results with some of them, or without any, not at all."""
+    if isinstance(message, Message):
+        parts = [part for part in message.parts if data.draw(st.booleans())]
+        return [Message("tool", parts)] if parts else []
+    if message["role"] != "user":
+        return [message] if data.draw(st.booleans()) else []
+    content = [part for part in message["content"] if data.draw(st.booleans())]
+    return [{**message, "content": content}] if any(part["type"] == "tool_result" for part in content) else []
+
+
+def _results_of(messages: Conversation) -> set[str]:
+    """Return each result, as a text."""
+    found: set[str] = set()
+    for message in messages:
+        if isinstance(message, Message):
+            found |= {str((part.id, part.text)) for part in message.tool_results}
+        elif message["role"] in ("tool", "function"):
+            found.add(str(message))
+        elif isinstance(message["content"], list):
+            found |= {str(part) for part in message["content"]}
+    return found
+
+
+def missing(each: str) -> ToolResult:
+    return ToolResult(each, "look_up", "late", is_fault=True)
+
+
+LATE = {"type": "tool_result", "content": "late", "is_error": True}
+OLD_CALL = {"role": "assistant", "function_call": {"name": "look", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("behind", "mended"),
+    [
+        ([calling("a", "b")], [calling("a", "b"), Message("tool", [missing("a"), missing("b")])]),
+        ([asks("a", "b"), says("b")], [asks("a", "b"), Message("tool", [missing("a")]), says("b")]),
+        ([asks("a"), USER], [asks("a"), Message("tool", [missing("a")]), USER]),
+        (
+            [calling("a", "b", "c"), results("c", "a")],
+            [calling("a", "b", "c"), Message("tool", [*results("a").parts, missing("b"), *results("c").parts])],
+        ),
+        (
+            [uses("a", "b"), {"role": "user", "content": [*blocks("b")["content"], "and so?"]}],
+            [
+                uses("a", "b"),
+                {"role": "user", "content": [{**LATE, "tool_use_id": "a"}, *blocks("b")["content"], "and so?"]},
+            ],
+        ),
+        ([OLD_CALL], [OLD_CALL, {"role": "function", "name": "look", "content": "late"}]),
+        ([ANSWER], [ANSWER]),
+        ([], []),
+        ([asks("a"), USER, ANSWER], [asks("a"), USER, ANSWER]),  # only the last one may still be answered
+    ],
+)
+def test_missing_results_stand_where_and_as_their_calls_want_them(behind: Any, mended: Any) -> None:
+    given_ = [USER, *behind]
+    assert paired(given_, "late") == (USER, *mended)
+    assert given_ == [USER, *behind]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_occurs(form: str) -> None:
+    find(conversations(forms=[form]), lambda messages: any(read(each).calls for each in messages))
