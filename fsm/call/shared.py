@@ -30,6 +30,7 @@ class SharedBudget:
     Arguments:
         budget: the ceilings of all calls together; the seconds count from the beginning of the first one.
         within: the budget that this one is a part of.
+        name: what causes call it.
 
     Raises:
         ConfigurationError: `budget` or `within` is none.
@@ -41,12 +42,12 @@ class SharedBudget:
     _accounts: tuple[Account, ...]
     _desk: Desk
 
-    def __init__(self, budget: Budget, within: SharedBudget | None = None) -> None:
+    def __init__(self, budget: Budget, within: SharedBudget | None = None, *, name: str = "") -> None:
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
         self.budget, self.within = budget, within
-        self._account = Account(budget, "the shared budget" if within is None else "the inner shared budget")
+        self._account = Account(budget, name or ("the shared budget" if within is None else "the inner shared budget"))
         self._accounts = (self._account, *(() if within is None else within._accounts))
         self._desk = Desk() if within is None else within._desk
 
