@@ -13,7 +13,7 @@ from rungwise.fsm.call.request import Link
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.diff_text import as_markdown, as_text
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.certificate.worst import WorstCase
+from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.checker.structure import reached_states
 from rungwise.fsm.machine.table import Row, Table
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.certificate.worst import WorstCase, number_text
+from rungwise.fsm.certificate.worst_case import WorstCase, number_text
 from rungwise.fsm.diagram.markdown import markdown_table
 
 if TYPE_CHECKING:
