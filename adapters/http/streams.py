@@ -69,7 +69,8 @@ class Stream(_CallStream[Generator[StreamEvent]], Iterator[StreamEvent | Result]
 
         Whoever reads the stream is told.
         """
-        self.cancellation.cancel()  # which whoever is reading sees
+        if not self.cancellation.is_cancelled:  # a second time would mean more
+            self.cancellation.cancel()  # which whoever is reading sees
         if not self._is_read.acquire(blocking=False):
             return False
         try:
@@ -114,7 +115,8 @@ class AsyncStream(_CallStream[AsyncGenerator[StreamEvent]], AsyncIterator[Stream
         Whoever reads the stream is told.
         """
         if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
-            self.cancellation.cancel()
+            if not self.cancellation.is_cancelled:
+                self.cancellation.cancel()
             return False
         if not self._call.is_over:
             await self._events.aclose()
