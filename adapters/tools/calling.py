@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
@@ -59,7 +59,7 @@ def discard(value: object) -> None:
 async def awaited(call: Callable[[], Any]) -> Any:
     """Call a function in an event loop, and await what it returns; of an async generator, all that it yields."""
     value = call()
-    while isinstance(value, Awaitable):
+    while inspect.isawaitable(value):
         value = await value
     if isinstance(value, AsyncGenerator):
         return [item async for item in value]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.waiting import CallEnded
@@ -31,9 +32,10 @@ class Runner:
     round: Round
     executor: Executor | None
     cancellation: Cancellation
+    _reports: deque[tuple[Job, Brought]] = field(factory=deque, init=False)
 
-    def report(self, job: Job, brought: Brought) -> None:
-        """Pass on what a tool has brought, in whichever thread that was."""
+    def wake(self) -> None:
+        """Have this thread or task look around, from whichever thread."""
         raise NotImplementedError
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
@@ -47,7 +49,7 @@ class Runner:
     def begin(self) -> bool:
         """Begin the tools that may; tell whether anything is to be waited for."""
         if self.cancellation.is_cancelled and self.round.reason is None:
-            self.round.end(CallEnded())
+            self.end(CallEnded())
         if self.cancellation.is_urgent:
             self.round.give_up()
         while (job := self.round.begin()) is not None:
@@ -60,8 +62,22 @@ class Runner:
                 self._work(job, call, context)
         return not self.round.is_over
 
-    def take(self, job: Job, brought: Brought) -> None:
-        """Take what a tool has brought, and have it awaited where that must be."""
+    def end(self, reason: BaseException) -> None:
+        """End the tools for a reason that must go on; those that have brought something by now were quicker."""
+        self.take()
+        self.round.end(reason)
+
+    def take(self) -> None:
+        """Take what the tools have brought by now."""
+        while self._reports:
+            self._take(*self._reports.popleft())
+
+    def report(self, job: Job, brought: Brought) -> None:
+        """Pass on what a tool has brought, from whichever thread."""
+        self._reports.append((job, brought))
+        self.wake()
+
+    def _take(self, job: Job, brought: Brought) -> None:
         value = brought.value
         if not is_awaited(value):
             self.round.take(job, brought)

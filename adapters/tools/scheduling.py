@@ -112,7 +112,8 @@ class Round:
         error = brought.error
         if error is not None and not is_failure(error):
             self._settle(job, ToolOutcome(fault=fault_of(error)))
-            self.end(error)
+            if self.reason is None:
+                self.end(error)
         elif job.fault is not None:  # whatever it made of being cancelled
             self._settle(job, ToolOutcome(fault=job.fault))
         elif error is not None:
@@ -141,8 +142,7 @@ class Round:
             reason: what is to go on to the caller.
         """
         if self.reason is not None:
-            if not isinstance(reason, Exception):
-                self.give_up()
+            self.give_up()
             return
         self.reason = reason
         for job in list(self._running):
@@ -187,4 +187,5 @@ class Round:
         try:
             self.tell(event)
         except BaseException as error:
-            self.end(error)  # so that what the tools have brought is not lost
+            if self.reason is None or not isinstance(error, Exception):
+                self.end(error)  # so that what the tools have brought is not lost

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
@@ -14,9 +13,9 @@ from anyio.lowlevel import checkpoint
 from attrs import define, field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.tools.calling import Brought, Report, awaited
+from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
-from rungwise.adapters.tools.scheduling import Job, Round, Tell
+from rungwise.adapters.tools.scheduling import Round, Tell
 from rungwise.adapters.tools.spawning import EventLoop
 from rungwise.fsm.turn.actions import RunTools, ToolOutcome
 from rungwise.fsm.turn.tools import Executor
@@ -46,13 +45,12 @@ async def arun_tools(
 class _Tasks(Runner):
     """Run the tools of a round from this task."""
 
-    _reports: deque[tuple[Job, Brought]] = field(factory=deque, init=False)
     _woken: anyio.Event = field(factory=anyio.Event, init=False)
     _loop: EventLoop = field(factory=EventLoop.running, init=False)
 
     async def run(self) -> tuple[ToolOutcome, ...]:
         """Run them, and wait."""
-        forget = self.cancellation.on_cancel(self._wake)
+        forget = self.cancellation.on_cancel(self.wake)
         try:
             while not self.round.is_over:
                 try:
@@ -62,7 +60,7 @@ class _Tasks(Runner):
                     self.round.give_up()
                     raise
                 except BaseException as error:  # the task was cancelled, most likely; a second time leaves everything
-                    self.round.end(error)
+                    self.end(error)
         finally:
             forget()
         return self.round.finish()
@@ -74,16 +72,11 @@ class _Tasks(Runner):
                 with anyio.move_on_after(self.round.seconds_left()):
                     await self._woken.wait()
             self._woken = anyio.Event()
-            while self._reports:
-                self.take(*self._reports.popleft())
+            self.take()
             self.round.expire()
 
-    def report(self, job: Job, brought: Brought) -> None:
-        """Pass on what a tool has brought."""
-        self._reports.append((job, brought))
-        self._wake()
-
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Have this task look around."""
         with suppress(RuntimeError):  # the event loop has ended before the tool
             self._loop.soon(lambda: self._woken.set())
 

@@ -14,9 +14,9 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
-from rungwise.adapters.tools.calling import Brought, Report, awaited
+from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
-from rungwise.adapters.tools.scheduling import Job, Round, Tell
+from rungwise.adapters.tools.scheduling import Round, Tell
 from rungwise.adapters.tools.spawning import spawn_in_asyncio
 from rungwise.fsm.turn.actions import RunTools, ToolOutcome
 from rungwise.fsm.turn.tools import Executor
@@ -44,17 +44,21 @@ def run_tools(
 class _Threads(Runner):
     """Run the tools of a round from this thread."""
 
-    _reports: queue.SimpleQueue[tuple[Job, Brought]] = field(factory=queue.SimpleQueue, init=False)
+    _woken: queue.SimpleQueue[None] = field(factory=queue.SimpleQueue, init=False)
     _loop: _LoopThread | None = field(default=None, init=False)
 
     def run(self) -> tuple[ToolOutcome, ...]:
         """Run them, and wait."""
+        raised: BaseException | None = None
         try:
-            while not self.round.is_over:
+            while raised is not None or not self.round.is_over:
                 try:
+                    if raised is not None:
+                        reason, raised = raised, None
+                        self.end(reason)
                     self._go_on()
                 except BaseException as error:  # a Ctrl-C, most likely; a second one leaves everything
-                    self.round.end(error)
+                    raised = error
         finally:
             if self._loop is not None:
                 self._loop.close()
@@ -64,12 +68,13 @@ class _Threads(Runner):
         while self.begin():
             with suppress(queue.Empty):
                 # In slices: a signal that comes in the instant before a thread falls asleep does not wake it.
-                self.take(*self._reports.get(timeout=min(SLICE, self.round.seconds_left())))
+                self._woken.get(timeout=min(SLICE, self.round.seconds_left()))
+            self.take()
             self.round.expire()
 
-    def report(self, job: Job, brought: Brought) -> None:
-        """Pass on what a tool has brought."""
-        self._reports.put((job, brought))
+    def wake(self) -> None:
+        """Have this thread look around."""
+        self._woken.put(None)
 
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
         """Await what a function returns in the event loop beside."""
