@@ -13,6 +13,10 @@
         Refused                         a content filter or the model itself refused
         OverBudget                      the next attempt could not be afforded
         Cancelled                       the caller ended the call
+    TurnError                           a turn did not end well; `result` holds everything that was gathered
+        TurnFailed                      a call of the turn failed, or nothing could shorten its conversation
+        TurnOverBudget                  the turn could not afford to go on
+        TurnCancelled                   the caller ended the turn
 
 No error text holds a key or the contents of a message.
 """
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.checker.counterexample import PathStep
     from rungwise.fsm.machine.table import Table
+    from rungwise.fsm.turn.result import TurnResult
 
 
 class RungwiseError(Exception):
@@ -96,3 +101,26 @@ class OverBudget(CallError):
 
 class Cancelled(CallError):
     """Say that the caller ended the call."""
+
+
+class TurnError(RungwiseError):
+    """Say that a turn did not end well; `result` holds everything that was gathered."""
+
+    def __init__(self, message: str, result: TurnResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+    def __reduce__(self) -> tuple[type[TurnError], tuple[str, TurnResult]]:
+        return type(self), (str(self), self.result)
+
+
+class TurnFailed(TurnError):
+    """Say that a call of the turn failed, or that nothing could shorten its conversation."""
+
+
+class TurnCancelled(TurnError):
+    """Say that the caller ended the turn."""
+
+
+class TurnOverBudget(TurnError):
+    """Say that the turn could not afford to go on."""

@@ -120,7 +120,7 @@ class Call:
         self._context, self._jitter = context, jitter
         self.request, self.turn, self.is_streaming = request, turn, is_streaming
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
-        self._delivery = Delivery(is_streaming)
+        self._delivery = Delivery(is_streaming, turn.gathered)
         self._recorder = Recorder(context, self._delivery, observer)
         self._counter = TokenCounter(context, estimate, prompts)
         self._proposer = Proposer(context, self._counter)

@@ -81,7 +81,7 @@ class CallContext:
             has_compactor=has_compactor,
             chain=backends,
             position=position,
-            transcript=Transcript(request.messages, policy.hints),
+            transcript=Transcript.going_on_from(turn.gathered, request.messages, policy.hints),
             spending=spending,
             journal=Journal(
                 table=policy.table.name, counters=policy.table.counters, contents=contents, setting=setting

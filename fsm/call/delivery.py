@@ -15,14 +15,15 @@ class Delivery:
 
     Arguments:
         is_streaming: whether there is a consumer; without one, only the attempt in flight may be followed.
+        shown: the text that an earlier call has handed out, and that this one goes on from.
     """
 
     __slots__ = ("_events", "_shown", "filter", "is_streaming")
 
-    def __init__(self, is_streaming: bool) -> None:
+    def __init__(self, is_streaming: bool, shown: str = "") -> None:
         self.is_streaming = is_streaming
         self.filter: ReplyFilter | None = None  # of the attempt in flight, once something of it has come
-        self._shown = ""  # by earlier attempts, and not taken back
+        self._shown = shown  # by earlier attempts too, and not taken back
         self._events: list[StreamEvent] = []
 
     @property

@@ -126,7 +126,7 @@ class Journal(Record):
     }
     optional_forms: ClassVar[Forms] = {"within": OBJECTS}
     content_forms: ClassVar[Forms] = {
-        **dict.fromkeys(("part", "new", "delivered", "reasoning"), TEXT),
+        **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
         "tool_calls": (
             list_of(list_of(is_text, 3)),

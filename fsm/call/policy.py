@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import attrs
 from attrs import field, frozen
@@ -15,69 +15,16 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.values.fields import flag, instance, number, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.toml import read_toml
-
-LONGEST_SECONDS = 1e6
-"""No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some waits 2**32 - 1."""
 
 LARGEST_JITTER = 3
 """No jitter may exceed this share of a wait, so that the longest wait with its jitter is still one that clocks take."""
 
 LARGEST_SUM = 1e12
 """No sum of money may exceed this."""
-
-Attribute = attrs.Attribute  # the parameter of every validator below
-
-
-def _where(instance: object, attribute: Attribute[Any]) -> str:
-    return f"{type(instance).__name__}.{attribute.name}"
-
-
-def _whole(lowest: int, highest: int) -> Any:
-    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-            where = _where(instance, attribute)
-            raise ConfigurationError(f"{where} must be a whole number from {lowest} to {highest}, not {short(value)}")
-
-    return check
-
-
-def _number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
-    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= highest
-        if not number or (above_zero and value == 0):
-            least = "above 0" if above_zero else "of 0 or more"
-            raise ConfigurationError(
-                f"{_where(instance, attribute)} must be a finite number {least}, at most {highest:,.0f}, "
-                f"not {short(value)}"
-            )
-
-    return check
-
-
-def _text(instance: object, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{_where(instance, attribute)} must be a text that is not blank")
-
-
-def _instance(kind: type) -> Any:
-    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
-        if not isinstance(value, kind):
-            where = _where(instance, attribute)
-            raise ConfigurationError(f"{where} must be a {kind.__name__}, not {type(value).__name__}")
-
-    return check
-
-
-def _flag(instance: object, attribute: Attribute[Any], value: object) -> None:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{_where(instance, attribute)} must be true or false, not {short(value)}")
-
-
-def _optional(check: Any) -> Any:
-    return attrs.validators.optional(check)
 
 
 @frozen(kw_only=True)
@@ -92,10 +39,10 @@ class Budget:
         money: in the currency of the backends' prices; None sets no limit, anything else needs prices.
     """
 
-    attempts: int = field(default=24, validator=_whole(1, LARGEST_LIMIT))
-    seconds: float | None = field(default=None, validator=_optional(_number(above_zero=True)))
-    output_tokens: int | None = field(default=None, validator=_optional(_whole(1, 10**12)))
-    money: float | None = field(default=None, validator=_optional(_number(above_zero=True, highest=LARGEST_SUM)))
+    attempts: int = field(default=24, validator=whole(1, LARGEST_LIMIT))
+    seconds: float | None = field(default=None, validator=optional(number(above_zero=True)))
+    output_tokens: int | None = field(default=None, validator=optional(whole(1, 10**12)))
+    money: float | None = field(default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM)))
 
 
 @frozen(kw_only=True)
@@ -106,29 +53,29 @@ class Waits:
     service asks for is kept in full up to `longest_asked`; a longer one leaves the backend.
     """
 
-    retry_base: float = field(default=2.0, validator=_number(above_zero=False))
-    retry_cap: float = field(default=60.0, validator=_number(above_zero=False))
-    overload_cap: float = field(default=60.0, validator=_number(above_zero=False))
-    reask_base: float = field(default=5.0, validator=_number(above_zero=False))
-    reask_cap: float = field(default=120.0, validator=_number(above_zero=False))
-    jitter: float = field(default=0.5, validator=_number(above_zero=False, highest=LARGEST_JITTER))
-    longest_asked: float = field(default=120.0, validator=_number(above_zero=False))
+    retry_base: float = field(default=2.0, validator=number(above_zero=False))
+    retry_cap: float = field(default=60.0, validator=number(above_zero=False))
+    overload_cap: float = field(default=60.0, validator=number(above_zero=False))
+    reask_base: float = field(default=5.0, validator=number(above_zero=False))
+    reask_cap: float = field(default=120.0, validator=number(above_zero=False))
+    jitter: float = field(default=0.5, validator=number(above_zero=False, highest=LARGEST_JITTER))
+    longest_asked: float = field(default=120.0, validator=number(above_zero=False))
 
 
 @frozen(kw_only=True)
 class Timeouts:
     """Limit one attempt, in seconds: to connect, to the first byte, between bytes, and in total (None: no limit)."""
 
-    connect: float = field(default=10.0, validator=_number(above_zero=True))
-    first_byte: float = field(default=120.0, validator=_number(above_zero=True))
-    idle: float = field(default=60.0, validator=_number(above_zero=True))
-    total: float | None = field(default=600.0, validator=_optional(_number(above_zero=True)))
+    connect: float = field(default=10.0, validator=number(above_zero=True))
+    first_byte: float = field(default=120.0, validator=number(above_zero=True))
+    idle: float = field(default=60.0, validator=number(above_zero=True))
+    total: float | None = field(default=600.0, validator=optional(number(above_zero=True)))
 
 
-def _quotes_reasoning(instance: object, attribute: Attribute[Any], value: object) -> None:
-    _text(instance, attribute, value)
+def _quotes_reasoning(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    text(instance, attribute, value)
     if "{reasoning}" not in str(value):
-        raise ConfigurationError(f"{_where(instance, attribute)} must hold '{{reasoning}}' where the reasoning goes")
+        raise ConfigurationError(f"{where(instance, attribute)} must hold '{{reasoning}}' where the reasoning goes")
 
 
 def _rung_hints(value: Any) -> Mapping[str, str]:
@@ -141,13 +88,13 @@ def _rung_hints(value: Any) -> Mapping[str, str]:
 class Hints:
     """Word what the rungs add to the conversation; `rungs` is for rungs of your own, which send it as a user turn."""
 
-    placeholder: str = field(default="(no answer was given)", validator=_text)
+    placeholder: str = field(default="(no answer was given)", validator=text)
     nudge: str = field(
-        default="That reply had no content. Read the tool results above and carry on from them.", validator=_text
+        default="That reply had no content. Read the tool results above and carry on from them.", validator=text
     )
     continuation: str = field(
         default="Your reply broke off there. Pick up at the very next character, with no preamble and no repeats.",
-        validator=_text,
+        validator=text,
     )
     seed: str = field(
         default="You thought this through but never answered:\n\n{reasoning}\n\nState the answer now.",
@@ -195,18 +142,27 @@ class Policy:
         TableError: the table cannot be proved.
     """
 
-    limits: Limits = field(factory=Limits, validator=_instance(Limits))
-    budget: Budget = field(factory=Budget, validator=_instance(Budget))
-    waits: Waits = field(factory=Waits, validator=_instance(Waits))
-    timeouts: Timeouts = field(factory=Timeouts, validator=_instance(Timeouts))
-    hints: Hints = field(factory=Hints, validator=_instance(Hints))
+    parts: ClassVar[Mapping[str, type[Any]]] = {
+        "limits": Limits,
+        "budget": Budget,
+        "waits": Waits,
+        "timeouts": Timeouts,
+        "hints": Hints,
+    }
+    """The fields that are tables of keys."""
+
+    limits: Limits = field(factory=Limits, validator=instance(Limits))
+    budget: Budget = field(factory=Budget, validator=instance(Budget))
+    waits: Waits = field(factory=Waits, validator=instance(Waits))
+    timeouts: Timeouts = field(factory=Timeouts, validator=instance(Timeouts))
+    hints: Hints = field(factory=Hints, validator=instance(Hints))
     switch_after: Mapping[str, int] = field(factory=dict, converter=_switch_after, hash=False)
-    base_cap: int = field(default=4096, validator=_whole(1, 10**9))
-    largest_cap: int = field(default=32_768, validator=_whole(1, 10**9))
-    handful: int = field(default=16, validator=_whole(0, 10**9))
-    nudge_window: int = field(default=5, validator=_whole(0, LARGEST_LIMIT))
-    skip_identical_empties: bool = field(default=False, validator=_flag)
-    table: Table = field(default=CALL, validator=_instance(Table), repr=False)
+    base_cap: int = field(default=4096, validator=whole(1, 10**9))
+    largest_cap: int = field(default=32_768, validator=whole(1, 10**9))
+    handful: int = field(default=16, validator=whole(0, 10**9))
+    nudge_window: int = field(default=5, validator=whole(0, LARGEST_LIMIT))
+    skip_identical_empties: bool = field(default=False, validator=flag)
+    table: Table = field(default=CALL, validator=instance(Table), repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.table is not CALL:  # which the test suite proves, so that no import need
@@ -238,10 +194,7 @@ class Policy:
         Raises:
             ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
         """
-        try:
-            policy: Policy = from_mapping(cls, read_toml(text), table=table)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{source}: {error}") from None
+        policy: Policy = from_toml(cls, text, source, table=table)
         return policy
 
     @classmethod
@@ -254,11 +207,7 @@ class Policy:
         Raises:
             ConfigurationError: the file cannot be read, or `from_toml` refuses it.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, ValueError, TypeError) as error:  # a path can hold what no path may
-            raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
-        return cls.from_toml(text, source=str(path), table=table)
+        return cls.from_toml(read_file(path), source=str(path), table=table)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the policy as plain values, without its table."""
@@ -274,7 +223,32 @@ def _unknown(what: str, name: object, known: Any) -> str:
     return f"unknown {what} {short(name)}; {hint}"
 
 
-_PARTS = {"limits": Limits, "budget": Budget, "waits": Waits, "timeouts": Timeouts, "hints": Hints}
+def read_file(path: str | Path) -> str:
+    """Read the text of a policy.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError, TypeError) as error:  # a path can hold what no path may
+        raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
+
+
+def from_toml(kind: type[Any], text: str, source: str, **given: Any) -> Any:
+    """Build a policy from TOML.
+
+    Arguments:
+        source: what errors call the text.
+        given: what is no plain value: the table of a policy.
+
+    Raises:
+        ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
+    """
+    try:
+        return from_mapping(kind, read_toml(text), **given)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{source}: {error}") from None
 
 
 def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> Any:
@@ -295,7 +269,7 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> An
     for name, value in values.items():
         if name not in known:
             raise ConfigurationError(f"{kind.__name__}: {_unknown('key', name, known)}")
-        part = _PARTS.get(name) if kind is Policy else None
+        part = getattr(kind, "parts", {}).get(name)
         if part is not None and not isinstance(value, Mapping):
             raise ConfigurationError(f"{kind.__name__}.{name} must be a table of keys, as in [{name}]")
         built[name] = from_mapping(part, value) if part is not None else value

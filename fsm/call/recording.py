@@ -14,12 +14,23 @@ from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.position import NO_WAIT, RungWait
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.request import Link
-from rungwise.fsm.journal.record import RecordedStep, Step
+from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
 
 logger = logging.getLogger("rungwise")
 
 Observer = Callable[[Step], None]
+
+
+def announce(journal: Record, observer: Observer | None) -> None:
+    """Tell the observer and the log of the newest step; what an observer raises goes no further than the log."""
+    if observer is not None:
+        try:
+            observer(journal.last)
+        except Exception as error:
+            logger.warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("%s", journal.last)
 
 
 @define(eq=False, repr=False)
@@ -95,13 +106,7 @@ class Recorder:
         journal.record(recorded)
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
-        if self.observer is not None:
-            try:
-                self.observer(journal.last)
-            except Exception as error:
-                logger.warning("the observer raised %s; the call goes on", type(error).__name__)
-        if logger.isEnabledFor(logging.INFO):
-            logger.info("%s", journal.last)
+        announce(journal, self.observer)
 
     def _content(self, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the texts and tool calls of a step, for a journal that may hold them."""
@@ -125,4 +130,6 @@ class Recorder:
             content["tool_calls"] = [[call.id, call.name, call.arguments] for call in reply.tool_calls]
         if "has_prior_answer" in facts:
             content["prior_answer"] = self.context.turn.prior_answer
+        if self.context.turn.gathered:
+            content["gathered"] = self.context.turn.gathered
         return content

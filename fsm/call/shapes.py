@@ -13,6 +13,11 @@ class Shapes:
 
     __slots__ = ()
 
+    @property
+    def tool_parameters(self) -> frozenset[str]:
+        """Return the parameters of a request that mean nothing without tools."""
+        return frozenset()
+
     def role_of(self, message: Mapping[str, Any] | Message) -> str:
         """Return whose message this is: "assistant", "tool" if it holds a tool's result, or another role."""
         return message.role if isinstance(message, Message) else self._role_of(message)

@@ -93,6 +93,15 @@ class Transcript:
     repaired: frozenset[str] = frozenset()
     without_prefill: frozenset[int] = field(default=frozenset())
 
+    @classmethod
+    def going_on_from(cls, text: str, messages: tuple[PlainMessage | Message, ...], hints: Hints) -> Transcript:
+        """Return the transcript of a call that goes on from a text; "" begins anew."""
+        if not text:
+            return cls(messages, hints)
+        transcript = cls(messages, hints, gathered=text, parts=(text,), is_foreign=True)  # no reply is to unsay it
+        transcript._uncounted = ((text, None),)
+        return transcript
+
     def gather(self, observation: Observation) -> None:
         """Add what came back to the answer, or drop what it has shown to be reasoning."""
         if observation.unsays:

@@ -76,7 +76,8 @@ class Step:
         guard = f" [{self.guard}]" if self.guard else ""
         told = [str(value) for value in (self.status, self.reason, self.stop_raw, self.note) if value is not None]
         wait = f" after {self.wait:.1f} s" if self.wait else ""
-        return f"{self.event}{guard} -> {self.target}{wait} ({', '.join([self.backend, *told])})"
+        about = ", ".join(filter(None, [self.backend, *told]))
+        return f"{self.event}{guard} -> {self.target}{wait}" + (f" ({about})" if about else "")
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the step as plain values, without what is empty."""
@@ -152,6 +153,8 @@ class Record:
     """The forms of what may stand there besides."""
     content_forms: ClassVar[Forms] = {}
     """The forms of the contents of a step, as far as anything is done with them."""
+    step_type: ClassVar[type[Step]] = Step
+    """What a step is handed out as."""
 
     table: str
     counters: tuple[str, ...]
@@ -189,7 +192,7 @@ class Record:
             return recorded
         evidence = recorded.evidence or Evidence(event=recorded.row.event)
         parts = [(recorded.row, _OF_ROW), (evidence, _OF_EVIDENCE), (recorded, _AS_RECORDED)]
-        step = self._rows[number - 1] = Step(
+        step = self._rows[number - 1] = self.step_type(
             number=number,
             spent=FrozenMap(zip(self.counters, recorded.spent, strict=True)),
             note=recorded.note or evidence.repair,
@@ -198,9 +201,9 @@ class Record:
         )
         return step
 
-    def to_json(self) -> str:
-        """Write the record as JSON."""
-        document = {
+    def to_document(self) -> dict[str, Any]:
+        """Return the record as plain values."""
+        return {
             "version": VERSION,
             "contents": self.contents,
             "table": self.table,
@@ -209,6 +212,10 @@ class Record:
             "steps": [step.to_mapping() for step in self.steps],
             "outcome": self.outcome,
         }
+
+    def to_json(self) -> str:
+        """Write the record as JSON."""
+        document = self.to_document()
         try:
             return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=_plain).decode()
         except orjson.JSONEncodeError:  # a lone surrogate, which no JSON can hold
@@ -229,16 +236,25 @@ class Record:
             document = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise ConfigurationError(f"journal: no JSON ({error})") from None
-        if not isinstance(document, dict) or document.get("version") != VERSION:
-            raise ConfigurationError(f"journal: 'version' must be {VERSION}")
         try:
-            check_object(document, {**cls.forms, **cls.optional_forms}, cls.forms)
-            counters = tuple(document["counters"])
-            given = {name: document[name] for name in ("table", "contents", "outcome")}
-            record = cls(**given, counters=counters, setting=cls._read_setting(document))
-            record._rows.extend(cls._read_steps(document["steps"], counters))
+            return cls.from_document(document)
         except ConfigurationError as error:
             raise ConfigurationError(f"journal: {error}") from None
+
+    @classmethod
+    def from_document(cls, document: Any) -> Self:
+        """Read a record back from plain values.
+
+        Raises:
+            ConfigurationError: they are none of a record; the message says where.
+        """
+        if not isinstance(document, dict) or document.get("version") != VERSION:
+            raise ConfigurationError(f"'version' must be {VERSION}")
+        check_object(document, {**cls.forms, **cls.optional_forms}, cls.forms)
+        counters = tuple(document["counters"])
+        given = {name: document[name] for name in ("table", "contents", "outcome")}
+        record = cls(**given, counters=counters, setting=cls._read_setting(document))
+        record._rows.extend(cls._read_steps(document["steps"], counters))
         return record
 
     @classmethod
@@ -262,7 +278,7 @@ class Record:
                 if content and name in content and not check(content[name]):  # what stands there is not shown
                     raise ConfigurationError(f"{where}: {name!r} of its content must be {form}")
             made = {"usage": Usage(**usage), "facts": tuple(document.get("facts", ())), "content": content}
-            yield Step(**{**document, **made})
+            yield cls.step_type(**{**document, **made})
 
 
 _STEP = forms_of(Step, usage=OBJECT)

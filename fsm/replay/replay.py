@@ -80,10 +80,11 @@ def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
 
 
 def _turn(recorded: tuple[Step, ...]) -> TurnContext:
-    """Give back the prior answer that a recorded result was salvaged from, or might have been."""
-    priors = (step.content["prior_answer"] for step in recorded if step.content and "prior_answer" in step.content)
-    prior = next(priors, None)
-    return TurnContext(prior, only_housekeeping=prior is not None)
+    """Give back what the call knew of its turn: the prior answer, and the text that it went on from."""
+    contents = [step.content for step in recorded if step.content]
+    prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
+    gathered = next((each["gathered"] for each in contents if "gathered" in each), "")
+    return TurnContext(prior, only_housekeeping=prior is not None, gathered=gathered)
 
 
 def _repeat(call: Call, step: Step) -> None:

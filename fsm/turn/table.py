@@ -38,6 +38,8 @@ CALLS = frozenset({"ask", "go_on", "summarize"})
 FACTS = (
     Fact("tool_worked", says="one of the calls of this round brought what it was called for"),
     Fact("may_fail_again", says="fewer rounds of tools in a row have failed than may", lasts="faults"),
+    Fact("has_patience", says="not too many rounds in a row have failed", any_holds=("tool_worked", "may_fail_again")),
+    Fact("may_go_on_later", says="the turn may go on by itself once more", lasts="auto_continues"),
     Fact("repeats_calls", says="the same call has brought the same result as often as the policy allows"),
     Fact("over_tool_limit", says="the reply called more tools than the policy allows, and the rest were not run"),
     Fact("was_handed_off", says="a terminating tool was called, and took it"),
@@ -67,10 +69,10 @@ GO_ON = Rung(
 COMPACT = Rung(
     "compact",
     limit=3,
-    holds="has_compactor",
+    holds=("has_compactor", "may_go_on_later"),
     lacks="is_summary",
     unit="compaction",
-    says="the caller's compactor may run",
+    says="the caller's compactor may run, and the turn go on with what it leaves",
     does="shortening the conversation",
 )
 SUMMARIZE = Rung(
@@ -86,7 +88,7 @@ RUNGS = tuple(each for each in list(globals().values()) if isinstance(each, Rung
 
 REPORT = GO_ON.when(
     "may_report",
-    holds="may_fail_again",
+    holds="has_patience",
     lacks=("repeats_calls", "over_tool_limit"),
     says="the model may be told what the tools brought: they do not only fail, and do not go round in circles",
 )
@@ -114,7 +116,7 @@ TURN = ship(
             "refused": (SUMMED_UP, FAILED),
             "call_failed": (SUMMED_UP, FAILED),
             "tools_ran": (HAND_OFF, REPORT, SUMMARIZE, LIMIT_REACHED),
-            "compacted": (GO_ON, SUMMARIZE, LIMIT_REACHED),
+            "compacted": (GO_ON, LIMIT_REACHED),
             "stayed_long": (FAILED,),
         },
         everywhere={"cancelled": "cancelled", "ran_out": "over_budget"},

@@ -14,7 +14,8 @@ import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
 from rungwise.adapters.http.environment import CERTIFICATES, PROXIES
 from rungwise.fsm import testing
-from rungwise.fsm.call.policy import LARGEST_JITTER, LONGEST_SECONDS, SWITCH_AFTER
+from rungwise.fsm.call.policy import LARGEST_JITTER, SWITCH_AFTER
+from rungwise.fsm.values.fields import LONGEST_SECONDS
 from support.command_line import invoke
 from support.modes import MODES, ask
 

@@ -20,6 +20,11 @@ class ChatShapes(Shapes):
 
     __slots__ = ()
 
+    @property
+    def tool_parameters(self) -> frozenset[str]:
+        """Return the parameters of a request that servers reject without tools."""
+        return frozenset({"tool_choice", "parallel_tool_calls"})
+
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role, content = message.get("role"), message.get("content")
         holds_result = isinstance(content, list | tuple) and any(

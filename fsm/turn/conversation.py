@@ -1,0 +1,105 @@
+"""The conversation of a turn: what the caller gave, and all that was said and done, valid at any moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attrs import define, evolve, field
+
+from rungwise.fsm.call.parts import Message, Part, ToolCall, ToolResult
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.text.blank import is_blank
+
+NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+LONGEST_NAME = 64
+"""What providers take as the name of a tool; a model that makes one up may write anything."""
+
+
+@define(eq=False, repr=False)
+class Conversation:
+    """Gather what is said and done.
+
+    Arguments:
+        messages: all that is complete.
+        gathered: the text of an answer that was cut, and is to be gone on from.
+        asked: the message whose tool calls have no results yet.
+        results: those that are known, by the place of the call.
+        shown: the last text that the model has shown.
+    """
+
+    messages: tuple[PlainMessage | Message, ...]
+    gathered: str = ""
+    asked: Message | None = None
+    results: dict[int, ToolResult] = field(factory=dict)
+    shown: str = ""
+
+    def say(self, result: Result) -> None:
+        """Take what a call ended with; nothing goes on from it."""
+        self.gathered = ""
+        self._show(result.text)
+        repeats_earlier = result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
+        if is_blank(result.text) or repeats_earlier:
+            return
+        if result.outcome == "done" and not result.tool_calls:
+            self.messages += (result.message,)
+        else:
+            self.messages += (Message.saying("assistant", result.text),)
+
+    def hold(self, result: Result) -> None:
+        """Keep the text of a cut answer, to go on from it."""
+        self.gathered = result.text
+        self._show(result.text)
+
+    def ask(self, result: Result) -> Message:
+        """Take a message that calls tools, and return it with names and ids that can be sent back."""
+        self.gathered = ""
+        self._show(result.text)
+        self.asked, self.results = Message("assistant", _sound(result.message.parts)), {}
+        return self.asked
+
+    def tell(self, place: int, text: str, *, is_fault: bool = False) -> ToolResult:
+        """Take the result of a tool call; the place is that among the calls of its message."""
+        assert self.asked is not None
+        call = self.asked.tool_calls[place]
+        self.results[place] = ToolResult(call.id, call.name, text, is_fault)
+        return self.results[place]
+
+    def close(self, otherwise: str) -> None:
+        """End what is open: a tool call without a result gets this one, and a cut answer stands as it is."""
+        self.messages, self.asked, self.results, self.gathered = self.whole(otherwise), None, {}, ""
+
+    def whole(self, otherwise: str) -> tuple[PlainMessage | Message, ...]:
+        """Return the conversation as it could be gone on from now."""
+        if self.asked is not None:
+            calls = enumerate(self.asked.tool_calls)
+            results = [self.results.get(at) or ToolResult(each.id, each.name, otherwise, True) for at, each in calls]
+            return (*self.messages, self.asked, Message("tool", results))
+        if is_blank(self.gathered):
+            return self.messages
+        return (*self.messages, Message.saying("assistant", self.gathered))
+
+    def _show(self, text: str) -> None:
+        self.shown = self.shown if is_blank(text) else text
+
+
+def _sound(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the parts of a message, each tool call with an id of its own and a name that providers take."""
+    known: set[str] = set()
+    sound: list[Part] = []
+    for part in parts:
+        if isinstance(part, ToolCall):
+            name = NOT_IN_NAMES.sub("_", part.name)[:LONGEST_NAME] or "_"
+            part = evolve(part, id=_unique(part.id, known), name=name)
+            known.add(part.id)
+        sound.append(part)
+    return tuple(sound)
+
+
+def _unique(id: str, known: set[str]) -> str:
+    base, number = id or "call", 1
+    while id in known or not id:
+        number += 1
+        id = f"{base}_{number}"
+    return id

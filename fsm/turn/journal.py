@@ -1,0 +1,79 @@
+"""The journal of a turn: the record of its steps, and the journals of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from attrs import define, field, frozen
+
+from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.forms import FLAG, OBJECT, OBJECTS, Forms
+from rungwise.fsm.journal.record import Record, Step
+from rungwise.fsm.turn.policy import TurnPolicy
+
+
+@frozen(kw_only=True)
+class TurnStep(Step):
+    """Hold one step of a turn; the steps of its calls are plain `Step`s."""
+
+
+@define(eq=False)
+class TurnSetting:
+    """Hold what a turn was given, without its messages and tools.
+
+    Arguments:
+        policy: as the turn got it.
+        has_compactor: whether the conversation could be shortened.
+        recorded: after reading, the policy of the calls as it was recorded, with what rungs of one's own have in it.
+    """
+
+    policy: TurnPolicy
+    has_compactor: bool = False
+    recorded: Mapping[str, Any] | None = None
+
+
+@define(eq=False, kw_only=True)
+class TurnJournal(Record):
+    """Record one turn.
+
+    Arguments:
+        setting: what the turn was given.
+        calls: the journals of its calls, in the order in which they were made.
+        table, counters, contents, outcome: as in `Record`.
+    """
+
+    forms: ClassVar[Forms] = {**Record.forms, "policy": OBJECT, "has_compactor": FLAG, "calls": OBJECTS}
+    step_type: ClassVar[type[Step]] = TurnStep
+
+    setting: TurnSetting
+    calls: list[Journal] = field(factory=list)
+
+    def _given(self) -> dict[str, Any]:
+        policy = self.setting.policy.to_mapping()
+        if self.setting.recorded is not None:
+            policy["call"] = self.setting.recorded
+        return {
+            "policy": policy,
+            "has_compactor": self.setting.has_compactor,
+            "calls": [call.to_document() for call in self.calls],
+        }
+
+    @classmethod
+    def from_document(cls, document: Any) -> Self:
+        """Read a record back from plain values."""
+        record = super().from_document(document)
+        for number, call in enumerate(document["calls"], start=1):
+            try:
+                record.calls.append(Journal.from_document(call))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"call {number}: {error}") from None
+        return record
+
+    @classmethod
+    def _read_setting(cls, document: Mapping[str, Any]) -> TurnSetting:
+        values = dict(document["policy"])
+        recorded = values.pop("call", None)
+        return TurnSetting(from_mapping(TurnPolicy, values), document["has_compactor"], recorded)

@@ -1,0 +1,135 @@
+"""What a turn may do and spend: `TurnPolicy`, validated when built, loadable from TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from attrs import field, frozen
+
+from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml, read_file
+from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.values.fields import flag, instance, number, optional, text, whole
+
+LARGEST_WINDOW = 10**9
+"""No context is taken to hold more tokens than this."""
+
+
+def _share(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    number(above_zero=True, highest=1)(instance, attribute, value)
+
+
+@frozen(kw_only=True)
+class TurnHints:
+    """Word what the turn says to the model by itself; none of it stays in the conversation but `handed_off`.
+
+    Arguments:
+        summary: asks for the summary at the ceiling.
+        handed_off: the result of a terminating tool that has no function.
+        not_run: the result of a tool call that was not run, because the turn ended before.
+        too_many: the result of each call beyond the most that one reply may make.
+    """
+
+    summary: str = field(
+        default="No more tools can be called now. With what you have found so far, answer as well as you can, and "
+        "say what is left open.",
+        validator=text,
+    )
+    handed_off: str = field(default="Handed over.", validator=text)
+    not_run: str = field(default="This call was not run: the turn had ended.", validator=text)
+    too_many: str = field(default="This call was not run: one reply may not call so many tools.", validator=text)
+
+
+@frozen(kw_only=True)
+class TurnPolicy:
+    """Say everything about how a turn goes on and what it may spend.
+
+    Arguments:
+        call: the policy of each call, whose budget is that of one call; None is the client's, or else the default.
+        budget: what the whole turn may spend, tools' time included; nothing ever gives any of it back.
+        auto_continues: how often the turn may go on by itself, after tools, a cut answer, or a compaction, all of them
+            together; 0 switches all of it off, the summary too.
+        faults: how many rounds of tools in a row may bring nothing but faults; the last of them ends the turn.
+        compactions: how often the conversation may be shortened.
+        summary: whether a last call without tools asks for a summary, where tools have run and the turn may not go on.
+        same_calls: how often the same call may bring the same result in one turn; the last of them ends it.
+        calls_per_reply: how many tool calls of one reply are run; a reply with more ends the turn.
+        calls_at_once: how many tools may run side by side.
+        tool_seconds: how long a tool may take, in seconds.
+        window: the tokens that the context of the model holds; what results and compactions are measured by.
+        results_share: the share of the window that the results of one reply may fill together; longer ones are cut.
+        hints: see `TurnHints`.
+
+    Raises:
+        ConfigurationError: a field is not of its form; the message names it and says what would be right.
+    """
+
+    parts: ClassVar[Mapping[str, type[Any]]] = {"call": Policy, "budget": Budget, "hints": TurnHints}
+    """The fields that are tables of keys."""
+
+    call: Policy | None = field(default=None, validator=optional(instance(Policy)))
+    budget: Budget = field(factory=lambda: Budget(attempts=100), validator=instance(Budget))
+    auto_continues: int = field(default=25, validator=whole(0, LARGEST_LIMIT))
+    faults: int = field(default=3, validator=whole(1, LARGEST_LIMIT))
+    compactions: int = field(default=3, validator=whole(0, LARGEST_LIMIT))
+    summary: bool = field(default=True, validator=flag)
+    same_calls: int = field(default=5, validator=whole(1, LARGEST_LIMIT))
+    calls_per_reply: int = field(default=32, validator=whole(1, LARGEST_LIMIT))
+    calls_at_once: int = field(default=8, validator=whole(1, LARGEST_LIMIT))
+    tool_seconds: float = field(default=60.0, validator=number(above_zero=True))
+    window: int = field(default=128_000, validator=whole(1, LARGEST_WINDOW))
+    results_share: float = field(default=0.25, validator=_share)
+    hints: TurnHints = field(factory=TurnHints, validator=instance(TurnHints))
+
+    @property
+    def of_calls(self) -> Policy:
+        """Return the policy of each call."""
+        return self.call or DEFAULT_POLICY
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """Return the limit of each counter of the table."""
+        limits = {
+            "faults": self.faults,
+            "compactions": self.compactions,
+            "summaries": int(self.summary and self.auto_continues > 0),
+            "auto_continues": self.auto_continues,
+        }
+        return {name: limits[name] for name in TURN.counters}
+
+    @property
+    def result_tokens(self) -> int:
+        """Return how many tokens the results of one reply may have together."""
+        return max(1, int(self.window * self.results_share))
+
+    @classmethod
+    def from_toml(cls, text: str, *, source: str = "policy") -> TurnPolicy:
+        """Read a policy from TOML; every key is optional and named as the field, as in `[call.limits]`.
+
+        Arguments:
+            source: what errors call the text.
+
+        Raises:
+            ConfigurationError: the text is no TOML, or a key or value is wrong; `source` is named in the message.
+        """
+        policy: TurnPolicy = from_toml(cls, text, source)
+        return policy
+
+    @classmethod
+    def load(cls, path: str | Path) -> TurnPolicy:
+        """Read a policy from a TOML file.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or `from_toml` refuses it.
+        """
+        return cls.from_toml(read_file(path), source=str(path))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the policy as plain values."""
+        return {**attrs.asdict(self, filter=attrs.filters.exclude("call")), "call": self.of_calls.to_mapping()}
+
+
+DEFAULT_TURN_POLICY = TurnPolicy()

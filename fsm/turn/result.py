@@ -1,0 +1,91 @@
+"""What a turn ends with: the `TurnResult`, and the errors of the outcomes that raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field, frozen
+
+from rungwise.fsm.call.parts import Message, ToolCall
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.shapes import NEUTRAL, Shapes
+from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBudget
+from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.values.frozen_map import thawed
+from rungwise.fsm.values.usage import Usage
+
+
+@frozen
+class TurnResult:
+    """Hold the end of a turn, whatever it was.
+
+    Arguments:
+        outcome: the final state of the machine.
+        text: the last text that the model showed: its answer, its summary, or what it said beside its last tool calls.
+        messages: the conversation to go on from: the caller's messages, as the compactor left them, and all that was
+            said and done. Every tool call has its result, and nothing that only steered the turn is among them.
+        handed_off: the terminating tool calls that ended the turn.
+        usage: the tokens of every attempt of every call.
+        cost: in the currency of the backends' prices; None where a backend that was asked has none.
+        seconds: from the beginning of the turn to its end.
+        calls: how many model calls were made.
+        attempts: how many requests they sent.
+        cause: why the turn did not simply finish, in a sentence; None for `finished` and `handed_off`.
+        last: the result of the last call; None where there was none.
+        journal: every step, and the journals of the calls.
+        error: what the compactor raised, where that ended the turn.
+        shapes: the form in which the last backend is written to.
+    """
+
+    outcome: str
+    text: str = field(repr=False)
+    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
+    handed_off: tuple[ToolCall, ...]
+    usage: Usage
+    cost: float | None
+    seconds: float
+    calls: int
+    attempts: int
+    cause: str | None
+    last: Result | None = field(repr=False)
+    journal: TurnJournal = field(repr=False, eq=False)
+    error: Exception | None = field(default=None, repr=False, eq=False)
+    shapes: Shapes = field(default=NEUTRAL, repr=False, eq=False)
+
+    @property
+    def is_success(self) -> bool:
+        """Tell whether the outcome returns instead of raising."""
+        return self.outcome in SUCCESSES
+
+    @property
+    def plain_messages(self) -> list[dict[str, Any]]:
+        """Return the conversation as plain messages for the last backend, such as can be stored as JSON."""
+        plain: list[dict[str, Any]] = []
+        for message in self.messages:
+            plain += self.shapes.plain_of(message) if isinstance(message, Message) else [thawed(message)]
+        return plain
+
+    def raise_for_outcome(self) -> TurnResult:
+        """Return this result if its outcome is a success.
+
+        Raises:
+            TurnError: the error of the outcome, with this result.
+        """
+        if self.is_success:
+            return self
+        told = f"{self.outcome} after {_count(self.calls, 'call')}: {self.cause}"
+        raise _ERRORS[self.outcome](told, self) from self.error
+
+
+SUCCESSES = frozenset({"finished", "handed_off", "limit_reached"})
+
+_ERRORS: dict[str, type[TurnError]] = {
+    "failed": TurnFailed,
+    "cancelled": TurnCancelled,
+    "over_budget": TurnOverBudget,
+}
+
+
+def _count(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

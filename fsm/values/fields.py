@@ -1,0 +1,74 @@
+"""Validators of the fields of policies, whose errors say what was wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import short
+
+LONGEST_SECONDS = 1e6
+"""No number of seconds may exceed this (11 days): sockets take at most 2**31 - 1 milliseconds, some waits 2**32 - 1."""
+
+Attribute = attrs.Attribute  # the parameter of every validator below
+
+
+def where(instance: object, attribute: Attribute[Any]) -> str:
+    """Name a field in errors."""
+    return f"{type(instance).__name__}.{attribute.name}"
+
+
+def whole(lowest: int, highest: int) -> Any:
+    """Return a validator for whole numbers in a range."""
+
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+            named = where(instance, attribute)
+            raise ConfigurationError(f"{named} must be a whole number from {lowest} to {highest}, not {short(value)}")
+
+    return check
+
+
+def number(*, above_zero: bool, highest: float = LONGEST_SECONDS) -> Any:
+    """Return a validator for finite numbers in a range."""
+
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= highest
+        if not number or (above_zero and value == 0):
+            least = "above 0" if above_zero else "of 0 or more"
+            raise ConfigurationError(
+                f"{where(instance, attribute)} must be a finite number {least}, at most {highest:,.0f}, "
+                f"not {short(value)}"
+            )
+
+    return check
+
+
+def text(instance: object, attribute: Attribute[Any], value: object) -> None:
+    """Refuse what is no text, or a blank one."""
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{where(instance, attribute)} must be a text that is not blank")
+
+
+def instance(kind: type) -> Any:
+    """Return a validator for instances of a class."""
+
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if not isinstance(value, kind):
+            named = where(instance, attribute)
+            raise ConfigurationError(f"{named} must be a {kind.__name__}, not {type(value).__name__}")
+
+    return check
+
+
+def flag(instance: object, attribute: Attribute[Any], value: object) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{where(instance, attribute)} must be true or false, not {short(value)}")
+
+
+def optional(check: Any) -> Any:
+    """Return a validator that lets None pass."""
+    return attrs.validators.optional(check)
