@@ -112,8 +112,10 @@ class SharedBudget:
             prices: of the backend that would be asked, likewise.
         """
         self._desk.catch_up()
-        if now is not None and (late := self._late_at(now + wait)) is not None:
-            return late
+        late = None if now is None else self._late_at(now + wait)
+        return late or self._lacking(input_tokens, prices)
+
+    def _lacking(self, input_tokens: int, prices: Prices | None) -> str | None:
         reasons = (account.lacking(input_tokens, prices) for account in self._accounts)
         return next((reason for reason in reasons if reason is not None), None)
 
@@ -144,12 +146,15 @@ class Share:
     needs_cap: bool = field(init=False)
     needs_prices: bool = field(init=False)
 
+    _last: list[Reservation] = field(init=False)
+
     def __attrs_post_init__(self) -> None:
         accounts = self._reservation.accounts
         self.needs_cap = any(account.rests_on_caps for account in accounts)
         self.needs_prices = any(account.budget.money is not None for account in accounts)
         # A call that is dropped without an end holds nothing for ever.
-        weakref.finalize(self, self._desk.abandon, self._reservation).atexit = False
+        self._last = [self._reservation]
+        weakref.finalize(self, _abandon, self._desk, self._last).atexit = False
 
     @property
     def deadline(self) -> float | None:
@@ -180,7 +185,7 @@ class Share:
 
     def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""
-        return self.shared.lacking(now, wait=wait, input_tokens=input_tokens or 0, prices=prices)
+        return self.late_at(now + wait) or self.shared._lacking(input_tokens or 0, prices)
 
     def reserve(
         self,
@@ -212,7 +217,7 @@ class Share:
         if reservation.state == "sent":
             return None
         lacking = reservation.lacking if reservation.state == "refused" else None
-        self._desk.withdraw(reservation)
+        self.withdraw()
         return lacking or f"other calls hold what is left of {self.shared._account.name}"
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
@@ -225,12 +230,23 @@ class Share:
         """
         if self._reservation.state == "sent":
             self._desk.settle(self._reservation, usage, prices, overran)
+            self._leave()
         else:
             self.withdraw()
 
     def withdraw(self) -> None:
         """Give back what has not gone out."""
-        self._desk.withdraw(self._reservation)
+        if self._reservation.state != "idle":
+            self._desk.withdraw(self._reservation)
+            self._leave()
+
+    def _leave(self) -> None:
+        """Take another reservation from now on: another thread may be the one that settles this, and not yet."""
+        self._reservation = self._last[0] = Reservation(self._reservation.accounts)
+
+
+def _abandon(desk: Desk, last: list[Reservation]) -> None:
+    desk.abandon(last[0])
 
 
 def check_within(value: Any) -> None:

@@ -179,7 +179,11 @@ class SharedCalls(RuleBasedStateMachine):
         for asked in getattr(self, "calls", ()):
             if asked.state == "waiting":
                 assert asked.woken is (asked.call.spending.share._reservation.state != "waiting")  # type: ignore[union-attr]
-        assert not hasattr(self, "shared") or not self.shared[0]._desk._serve()
+        if hasattr(self, "shared"):
+            desk = self.shared[0]._desk
+            waiting = tuple(desk._waiting)
+            desk._serve()
+            assert tuple(desk._waiting) == waiting
 
     def teardown(self) -> None:
         for asked in self.of("begun", "ready", "waiting", "in flight"):
