@@ -14,7 +14,12 @@ from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.checks import LARGEST, is_number
+from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
+
+MOST_LEVELS = 32
+"""How deep shared budgets may stand within one another: each attempt is reserved on every level."""
 
 
 @built_without_locals
@@ -32,7 +37,7 @@ class SharedBudget:
         within: the budget that this one is a part of.
 
     Raises:
-        ConfigurationError: `budget` or `within` is none.
+        ConfigurationError: `budget` or `within` is none, or this stands too deep.
     """
 
     budget: Budget = field(on_setattr=setters.frozen)
@@ -46,6 +51,8 @@ class SharedBudget:
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
+        if within is not None and len(within._accounts) >= MOST_LEVELS:
+            raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
         self._account = Account(budget, "the shared budget" if within is None else "the inner shared budget")
         self._accounts = (self._account, *(() if within is None else within._accounts))
         self._desk = Desk() if within is None else within._desk
@@ -94,8 +101,8 @@ class SharedBudget:
         Raises:
             ConfigurationError: this is no time.
         """
-        if isinstance(now, bool) or not isinstance(now, (int, float)):
-            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
+        if not is_number(now, -LARGEST, LARGEST):
+            raise ConfigurationError(f"now must be seconds, a finite number, not {short(now)}")
         self._desk.begin(self._accounts, now)
 
     def lacking(

@@ -244,8 +244,15 @@ def test_wrong_arguments_are_named() -> None:
         SharedBudget(Budget(), Budget())  # type: ignore[arg-type]
     with pytest.raises(rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"):
         Call(Request("Where?"), within=Budget())  # type: ignore[arg-type]
-    with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a number, not str"):
+    with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not 'soon'"):
         SharedBudget(Budget()).begin("soon")  # type: ignore[arg-type]
+    with pytest.raises(rungwise.ConfigurationError, match="a finite number, not nan"):
+        SharedBudget(Budget(seconds=1)).begin(float("nan"))
+    deep = SharedBudget(Budget())
+    for _ in range(31):
+        deep = SharedBudget(Budget(), deep)
+    with pytest.raises(rungwise.ConfigurationError, match="more than 32 deep"):
+        SharedBudget(Budget(), deep)
 
 
 @pytest.mark.parametrize("is_inner", [False, True])
