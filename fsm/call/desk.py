@@ -227,6 +227,7 @@ class Desk:
                     self._holding.add(reservation)
                 if reservation.wake is not None:
                     served.append(reservation.wake)
+                    reservation.wake = None  # which may hold the call, that nobody else may hold
                 continue
             barred.add(blocking)
             if blocking is reservation.accounts[-1]:  # the outermost, which is around all

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from attrs import define, field
+from attrs import define, field, setters
 
 from rungwise.fsm.call.account import Account
 from rungwise.fsm.call.desk import Desk, Reservation
@@ -18,7 +18,7 @@ from rungwise.fsm.values.usage import Usage
 
 
 @built_without_locals
-@define(init=False, eq=False, repr=False)
+@define(eq=False, repr=False)
 class SharedBudget:
     """Hold many calls under one set of ceilings: a batch, a session, a turn within it. Nothing refills them.
 
@@ -35,17 +35,17 @@ class SharedBudget:
         ConfigurationError: `budget` or `within` is none.
     """
 
-    budget: Budget
-    within: SharedBudget | None
-    _account: Account
-    _accounts: tuple[Account, ...]
-    _desk: Desk
+    budget: Budget = field(on_setattr=setters.frozen)
+    within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
+    _account: Account = field(init=False)
+    _accounts: tuple[Account, ...] = field(init=False)
+    _desk: Desk = field(init=False)
 
-    def __init__(self, budget: Budget, within: SharedBudget | None = None) -> None:
+    def __attrs_post_init__(self) -> None:
+        budget, within = self.budget, self.within
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
-        self.budget, self.within = budget, within
         self._account = Account(budget, "the shared budget" if within is None else "the inner shared budget")
         self._accounts = (self._account, *(() if within is None else within._accounts))
         self._desk = Desk() if within is None else within._desk
@@ -178,9 +178,9 @@ class Share:
         accounts = self._reservation.accounts
         return max(1, min(cap, *(account.most(input_tokens, prices, held=False) for account in accounts)))
 
-    def lacking(self, at: float, input_tokens: int | None, prices: Prices | None) -> str | None:
-        """Name what does not allow an attempt at a moment of the driver's clock, if any; see `SharedBudget.lacking`."""
-        return self.shared.lacking(at, input_tokens=input_tokens or 0, prices=prices)
+    def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
+        """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""
+        return self.shared.lacking(now, wait=wait, input_tokens=input_tokens or 0, prices=prices)
 
     def reserve(
         self,

@@ -17,6 +17,7 @@ from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence, Step
+from rungwise.fsm.replay.recorded import recorded_budget
 from rungwise.fsm.values.label import short
 
 
@@ -50,6 +51,7 @@ def replay(journal: Journal, policy: Policy | None = None) -> Result:
         contents=journal.contents,
         has_compactor=setting.has_compactor,
         prompts=_prompts(recorded),
+        within=recorded_budget(setting.within, recorded),
     )
     call.begin(0.0)
     alike = 0  # steps that were compared, so that none is compared again
