@@ -272,6 +272,6 @@ def test_its_ceilings_are_not_changed() -> None:
 
 
 def test_nothing_is_taken_to_have_gone_out_by_itself() -> None:
-    call = begun(SharedBudget(Budget()))
+    call = begun(SharedBudget(Budget(output_tokens=500)))
     with pytest.raises(rungwise.IllegalEvent, match="`sending`"):
         call.receive(answer(5))
