@@ -12,21 +12,20 @@ from rungwise.adapters.functions import check_functions
 from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
 from rungwise.adapters.turn.sync_driver import TurnCompactor
 from rungwise.fsm.call.overrides import with_overrides
-from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Request
 from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnPolicy
-from rungwise.fsm.turn.tools import Toolbox, Tools
+from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
 
 
 class TurnOptions(TypedDict, total=False):
     """Name what a turn may be given beside its messages; `Client.turn` says what each is."""
 
-    tools: Tools
-    executor: Callable[[ToolCall], Any] | None
+    tools: Tools | Toolbox
+    executor: Executor | None
     policy: TurnPolicy | None
     compactor: TurnCompactor | AsyncTurnCompactor | None
     within: SharedBudget | None

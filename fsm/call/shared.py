@@ -30,6 +30,7 @@ class SharedBudget:
     Arguments:
         budget: the ceilings of all calls together; the seconds count from the beginning of the first one.
         within: the budget that this one is a part of.
+        name: what causes call it.
 
     Raises:
         ConfigurationError: `budget` or `within` is none.
@@ -37,6 +38,7 @@ class SharedBudget:
 
     budget: Budget = field(on_setattr=setters.frozen)
     within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
+    _name: str = field(default="", kw_only=True)
     _account: Account = field(init=False)
     _accounts: tuple[Account, ...] = field(init=False)
     _desk: Desk = field(init=False)
@@ -46,7 +48,8 @@ class SharedBudget:
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
-        self._account = Account(budget, "the shared budget" if within is None else "the inner shared budget")
+        name = self._name or ("the shared budget" if within is None else "the inner shared budget")
+        self._account = Account(budget, name)
         self._accounts = (self._account, *(() if within is None else within._accounts))
         self._desk = Desk() if within is None else within._desk
 

@@ -104,7 +104,7 @@ class Turn:
         policy: TurnPolicy = DEFAULT_TURN_POLICY,
         chain: Sequence[Link] = NO_CHAIN,
         *,
-        tools: Tools = None,
+        tools: Tools | Toolbox = None,
         within: SharedBudget | None = None,
         has_compactor: bool = False,
         count: Callable[[Any], int] = estimate_tokens,
@@ -117,7 +117,7 @@ class Turn:
             if not isinstance(value, kind):
                 raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         self.policy, self.tools = policy, Toolbox.of(tools)
-        self.budget = SharedBudget(policy.budget, within=within)
+        self.budget = SharedBudget(policy.budget, within, name="the turn's budget")
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
         self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)
@@ -306,7 +306,7 @@ class Turn:
         deadline = self.budget.deadline
         left = None if deadline is None else deadline - (self._began or 0.0) - self._elapsed
         if state not in CALLS and left is not None and left <= 0:  # a call sees this for itself
-            self._end(self.position.fire("ran_out"), "the time of the budget is up")
+            self._end(self.position.fire("ran_out"), self.budget.lacking((self._began or 0.0) + self._elapsed))
             return None
         action: Action
         if state in CALLS:
