@@ -44,9 +44,8 @@ def replay_turn(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnR
     if journal.table != TURN.name or journal.counters != TURN.counters:
         raise JournalMismatch(f"the journal is of the table {short(journal.table)}, or counts what no turn does")
     recorded = journal.steps
-    made = sum(step.event == "sent" and step.source in CALLS for step in recorded)
-    if made != len(journal.calls):
-        raise JournalMismatch(f"the journal holds {len(journal.calls)} calls, and its steps made {made}")
+    if journal.made != len(journal.calls):
+        raise JournalMismatch(f"the journal holds {len(journal.calls)} calls, but its steps made {journal.made}")
     again = _Again(journal, policy or journal.setting.policy, None if policy is None else policy.call)
     for step in recorded:
         try:

@@ -13,6 +13,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
 
 
@@ -60,6 +61,11 @@ class TurnJournal(Record):
     setting: TurnSetting
     calls: list[Journal] = field(factory=list)
 
+    @property
+    def made(self) -> int:
+        """Count the calls that its steps made, which are those that it holds."""
+        return sum(step.event == "sent" and step.source in CALLS for step in self.steps)
+
     def _given(self) -> dict[str, Any]:
         policy = self.setting.policy.to_mapping()
         if self.setting.recorded is not None:
@@ -74,6 +80,8 @@ class TurnJournal(Record):
     def from_document(cls, document: Any) -> Self:
         """Read a record back from plain values."""
         record = super().from_document(document)
+        if record.made != len(document["calls"]):
+            raise ConfigurationError(f"it holds {len(document['calls'])} calls, but its steps made {record.made}")
         for number, call in enumerate(document["calls"], start=1):
             try:
                 record.calls.append(Journal.from_document(call))
