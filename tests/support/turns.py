@@ -206,5 +206,5 @@ def played(*replies: Reply | Failure, policy: TurnPolicy | None = None, seed: in
     """Return a turn that heard these replies, and then whatever comes, and was not cancelled."""
     dice = Random(seed)
     chain = options.pop("chain", None) or [PlainLink("first", prices=Prices(1.0, 2.0))]
-    turn = Turn(Request("Where do herons nest?"), policy or TurnPolicy(), chain, tools=TOOLS, **options)
+    turn = Turn(Request([*HISTORY, QUESTION]), policy or TurnPolicy(), chain, tools=TOOLS, **options)
     return Player(dice, turn, stops=False, replies=replies).play()
