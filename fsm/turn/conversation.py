@@ -94,13 +94,14 @@ class Conversation:
 
 
 def _sound(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts of a message, each tool call with an id of its own and a name that providers take."""
+    """Return the parts of a message, each tool call with an id of its own, and a name and arguments that can be sent."""
     known: set[str] = set()
     sound: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall):
             name = NOT_IN_NAMES.sub("_", part.name)[:LONGEST_NAME] or "_"
-            part = evolve(part, id=_unique(part.id, known), name=name)
+            arguments = part.arguments if part.arguments.strip() else "{}"
+            part = evolve(part, id=_unique(part.id, known), name=name, arguments=arguments)
             known.add(part.id)
         sound.append(part)
     return tuple(sound)
