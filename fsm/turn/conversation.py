@@ -35,6 +35,15 @@ class Conversation:
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
 
+    def take(self, result: Result, event: str, *, is_summary: bool) -> None:
+        """Take what a call ended with, and what that was for the turn."""
+        if event == "called_tools" and not is_summary:
+            self.ask(result)
+        elif event in ("truncated", "overflowed"):
+            self.hold(result)
+        else:
+            self.say(result)
+
     def say(self, result: Result) -> None:
         """Take what a call ended with; nothing goes on from it."""
         self.gathered = ""
