@@ -371,15 +371,28 @@ def test_arguments_either_fit_or_are_told_of(arguments: dict[str, Any]) -> None:
 
 
 def test_nothing_of_it_is_loaded_before_a_tool_needs_it() -> None:
-    script = (
-        "import sys; from rungwise import Client, OpenAIChat, EmbeddedProvider, Script, Tool, ToolError;"
-        "provider = EmbeddedProvider(Script.of(['hello'])) if hasattr(Script, 'of') else None;"
-        "from rungwise.fsm.turn.tools import Toolbox; Toolbox.of([{'name': 'x'}], executor=print);"
-        "early = [name for name in ('pydantic', 'jsonschema', 'referencing') if name in sys.modules];"
-        "Tool(lambda a: a, name='x', parameters={'properties': {'a': {}}});"
-        "middle = [name for name in ('pydantic', 'jsonschema') if name in sys.modules];"
-        "Tool(lambda a: a, name='x');"
-        "print(early, middle, 'pydantic' in sys.modules)"
-    )
+    script = """
+import sys
+import rungwise
+from rungwise.fsm.turn.tools import Toolbox
+
+def loaded():
+    return [name for name in ("pydantic", "jsonschema", "referencing") if name in sys.modules]
+
+with rungwise.EmbeddedProvider(rungwise.Script([rungwise.ScriptedReply(text="hello")])) as provider:
+    client = rungwise.Client(rungwise.OpenAIChat("model", api_key="key", base_url=provider.base_url))
+    tool = {"type": "function", "function": {"name": "x", "parameters": {"type": "object"}}}
+    assert client.call("hello", tools=[tool]).text == "hello"
+Toolbox.of([{"name": "x"}], executor=print)
+print(loaded())
+rungwise.Tool(print, name="x", parameters={"properties": {"a": {}}})
+print(loaded())
+rungwise.Tool(lambda a: a, name="x")
+print(loaded())
+"""
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] ['jsonschema'] True"
+    assert done.stdout.splitlines() == [
+        "[]",
+        "['jsonschema', 'referencing']",
+        "['pydantic', 'jsonschema', 'referencing']",
+    ]
