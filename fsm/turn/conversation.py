@@ -94,7 +94,7 @@ class Conversation:
 
 
 def _sound(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts of a message, each tool call with an id of its own, and a name and arguments that can be sent."""
+    """Return the parts of a message, each tool call with an id of its own, a name and arguments that can be sent."""
     known: set[str] = set()
     sound: list[Part] = []
     for part in parts:
