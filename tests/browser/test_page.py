@@ -23,8 +23,11 @@ from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.turn.explained import TurnPath, read_turn
+from rungwise.fsm.turn.page import explain_turn
 from support.colours import channels_of, contrast
 from support.tables import KNOTTY, ONES
+from support.turns import BUSY, OVERFLOW, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
@@ -66,6 +69,13 @@ def trail(name: str = "first") -> Route:
     return path_of(call.journal, CALL)
 
 
+@cache
+def a_turn() -> TurnPath:
+    replies = calling("look", "gone", text="Let me see."), OVERFLOW, calling("look"), BUSY, said("By the lake.")
+    turn = played(*replies, has_compactor=True, contents=True, seed=7)
+    return read_turn(turn.journal.to_json())
+
+
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     texts = {
@@ -73,6 +83,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
         "play": play_policy(rungwise.Policy(), 3),
         "short": play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
         "nasty": explain_call(trail(NASTY)),
+        "turn": explain_turn(a_turn()),
     }
     directory = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():
@@ -387,7 +398,7 @@ def test_what_the_budget_does_not_allow_cannot_be_sent(open_tab: Open, pages: Ma
 # Both pages
 
 
-@pytest.mark.parametrize("name", ["explain", "play"])
+@pytest.mark.parametrize("name", ["explain", "turn", "play"])
 def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Mapping[str, Path], name: str) -> None:
     tab = open_tab(pages[name])
     if name == "play":
@@ -409,20 +420,22 @@ def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Map
     buttons = ["take", "path", "undo", "restart", "copy", "picture"]
     wanted = {
         "explain": ["steps", "SUMMARY", "picture"],
+        "turn": ["steps", "BUTTON", "picture"],
         "play": ["came_empty", *facts, "has_next_backend", "has_text", *buttons],
     }
     first = reached.index(wanted[name][0])
     assert reached[first:] + reached[:first] == wanted[name]
 
 
-@pytest.mark.parametrize("name", ["explain", "play"])
+@pytest.mark.parametrize("name", ["explain", "turn", "play"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_is_as_wide_as_the_window_and_quiet(
     open_tab: Open, pages: Mapping[str, Path], name: str, width: int
 ) -> None:
     tab = open_tab(pages[name], width=width, height=800)
-    visits = [f"page.select({place})" for place in range(len(trail().steps))]
-    for visit in visits if name == "explain" else ["byId('take').click()", "byId('take').click()"]:
+    plays = ["byId('take').click()", "byId('take').click()"]
+    steps = 0 if name == "play" else tab.run("DATA.call.steps.length")
+    for visit in [f"page.select({place})" for place in range(steps)] or plays:
         tab.run(visit)
         assert tab.run("document.documentElement.scrollWidth") <= width
     assert tab.problems == []
@@ -450,7 +463,7 @@ TEXTS = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["explain", "play"])
+@pytest.mark.parametrize("name", ["explain", "turn", "play"])
 def test_every_text_can_be_read_by_day_and_by_night(
     open_tab: Open, pages: Mapping[str, Path], name: str, dark: bool
 ) -> None:
