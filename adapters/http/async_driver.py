@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
@@ -14,15 +13,16 @@ from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
 from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.http.sync_driver import Compactor
-from rungwise.adapters.http.waiting import CallEnded, arun, check, until_set, within
+from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage, Send
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.values.frozen_map import thawed
 
-AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage]]]
+AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage | Message]]]
 
 
 @frozen
@@ -110,10 +110,10 @@ class AsyncDriver(Driver):
 
     async def _reserve(self, call: Call, send: Send) -> bool:
         """Wait for what others hold of a shared budget, without a place; tell whether it came in time."""
-        woken = threading.Event()
-        if call.reserve(woken.set, self.clock()):
-            return True
-        return await arun(until_set(woken, self.seconds_left(send)), self.cancellation)
+        wake_up = WakeUp()
+        return call.reserve(wake_up.call, self.clock()) or await wake_up.wait(
+            self.seconds_left(send), self.cancellation
+        )
 
     async def _make_ready(self, call: Call, send: Send) -> bool:
         """Wait and compact as the rung asks, and tell whether that was done in time."""
@@ -128,7 +128,7 @@ class AsyncDriver(Driver):
         """Have the messages shortened, and tell whether that was done in time; a coroutine is ended when it is up."""
         own_timeout: TimeoutError | None = None
 
-        async def shorten() -> Sequence[PlainMessage]:
+        async def shorten() -> Sequence[PlainMessage | Message]:
             nonlocal own_timeout
             try:
                 compacted = compactor(thawed(send.messages))  # its own copy, to change as it likes

@@ -20,6 +20,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
+from rungwise.adapters.tools.spawning import EventLoop
 
 Want = Literal["read", "write"]
 
@@ -116,6 +117,29 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
         return result
     finally:
         operation.close()
+
+
+class WakeUp:
+    """Wake a task of this event loop from any thread."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        self._soon = EventLoop.running().soon
+
+    def call(self) -> None:
+        """Wake the task."""
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            self._soon(self._event.set)
+
+    async def wait(self, seconds: float | None, cancellation: Cancellation) -> bool:
+        """Wait for so many seconds, or for as long as it takes, and tell whether the task was woken.
+
+        Raises:
+            CallEnded: the call was ended by its client.
+        """
+        with suppress(TimeoutError):
+            await within(seconds, self._event.wait, cancellation=cancellation)
+        return self._event.is_set()
 
 
 async def _until_ready(wait: WaitFor) -> None:

@@ -18,8 +18,6 @@ from rungwise.fsm.turn.events import ToolEnded, ToolStarted
 GRACE: Final = 2.0
 """Seconds that an async tool which was cancelled is given to end."""
 
-Tell = Callable[[ToolStarted | ToolEnded], object]
-
 
 def _nothing() -> None:
     pass
@@ -61,23 +59,32 @@ class Round:
     Arguments:
         jobs: the tools.
         at_once: how many may run side by side.
-        tell: is told of each that begins and ends.
         clock: returns seconds on a clock that only goes forward.
     """
 
     jobs: tuple[Job, ...]
     at_once: int
-    tell: Tell
     clock: Callable[[], float] = time.monotonic
     reason: BaseException | None = field(default=None, init=False)
+    _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
     _is_given_up: bool = field(default=False, init=False)
     _begun: int = field(default=0, init=False)
     _running: list[Job] = field(factory=list, init=False)
 
     @classmethod
-    def of(cls, action: RunTools, tell: Tell) -> Round:
+    def of(cls, action: RunTools) -> Round:
         """Return the round of an action."""
-        return cls(tuple(map(Job, action.runs)), max(1, action.at_once), tell)
+        return cls(tuple(map(Job, action.runs)), max(1, action.at_once))
+
+    @property
+    def has_news(self) -> bool:
+        """Tell whether a tool has begun or ended that `drain` has not returned."""
+        return bool(self._news)
+
+    def drain(self) -> list[ToolStarted | ToolEnded]:
+        """Return which tools have begun and ended, and forget it."""
+        news, self._news = self._news, []
+        return news
 
     @property
     def is_over(self) -> bool:
@@ -93,9 +100,7 @@ class Round:
         job = self.jobs[self._begun]
         if self._running and (job.run.tool.alone or self._running[0].run.tool.alone):
             return None
-        self._say(ToolStarted(job.run.call))
-        if self.reason is not None:
-            return None
+        self._news.append(ToolStarted(job.run.call))
         self._begun += 1
         self._running.append(job)
         job.is_begun, job.until = True, self.clock() + job.run.seconds
@@ -181,11 +186,4 @@ class Round:
         job.outcome = outcome
         if job in self._running:
             self._running.remove(job)
-        self._say(ToolEnded(job.run.call, outcome))
-
-    def _say(self, event: ToolStarted | ToolEnded) -> None:
-        try:
-            self.tell(event)
-        except BaseException as error:
-            if self.reason is None or not isinstance(error, Exception):
-                self.end(error)  # so that what the tools have brought is not lost
+        self._news.append(ToolEnded(job.run.call, outcome))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
@@ -15,44 +15,45 @@ from attrs import define, field
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
-from rungwise.adapters.tools.scheduling import Round, Tell
+from rungwise.adapters.tools.scheduling import Round
 from rungwise.adapters.tools.spawning import EventLoop
 from rungwise.fsm.turn.actions import RunTools, ToolOutcome
+from rungwise.fsm.turn.events import ToolEnded, ToolStarted
 from rungwise.fsm.turn.tools import Executor
 
 
-async def arun_tools(
-    action: RunTools, executor: Executor | None, cancellation: Cancellation, tell: Tell
-) -> tuple[ToolOutcome, ...]:
-    """Run tools and return what came of each, in the order of the calls.
+@define(eq=False)
+class ToolTasks(Runner):
+    """Run the tools of a round from this task.
 
     When this task is cancelled, async tools are cancelled, sync ones waited for until their own seconds are up, and
     nothing more begins. The second time nothing is waited for either.
-
-    Arguments:
-        action: the tools.
-        executor: what runs those without a function; it is given the name and the arguments.
-        cancellation: ends them as well.
-        tell: is given `ToolStarted` and `ToolEnded` as they come, in this task.
-
-    Raises:
-        ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
     """
-    return await _Tasks(Round.of(action, tell), executor, cancellation).run()
 
-
-@define(eq=False)
-class _Tasks(Runner):
-    """Run the tools of a round from this task."""
-
+    outcomes: tuple[ToolOutcome, ...] = field(default=(), init=False)
     _woken: anyio.Event = field(factory=anyio.Event, init=False)
     _loop: EventLoop = field(factory=EventLoop.running, init=False)
 
-    async def run(self) -> tuple[ToolOutcome, ...]:
-        """Run them, and wait."""
+    @classmethod
+    def of(cls, action: RunTools, executor: Executor | None, cancellation: Cancellation) -> ToolTasks:
+        """Return what runs the tools of an action.
+
+        Arguments:
+            action: the tools.
+            executor: what runs those without a function; it is given the name and the arguments.
+            cancellation: ends them as well.
+        """
+        return cls(Round.of(action), executor, cancellation)
+
+    async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
+        """Run them and hand out what happens; `outcomes` then says what came of each, in the order of the calls.
+
+        Raises:
+            ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
+        """
         forget = self.cancellation.on_cancel(self.wake)
         try:
-            while not self.round.is_over:
+            while not self.round.is_over or self.round.has_news:
                 try:
                     with anyio.CancelScope(shield=self.round.reason is not None):
                         await self._go_on()
@@ -61,19 +62,25 @@ class _Tasks(Runner):
                     raise
                 except BaseException as error:  # the task was cancelled, most likely; a second time leaves everything
                     self.end(error)
+                for event in self.round.drain():
+                    if isinstance(self.round.reason, GeneratorExit):  # there is nobody to be told
+                        break
+                    try:
+                        yield event
+                    except BaseException as error:
+                        self.end(error)
         finally:
             forget()
-        return self.round.finish()
+        self.outcomes = self.round.finish()
 
     async def _go_on(self) -> None:
         await checkpoint()  # a task that was cancelled already begins nothing
-        while self.begin():
-            if not self._reports:
-                with anyio.move_on_after(self.round.seconds_left()):
-                    await self._woken.wait()
-            self._woken = anyio.Event()
-            self.take()
-            self.round.expire()
+        if self.begin() and not self.round.has_news and not self._reports:
+            with anyio.move_on_after(self.round.seconds_left()):
+                await self._woken.wait()
+        self._woken = anyio.Event()
+        self.take()
+        self.round.expire()
 
     def wake(self) -> None:
         """Have this task look around."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
@@ -16,28 +16,28 @@ from attrs import define, field
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
-from rungwise.adapters.tools.scheduling import Round, Tell
+from rungwise.adapters.tools.scheduling import Round
 from rungwise.adapters.tools.spawning import spawn_in_asyncio
 from rungwise.fsm.turn.actions import RunTools, ToolOutcome
+from rungwise.fsm.turn.events import ToolEnded, ToolStarted
 from rungwise.fsm.turn.tools import Executor
 
 
 def run_tools(
-    action: RunTools, executor: Executor | None, cancellation: Cancellation, tell: Tell
-) -> tuple[ToolOutcome, ...]:
-    """Run tools and return what came of each, in the order of the calls.
+    action: RunTools, executor: Executor | None, cancellation: Cancellation
+) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
+    """Run tools, hand out what happens, and return what came of each, in the order of the calls.
 
     Arguments:
         action: the tools.
         executor: what runs those without a function; it is given the name and the arguments.
         cancellation: ends them: async tools are cancelled, sync ones waited for until their own seconds are up, and
-            nothing more begins. The second time nothing is waited for either. A Ctrl-C does the same.
-        tell: is given `ToolStarted` and `ToolEnded` as they come, in this thread.
+            nothing more begins. The second time nothing is waited for either. A Ctrl-C, and leaving, do the same.
 
     Raises:
         ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
     """
-    return _Threads(Round.of(action, tell), executor, cancellation).run()
+    return _Threads(Round.of(action), executor, cancellation).run()
 
 
 @define(eq=False)
@@ -47,7 +47,7 @@ class _Threads(Runner):
     _woken: queue.SimpleQueue[None] = field(factory=queue.SimpleQueue, init=False)
     _loop: _LoopThread | None = field(default=None, init=False)
 
-    def run(self) -> tuple[ToolOutcome, ...]:
+    def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
         """Run them, and wait."""
         raised: BaseException | None = None
         try:
@@ -57,6 +57,8 @@ class _Threads(Runner):
                         reason, raised = raised, None
                         self.end(reason)
                     self._go_on()
+                    if not isinstance(self.round.reason, GeneratorExit):  # or there is nobody to be told
+                        yield from self.round.drain()
                 except BaseException as error:  # a Ctrl-C, most likely; a second one leaves everything
                     raised = error
         finally:
@@ -65,12 +67,12 @@ class _Threads(Runner):
         return self.round.finish()
 
     def _go_on(self) -> None:
-        while self.begin():
+        if self.begin() and not self.round.has_news:
             with suppress(queue.Empty):
                 # In slices: a signal that comes in the instant before a thread falls asleep does not wake it.
                 self._woken.get(timeout=min(SLICE, self.round.seconds_left()))
-            self.take()
-            self.round.expire()
+        self.take()
+        self.round.expire()
 
     def wake(self) -> None:
         """Have this thread look around."""

@@ -36,8 +36,14 @@ class SyncTurnDriver:
 
     def run(self, turn: Turn) -> TurnResult:
         """Run a turn to its end."""
-        for _ in self.stream(turn):
-            pass
+        events = self.stream(turn)
+        try:
+            for _ in events:
+                pass
+        except BaseException as error:  # a Ctrl-C may come between two events as well
+            events.close()
+            error.result = turn.cancel(self.calls.clock())  # type: ignore[attr-defined]
+            raise
         return turn.result
 
     def stream(self, turn: Turn) -> Generator[TurnEvent]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define
 
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.causes import cause_of
@@ -40,7 +40,7 @@ from rungwise.fsm.call.recording import Observer, Recorder
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.call.shared import Share, SharedBudget
+from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
@@ -191,12 +191,9 @@ class Call:
             wake: is called, in any thread, when there is nothing to wait for any more.
             now: the time, as for `sending`.
         """
-        share = self.spending.share
         self.spending.pass_time(now)
         proposal = self._ready_to_send()
-        if share is None or proposal is None or self._lacking(proposal, 0.0) is not None:
-            return True  # or the call ends when it is said to be sending
-        return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.link.prices, wake)
+        return proposal is None or self._proposer.reserve(proposal, wake)
 
     @without_locals
     def sending(self, now: float | None = None) -> Send | None:
@@ -355,8 +352,12 @@ class Call:
         proposal = self._ready_to_send()
         if proposal is None or not self._affords(proposal, 0.0):
             return None
-        if self.spending.share is not None and (proposal := self._shared(proposal, self.spending.share)) is None:
-            return None
+        if self.spending.share is not None:
+            granted = self._proposer.granted(proposal, self.spending.share)
+            if isinstance(granted, str):
+                self._run_out(proposal, granted)
+                return None
+            proposal = granted
         self._proposed, self._in_flight = None, proposal
         self._recorder.record(self.position.fire("sent"), proposal=proposal)
         return proposal.send
@@ -367,28 +368,9 @@ class Call:
             proposal = self._proposed = self._proposer.propose(proposal.send.wait, is_compacted=True)
         return proposal
 
-    def _shared(self, proposal: Proposal, share: Share) -> Proposal | None:
-        """Return what may go out of a proposal under a shared budget; None ends the call."""
-        cap = proposal.send.max_tokens
-        lacking = share.send(cap, proposal.prompt_tokens, self.link.prices)
-        if lacking is not None:
-            self._run_out(proposal, lacking)
-            return None
-        if share.cap == cap or cap is None:
-            return proposal
-        return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
-
-    def _lacking(self, proposal: Proposal, wait: float) -> str | None:
-        """Name the part of a budget that does not allow an attempt, if any."""
-        spending, send = self.spending, proposal.send
-        lacking = spending.lacking(self.position.attempts, wait, send.max_tokens)
-        if lacking is None and spending.share is not None:
-            return spending.share.lacking(spending.now + wait, proposal.prompt_tokens, self.link.prices)
-        return lacking
-
     def _affords(self, proposal: Proposal, wait: float) -> bool:
         """Tell whether the budgets allow an attempt; the call ends where they do not."""
-        lacking = self._lacking(proposal, wait)
+        lacking = self._proposer.lacking(proposal, wait)
         if lacking is not None:
             self._run_out(proposal, lacking)
         return lacking is None

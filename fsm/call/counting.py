@@ -69,7 +69,8 @@ class TokenCounter:
         """Return what an attempt is counted as, and whether its reply is longer than what was reserved for it.
 
         A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
-        have been worked on, is counted as if it had used its cap, so that no budget rests on silence.
+        have been worked on, is counted as if it had used its cap, so that no budget rests on silence; where the caller
+        has ended the call, that is so under a shared budget alone.
 
         Arguments:
             proposal: what was sent.
@@ -85,12 +86,15 @@ class TokenCounter:
         silence, overran = cap, False
         if silence is not None and context.request.max_tokens is None and link.max_tokens is None:
             silence = min(silence, context.policy.base_cap)  # one silence does not use up a budget that nobody split
+        is_shared = context.spending.share is not None  # then others go on, and may not rest on silence either
         if reply is not None:
-            is_free = was_cancelled or (failure is not None and not may_be_billed(failure))
+            is_free = (was_cancelled and not is_shared) or (failure is not None and not may_be_billed(failure))
             usage, overran = measured(usage, reply, cap, None if is_free else silence)
         elif failure is not None:
             if not may_be_billed(failure):
                 return usage, False
+            usage = Usage(output_tokens=silence or 0)
+        elif is_shared:
             usage = Usage(output_tokens=silence or 0)
         if not usage.input_tokens:
             usage = evolve(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from attrs import define
+from collections.abc import Callable
+
+from attrs import define, evolve
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.request import CAP_PARAMETERS, Send, headers_for
+from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
 
 
@@ -73,6 +76,42 @@ class Proposer:
             asks_for_little=asked is not None and asked <= policy.handful,
             shapes=chain.shapes,
         )
+
+    def lacking(self, proposal: Proposal, wait: float) -> str | None:
+        """Name the part of a budget that does not allow an attempt, if any.
+
+        Arguments:
+            proposal: what would be sent.
+            wait: seconds until it goes out.
+        """
+        context, send = self.context, proposal.send
+        lacking = context.spending.lacking(context.position.attempts, wait, send.max_tokens)
+        share = context.spending.share
+        if lacking is None and share is not None:
+            return share.lacking(context.spending.now, wait, proposal.prompt_tokens, context.chain.link.prices)
+        return lacking
+
+    def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
+        """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See `Call.reserve`."""
+        share = self.context.spending.share
+        if share is None or self.lacking(proposal, 0.0) is not None:
+            return True  # or the call ends when it is said to be sending
+        return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
+
+    def granted(self, proposal: Proposal, share: Share) -> Proposal | str:
+        """Return what may go out of a proposal under a shared budget, or why nothing may.
+
+        Arguments:
+            proposal: what is to be sent.
+            share: what the call has of that budget.
+        """
+        cap = proposal.send.max_tokens
+        lacking = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
+        if lacking is not None:
+            return lacking
+        if share.cap == cap or cap is None:
+            return proposal
+        return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
 
     def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
         """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it."""

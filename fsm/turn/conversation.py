@@ -35,6 +35,15 @@ class Conversation:
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
 
+    def take(self, result: Result, event: str, *, is_summary: bool) -> None:
+        """Take what a call ended with, and what that was for the turn."""
+        if event == "called_tools" and not is_summary:
+            self.ask(result)
+        elif event in ("truncated", "overflowed"):
+            self.hold(result)
+        else:
+            self.say(result)
+
     def say(self, result: Result) -> None:
         """Take what a call ended with; nothing goes on from it."""
         self.gathered = ""
@@ -85,7 +94,7 @@ class Conversation:
 
 
 def _sound(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts of a message, each tool call with an id of its own, and a name and arguments that can be sent."""
+    """Return the parts of a message, each tool call with an id of its own, a name and arguments that can be sent."""
     known: set[str] = set()
     sound: list[Part] = []
     for part in parts:

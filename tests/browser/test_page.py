@@ -23,9 +23,12 @@ from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Table
+from rungwise.fsm.turn.explained import TurnPath, read_turn
+from rungwise.fsm.turn.page import explain_turn
 from rungwise.fsm.turn.table import TURN
 from support.colours import channels_of, contrast
 from support.tables import KNOTTY, ONES
+from support.turns import BUSY, OVERFLOW, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
@@ -67,14 +70,22 @@ def trail(name: str = "first") -> Route:
     return path_of(call.journal, CALL)
 
 
+@cache
+def a_turn() -> TurnPath:
+    replies = calling("look", "gone", text="Let me see."), OVERFLOW, calling("look"), BUSY, said("By the lake.")
+    turn = played(*replies, has_compactor=True, contents=True, seed=7)
+    return read_turn(turn.journal.to_json())
+
+
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     texts = {
         "explain": explain_call(trail()),
         "play": play_policy(rungwise.Policy(), 3),
-        "turn": play_policy(rungwise.TurnPolicy(auto_continues=2, faults=1)),
+        "play a turn": play_policy(rungwise.TurnPolicy(auto_continues=2, faults=1)),
         "short": play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
         "nasty": explain_call(trail(NASTY)),
+        "turn": explain_turn(a_turn()),
     }
     directory = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():
@@ -380,7 +391,7 @@ def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages
 
 
 def test_a_reviewer_plays_a_turn(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["turn"])
+    tab = open_tab(pages["play a turn"])
     assert tab.run("byId('says').textContent") == "The turn begins in ask. "
     assert tab.run("document.querySelector('#budget .name').textContent") == "actions"
     for event in ("sent", "called_tools", "sent"):
@@ -405,7 +416,7 @@ def test_the_actions_of_a_turn_that_can_follow_are_those_of_the_walk(open_tab: O
     limits = rungwise.TurnPolicy(auto_continues=3, faults=2, compactions=1).limits
     configurations, most = most_attempts(TURN, limits)
     run = f"machineOf({json.dumps(machine_data(TURN, limits))}).attemptsLeft"
-    assert open_tab(pages["turn"]).run(f"{json.dumps(configurations)}.map({run})") == most
+    assert open_tab(pages["play a turn"]).run(f"{json.dumps(configurations)}.map({run})") == most
 
 
 def test_what_the_budget_does_not_allow_cannot_be_sent(open_tab: Open, pages: Mapping[str, Path]) -> None:
@@ -422,7 +433,7 @@ def test_what_the_budget_does_not_allow_cannot_be_sent(open_tab: Open, pages: Ma
 # Both pages
 
 
-@pytest.mark.parametrize("name", ["explain", "play"])
+@pytest.mark.parametrize("name", ["explain", "turn", "play"])
 def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Mapping[str, Path], name: str) -> None:
     tab = open_tab(pages[name])
     if name == "play":
@@ -444,20 +455,22 @@ def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Map
     buttons = ["take", "path", "undo", "restart", "copy", "picture"]
     wanted = {
         "explain": ["steps", "SUMMARY", "picture"],
+        "turn": ["steps", "BUTTON", "picture"],
         "play": ["came_empty", *facts, "has_next_backend", "has_text", *buttons],
     }
     first = reached.index(wanted[name][0])
     assert reached[first:] + reached[:first] == wanted[name]
 
 
-@pytest.mark.parametrize("name", ["explain", "play"])
+@pytest.mark.parametrize("name", ["explain", "turn", "play"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_is_as_wide_as_the_window_and_quiet(
     open_tab: Open, pages: Mapping[str, Path], name: str, width: int
 ) -> None:
     tab = open_tab(pages[name], width=width, height=800)
-    visits = [f"page.select({place})" for place in range(len(trail().steps))]
-    for visit in visits if name == "explain" else ["byId('take').click()", "byId('take').click()"]:
+    plays = ["byId('take').click()", "byId('take').click()"]
+    steps = 0 if name == "play" else tab.run("DATA.call.steps.length")
+    for visit in [f"page.select({place})" for place in range(steps)] or plays:
         tab.run(visit)
         assert tab.run("document.documentElement.scrollWidth") <= width
     assert tab.problems == []
@@ -485,7 +498,7 @@ TEXTS = """(() => {
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["explain", "play"])
+@pytest.mark.parametrize("name", ["explain", "turn", "play"])
 def test_every_text_can_be_read_by_day_and_by_night(
     open_tab: Open, pages: Mapping[str, Path], name: str, dark: bool
 ) -> None:

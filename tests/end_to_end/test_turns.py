@@ -322,14 +322,16 @@ def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
 
 @pytest.mark.parametrize("mode", ["turn", "stream_turn"])
 def test_a_turn_is_cancelled_in_the_middle_of_tools(mode: str) -> None:
-    cancellation, ended = rungwise.Cancellation(), threading.Event()
+    cancellation, begun, ended = rungwise.Cancellation(), threading.Event(), threading.Event()
 
     def cancel() -> str:
+        begun.wait(10)
         cancellation.cancel()
         return "done all the same"
 
     async def wait() -> None:
         try:
+            begun.set()
             await anyio.sleep_forever()
         finally:
             ended.set()

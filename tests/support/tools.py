@@ -12,8 +12,8 @@ import anyio
 import attrs
 
 from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolOutcome, ToolStarted
-from rungwise.adapters.tools.tasks import arun_tools
-from rungwise.adapters.tools.threads import run_tools
+from rungwise.adapters.tools import tasks, threads
+from rungwise.adapters.tools.faults import ToolsEnded
 from rungwise.fsm.turn.actions import RunTools, ToolRun
 from rungwise.fsm.turn.tools import Toolbox
 
@@ -53,6 +53,40 @@ class Watched:
     def order(self) -> list[str]:
         """Return what began (+) and ended (-), by name."""
         return [f"{'+' if isinstance(each, ToolStarted) else '-'}{each.call.name}" for each in self.told]
+
+
+def run_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
+    """Run tools in threads; what `tell` raises, when it is given what happens, ends them."""
+    running = threads.run_tools(action, executor, cancellation)
+    raised: BaseException | None = None
+    while True:
+        try:
+            event = next(running) if raised is None else running.throw(raised)
+            raised = None
+            tell(event)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        except ToolsEnded:
+            raise
+        except BaseException as error:
+            raised = error
+
+
+async def arun_tools(action: RunTools, executor: Any, cancellation: Cancellation, tell: Any) -> tuple[ToolOutcome, ...]:
+    """Run tools in this event loop; see `run_tools`."""
+    tools = tasks.ToolTasks.of(action, executor, cancellation)
+    running = tools.run()
+    try:
+        event = await anext(running)
+        while True:
+            try:
+                tell(event)
+            except BaseException as error:
+                event = await running.athrow(error)
+            else:
+                event = await anext(running)
+    except StopAsyncIteration:
+        return tools.outcomes
 
 
 def ran(way: str, tools: Iterable[Any], arguments: Any = None, **options: Any) -> tuple[ToolOutcome, ...]:

@@ -21,8 +21,7 @@ from rungwise.adapters.http.cancellation import either
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools import scheduling
 from rungwise.adapters.tools.faults import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
-from rungwise.adapters.tools.tasks import arun_tools
-from support.tools import ENOUGH, LOOPS, WAYS, Watched, alone, planned, ran, values
+from support.tools import ENOUGH, LOOPS, WAYS, Watched, alone, arun_tools, planned, ran, values
 from support.waiting import auntil
 
 ROOT = Path(__file__).parents[3]

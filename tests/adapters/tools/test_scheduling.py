@@ -25,7 +25,7 @@ class Played:
     alone: list[bool]
     at_once: int
     now: float = 0.0
-    told: list[ToolStarted | ToolEnded] = attrs.field(factory=list)
+    _told: list[ToolStarted | ToolEnded] = attrs.field(factory=list, init=False)
     cancelled: list[Job] = attrs.field(factory=list)
     round: Round = attrs.field(init=False)
 
@@ -34,8 +34,13 @@ class Played:
             ToolRun(ToolCall(f"c{place}", f"t{place}", "{}"), Tool(print, parameters={}, alone=alone), {}, SECONDS)
             for place, alone in enumerate(self.alone)
         )
-        jobs = Round.of(RunTools(runs, self.at_once), self.told.append).jobs
-        self.round = Round(jobs, self.at_once, self.told.append, lambda: self.now)
+        jobs = Round.of(RunTools(runs, self.at_once)).jobs
+        self.round = Round(jobs, self.at_once, lambda: self.now)
+
+    @property
+    def told(self) -> list[ToolStarted | ToolEnded]:
+        self._told += self.round.drain()
+        return self._told
 
     @property
     def running(self) -> list[Job]:

@@ -1,0 +1,95 @@
+"""The shared budget of a recorded call: what other calls left of it then, the journal tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.call.request import Prices
+from rungwise.fsm.call.shared import Share, SharedBudget
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.values.usage import Usage
+
+
+def recorded_budget(budgets: tuple[Budget, ...], steps: tuple[Step, ...]) -> SharedBudget | None:
+    """Return what a call shared when it was recorded; None where it shared nothing.
+
+    Arguments:
+        budgets: the ceilings of each level, the innermost first.
+        steps: what the journal holds.
+    """
+    if not budgets:
+        return None
+    within: SharedBudget | None = None
+    for budget in reversed(budgets[1:]):
+        within = SharedBudget(budget, within)
+    return RecordedBudget(budgets[0], within, steps=steps)
+
+
+@define(eq=False, repr=False)
+class RecordedBudget(SharedBudget):
+    """Give one call what it was given then; its own time is all that runs.
+
+    Arguments:
+        steps: what the journal holds.
+    """
+
+    _steps: tuple[Step, ...] = field(kw_only=True)
+
+    def begin(self, now: float) -> None:
+        """Begin nothing: when it began is not known."""
+
+    def share(self) -> Share:
+        """Return the share that the call had."""
+        verdicts = [step for step in self._steps if step.event in ("sent", "ran_out")]
+        plain = SharedBudget.share(self)
+        return RecordedShare(self, plain._desk, plain._reservation, verdicts)
+
+
+@define(eq=False, repr=False)
+class RecordedShare(Share):
+    """Let each attempt go out with the cap that it had, or end the call where it ended.
+
+    Arguments:
+        verdicts: the steps that sent something or could not, in order.
+    """
+
+    _verdicts: list[Step]
+    _given: int | None = field(default=None, init=False)
+
+    @property
+    def cap(self) -> int | None:
+        """Return the output cap that was granted then, in tokens."""
+        return self._given
+
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None) -> int | None:
+        """Return the cap as it is: the step that sends it tells what was left of it."""
+        return cap
+
+    def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
+        """Say what was lacking, if the call ended at this very moment for that."""
+        following = self._verdicts[0] if self._verdicts else None
+        if following is None or following.event != "ran_out":
+            return None
+        return following.note if (following.at, following.input_tokens) == (now, input_tokens) else None
+
+    def reserve(
+        self,
+        cap: int | None,
+        input_tokens: int | None,
+        prices: Prices | None,
+        wake: Callable[[], None] | None = None,
+    ) -> bool:
+        """Wait for nobody."""
+        return True
+
+    def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
+        """Let the attempt go out with the cap that it had, which was no larger than what was wanted."""
+        then = self._verdicts.pop(0).cap if self._verdicts else None
+        self._given = cap if cap is None or then is None else min(cap, then)
+        return None
+
+    def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
+        """Pay nobody."""

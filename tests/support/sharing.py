@@ -1,0 +1,51 @@
+"""Calls under a shared budget, driven by hand."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from rungwise import Call, PlainLink, Prices, Reply, Request, SharedBudget, Usage
+
+PRICED = [PlainLink("priced", prices=Prices(2.0, 10.0))]
+
+
+def begun(shared: SharedBudget | None, cap: int | None = 100, now: float = 0.0, **options: Any) -> Call:
+    """Begin a call that may use so many output tokens in an attempt."""
+    call = Call(Request("Where?", max_tokens=cap, input_tokens=10), within=shared, **options)
+    call.begin(now)
+    return call
+
+
+def sent(shared: SharedBudget, cap: int | None = 100, now: float = 0.0, **options: Any) -> Call:
+    """Begin a call and let its first attempt go out."""
+    call = begun(shared, cap, now, **options)
+    assert call.sending(now) is not None
+    return call
+
+
+def waiting(shared: SharedBudget, cap: int | None = 100, **options: Any) -> tuple[Call, threading.Event]:
+    """Begin a call that has to wait for others, and return it with what tells that it need not any more."""
+    call, woken = begun(shared, cap, **options), threading.Event()
+    assert not call.reserve(woken.set, 0.0)
+    assert not woken.is_set()
+    return call, woken
+
+
+def answer(tokens: int, text: str = "In reeds.") -> Reply:
+    """Answer with so many tokens, as the provider counts them."""
+    return Reply(text, stop_reason="stop", stop_raw="stop", usage=Usage(10, tokens))
+
+
+def over_budget(call: Call, now: float = 0.0) -> str:
+    """Let a call find out that it cannot be afforded, and return the cause."""
+    assert call.is_over or call.sending(now) is None
+    assert call.result.outcome == "over_budget"
+    assert call.result.cause is not None
+    return call.result.cause
+
+
+def spend(shared: SharedBudget, tokens: int = 108, **options: Any) -> None:
+    """Have a call use so many output tokens."""
+    call = sent(shared, **options)
+    call.receive(answer(tokens), 1.0)
