@@ -85,13 +85,14 @@ class Conversation:
 
 
 def _sound(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts of a message, each tool call with an id of its own and a name that providers take."""
+    """Return the parts of a message, each tool call with an id of its own, and a name and arguments that all take."""
     known: set[str] = set()
     sound: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall):
             name = NOT_IN_NAMES.sub("_", part.name)[:LONGEST_NAME] or "_"
-            part = evolve(part, id=_unique(part.id, known), name=name)
+            given = "{}" if is_blank(part.arguments) else part.arguments
+            part = evolve(part, id=_unique(part.id, known), name=name, arguments=given)
             known.add(part.id)
         sound.append(part)
     return tuple(sound)
