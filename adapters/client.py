@@ -301,7 +301,8 @@ class Client:
             yield from self._turn_driver(planned, ending).stream(planned.turn)
 
     def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
-        return SyncTurnDriver(self._driver(ending, planned.turn.policy.of_calls.timeouts), planned.compactor)
+        calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
+        return SyncTurnDriver(calls, planned.compactor)
 
     def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
         calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)

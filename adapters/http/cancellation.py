@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 SLICE = 0.05
 """Seconds between two looks around while a thread is blocked; half of what a caller is promised."""
@@ -17,10 +18,11 @@ class Cancellation:
     Asynchronous calls need none: cancel their task.
     """
 
-    __slots__ = ("_callbacks", "_event", "_lock")
+    __slots__ = ("_callbacks", "_event", "_is_urgent", "_lock")
 
     def __init__(self) -> None:
         self._event = threading.Event()
+        self._is_urgent = False
         self._lock = threading.RLock()  # a signal's handler may cancel what its own thread is just looking at
         self._callbacks: dict[object, Callable[[], None]] = {}
 
@@ -28,10 +30,12 @@ class Cancellation:
         """End every call that was given this within a tenth of a second, whatever it is doing.
 
         On an HTTP client of the caller's own, the thread that the client works in may outlast the call; see the README.
+        Tools that cannot be cancelled are waited for; a second time, those are left behind too.
         """
         with self._lock:
+            self._is_urgent = self._event.is_set()
             self._event.set()
-            callbacks, self._callbacks = list(self._callbacks.values()), {}
+            callbacks = list(self._callbacks.values())
         for callback in callbacks:
             callback()
 
@@ -39,6 +43,11 @@ class Cancellation:
     def is_cancelled(self) -> bool:
         """Tell whether `cancel` was called."""
         return self._event.is_set()
+
+    @property
+    def is_urgent(self) -> bool:
+        """Tell whether `cancel` was called more than once."""
+        return self._is_urgent
 
     def wait(self, seconds: float) -> bool:
         """Wait, and tell whether the wait was cut short.
@@ -52,14 +61,14 @@ class Cancellation:
         return self.is_cancelled
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have something called by `cancel`, at once if that was already called; return what takes it back."""
+        """Have something called by each `cancel`, at once if that was already called; return what takes it back."""
         key = object()
         with self._lock:
-            if not self._event.is_set():
-                self._callbacks[key] = callback
-                return lambda: self._take_back(key)
-        callback()
-        return lambda: None
+            self._callbacks[key] = callback
+            is_late = self._event.is_set()
+        if is_late:
+            callback()
+        return lambda: self._take_back(key)
 
     def _take_back(self, key: object) -> None:
         with self._lock:
@@ -73,7 +82,12 @@ def either(one: Cancellation, other: Cancellation | None) -> Iterator[Cancellati
         yield one
         return
     both = Cancellation()
+
+    def forward(each: Cancellation) -> None:
+        if each.is_urgent or not both.is_cancelled:  # the first of each is one, together
+            both.cancel()
+
     with ExitStack() as forgetting:
         for each in (one, other):
-            forgetting.callback(each.on_cancel(both.cancel))
+            forgetting.callback(each.on_cancel(partial(forward, each)))
         yield both

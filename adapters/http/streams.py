@@ -83,7 +83,8 @@ class SyncStream(Generic[Event, End], Iterator[Event | End]):
 
         Whoever reads the stream is told.
         """
-        self.cancellation.cancel()  # which whoever is reading sees
+        if not self.cancellation.is_cancelled:  # a second time would mean more
+            self.cancellation.cancel()  # which whoever is reading sees
         if not self._is_read.acquire(blocking=False):
             return False
         try:
@@ -145,7 +146,8 @@ class LoopStream(Generic[Event, End], AsyncIterator[Event | End]):
         Whoever reads the stream is told.
         """
         if self._events.ag_running:  # type: ignore[attr-defined] # it is a generator
-            self.cancellation.cancel()
+            if not self.cancellation.is_cancelled:
+                self.cancellation.cancel()
             return False
         if not self._run.is_over:
             await self._events.aclose()

@@ -83,7 +83,6 @@ class Planned:
             tuple(chain),
             tools=Toolbox.of(options.get("tools") or request.tools or None, options.get("executor")),
             within=options.get("within"),
-            has_compactor=shorten is not None,
-            **given,
+            **{**given, "has_compactor": shorten is not None},
         )
         return cls(turn, shorten)

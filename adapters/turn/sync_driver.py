@@ -6,10 +6,11 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from attrs import frozen
-from rungwise.adapters.tools.threads import ToolsEnded, run_tools
 
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded, check
+from rungwise.adapters.tools.faults import ToolsEnded
+from rungwise.adapters.tools.threads import run_tools
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools
@@ -31,12 +32,18 @@ class SyncTurnDriver:
     """
 
     calls: SyncDriver
-    compactor: TurnCompactor | None
+    compactor: Callable[[Any, int], Any] | None
 
     def run(self, turn: Turn) -> TurnResult:
         """Run a turn to its end."""
-        for _ in self.stream(turn):
-            pass
+        events = self.stream(turn)
+        try:
+            for _ in events:
+                pass
+        except BaseException as error:  # a Ctrl-C may come between two events as well
+            events.close()
+            error.result = turn.cancel(self.calls.clock())  # type: ignore[attr-defined]
+            raise
         return turn.result
 
     def stream(self, turn: Turn) -> Generator[TurnEvent]:
@@ -47,13 +54,8 @@ class SyncTurnDriver:
             while action is not None:
                 yield from turn.drain()
                 action = yield from self._do(action, turn)
-        except ToolsEnded as ended:
-            turn.cancel(clock(), ended.outcomes)
-        except CallEnded:
-            turn.cancel(clock())
         except BaseException as error:
-            error.result = turn.cancel(clock(), getattr(error, "outcomes", ()))  # type: ignore[attr-defined]
-            raise
+            leave(turn, error, clock())
         yield from turn.drain()
 
     def _do(self, action: Action, turn: Turn) -> Generator[TurnEvent, None, Action | None]:
@@ -77,3 +79,18 @@ class SyncTurnDriver:
             return error
         check(self.calls.cancellation)
         return shorter
+
+
+def leave(turn: Turn, error: BaseException, now: float) -> None:
+    """End a turn for what was raised, and raise that with the result of the turn, unless the turn was only cancelled.
+
+    Arguments:
+        turn: what was run.
+        error: what was raised; what tools have brought until then stands in it.
+        now: the time.
+    """
+    outcomes, reason = (error.outcomes, error.reason) if isinstance(error, ToolsEnded) else ((), error)
+    result = turn.cancel(now, outcomes)
+    if not isinstance(reason, CallEnded):
+        reason.result = result  # type: ignore[attr-defined]
+        raise reason from None

@@ -127,6 +127,7 @@ class Desk:
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _tasks: deque[Callable[[], None]] = field(factory=deque, init=False)
     _waiting: deque[Reservation] = field(factory=deque, init=False)
+    _served: deque[Callable[[], None]] = field(factory=deque, init=False)
     _holding: set[Reservation] = field(factory=set, init=False)
     _is_at_work: bool = field(default=False, init=False)
 
@@ -166,9 +167,8 @@ class Desk:
             self.withdraw(reservation)
 
     def catch_up(self) -> None:
-        """Do what others have left to be done."""
-        if self._tasks:
-            self._do(_nothing, waits=True)
+        """Do what others have left to be done, and wait for what they are doing."""
+        self._do(_nothing, waits=True)
 
     def _queue(self, reservation: Reservation) -> None:
         reservation.state = "waiting"
@@ -192,7 +192,6 @@ class Desk:
         """
         self._tasks.append(task)
         while self._lock.acquire(blocking=waits):
-            served: list[Callable[[], None]] = []
             try:
                 if self._is_at_work:  # the collector has come in the middle; the loop below sees to it
                     return
@@ -200,22 +199,29 @@ class Desk:
                 try:
                     while self._tasks:
                         self._tasks.popleft()()
-                        served += self._serve()
+                        self._serve()
                 finally:
                     self._is_at_work = False
             finally:
                 self._lock.release()
-            for wake in served:
-                try:
-                    wake()
-                except Exception as error:  # it is another call's
-                    logger.warning("what wakes a waiting call raised %s", type(error).__name__)
+            self._wake()
             if not self._tasks:  # or somebody has left one since
                 return
 
-    def _serve(self) -> list[Callable[[], None]]:
-        """Decide for who waits, in turn, and return what wakes those that need not any more."""
-        served: list[Callable[[], None]] = []
+    def _wake(self) -> None:
+        """Wake who need not wait any more, without the lock; what an interrupted thread leaves, the next one does."""
+        while self._served:
+            try:
+                wake = self._served.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            try:
+                wake()
+            except Exception as error:  # it is another call's
+                logger.warning("what wakes a waiting call raised %s", type(error).__name__)
+
+    def _serve(self) -> None:
+        """Decide for who waits, in turn."""
         barred: set[Account] = set()
         for reservation in tuple(self._waiting):
             if not barred.isdisjoint(reservation.accounts):
@@ -226,18 +232,17 @@ class Desk:
                 if reservation.state == "held":
                     self._holding.add(reservation)
                 if reservation.wake is not None:
-                    served.append(reservation.wake)
+                    self._served.append(reservation.wake)
                     reservation.wake = None  # which may hold the call, that nobody else may hold
                 continue
             barred.add(blocking)
             if blocking is reservation.accounts[-1]:  # the outermost, which is around all
                 break
-        return served
 
     def forget(self) -> None:
         """Begin anew in a forked child: what the parent's calls hold is the parent's own."""
         self._lock, self._is_at_work = threading.RLock(), False
-        self._tasks, self._waiting = deque(), deque()
+        self._tasks, self._waiting, self._served = deque(), deque(), deque()
         for reservation in self._holding:
             reservation.give_back()
         self._holding = set()

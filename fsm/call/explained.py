@@ -9,7 +9,7 @@ from attrs import asdict
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.journal import Journal, Setting
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.diagram.page import Setup, explain_page
+from rungwise.fsm.diagram.page import Page, Setup, explain_page
 from rungwise.fsm.journal.path import Path, read_path
 from rungwise.fsm.machine.table import Table
 
@@ -33,16 +33,21 @@ def explain_call(path: Path) -> str:
     Arguments:
         path: the path of the call; everything that a stranger wrote into it is escaped.
     """
+    return page_of_call(path).html
+
+
+def page_of_call(path: Path) -> Page:
+    """Make that page in its parts."""
     setting: Setting = path.record.setting
     setup = Setup(
         limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain)),
         budget=asdict(setting.policy.budget),
         lanes=tuple(link.name for link in setting.chain),
     )
-    return explain_page(path, setup, money=tuple(_money(path)))
+    return explain_page(path, setup, money=tuple(money_of(path)))
 
 
-def _money(path: Path) -> Iterator[float | None]:
+def money_of(path: Path) -> Iterator[float | None]:
     """Yield what was spent after each step; None where the backend has no prices."""
     setting: Setting = path.record.setting
     prices = {link.name: link.prices for link in reversed(setting.chain)}

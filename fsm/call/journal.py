@@ -92,7 +92,7 @@ class Setting:
             ConfigurationError: a call cannot have been given this.
         """
         chain = tuple(_link(link, f"chain[{index}]") for index, link in enumerate(values["chain"]))
-        policy, recorded = _policy(values["policy"], values["counters"])
+        policy, recorded = read_policy(values["policy"], values["counters"])
         if not chain:
             raise ConfigurationError("its chain is empty")
         if all(link.problem is not None for link in chain):
@@ -162,8 +162,16 @@ def _link(values: Mapping[str, Any], where: str) -> PlainLink:
     return PlainLink(**{**values, "prices": prices, "identities": identities})
 
 
-def _policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
-    """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those."""
+def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:
+    """Read a recorded policy, but for the limits and hints of rungs of one's own: a replay is given those.
+
+    Arguments:
+        values: the policy as plain values; they are handed back as well.
+        counters: the names of the counters of its table, those of one's own among them.
+
+    Raises:
+        ConfigurationError: the values are none of a policy.
+    """
     if not isinstance(values, Mapping):
         raise ConfigurationError(f"Policy must be a table of keys, not {short(values)}")
     own = set(counters).difference(Limits())

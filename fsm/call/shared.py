@@ -14,7 +14,12 @@ from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.checks import LARGEST, is_number
+from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import Usage
+
+MOST_LEVELS = 32
+"""How deep shared budgets may stand within one another: each attempt is reserved on every level."""
 
 
 @built_without_locals
@@ -33,12 +38,12 @@ class SharedBudget:
         name: what causes call it.
 
     Raises:
-        ConfigurationError: `budget` or `within` is none.
+        ConfigurationError: `budget` or `within` is none, or this stands too deep.
     """
 
     budget: Budget = field(on_setattr=setters.frozen)
     within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
-    _name: str = field(default="", kw_only=True)
+    name: str = field(default="", kw_only=True, on_setattr=setters.frozen)
     _account: Account = field(init=False)
     _accounts: tuple[Account, ...] = field(init=False)
     _desk: Desk = field(init=False)
@@ -48,8 +53,9 @@ class SharedBudget:
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
-        name = self._name or ("the shared budget" if within is None else "the inner shared budget")
-        self._account = Account(budget, name)
+        if within is not None and len(within._accounts) >= MOST_LEVELS:
+            raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
+        self._account = Account(budget, self.name or f"the {'' if within is None else 'inner '}shared budget")
         self._accounts = (self._account, *(() if within is None else within._accounts))
         self._desk = Desk() if within is None else within._desk
 
@@ -97,8 +103,8 @@ class SharedBudget:
         Raises:
             ConfigurationError: this is no time.
         """
-        if isinstance(now, bool) or not isinstance(now, (int, float)):
-            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
+        if not is_number(now, -LARGEST, LARGEST):
+            raise ConfigurationError(f"now must be seconds, a finite number, not {short(now)}")
         self._desk.begin(self._accounts, now)
 
     def lacking(
@@ -115,8 +121,10 @@ class SharedBudget:
             prices: of the backend that would be asked, likewise.
         """
         self._desk.catch_up()
-        if now is not None and (late := self._late_at(now + wait)) is not None:
-            return late
+        late = None if now is None else self._late_at(now + wait)
+        return late or self._lacking(input_tokens, prices)
+
+    def _lacking(self, input_tokens: int, prices: Prices | None) -> str | None:
         reasons = (account.lacking(input_tokens, prices) for account in self._accounts)
         return next((reason for reason in reasons if reason is not None), None)
 
@@ -147,12 +155,15 @@ class Share:
     needs_cap: bool = field(init=False)
     needs_prices: bool = field(init=False)
 
+    _last: list[Reservation] = field(init=False)
+
     def __attrs_post_init__(self) -> None:
         accounts = self._reservation.accounts
         self.needs_cap = any(account.rests_on_caps for account in accounts)
         self.needs_prices = any(account.budget.money is not None for account in accounts)
         # A call that is dropped without an end holds nothing for ever.
-        weakref.finalize(self, self._desk.abandon, self._reservation).atexit = False
+        self._last = [self._reservation]
+        weakref.finalize(self, _abandon, self._desk, self._last).atexit = False
 
     @property
     def deadline(self) -> float | None:
@@ -183,7 +194,7 @@ class Share:
 
     def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""
-        return self.shared.lacking(now, wait=wait, input_tokens=input_tokens or 0, prices=prices)
+        return self.late_at(now + wait) or self.shared._lacking(input_tokens or 0, prices)
 
     def reserve(
         self,
@@ -215,7 +226,7 @@ class Share:
         if reservation.state == "sent":
             return None
         lacking = reservation.lacking if reservation.state == "refused" else None
-        self._desk.withdraw(reservation)
+        self.withdraw()
         return lacking or f"other calls hold what is left of {self.shared._account.name}"
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
@@ -228,12 +239,23 @@ class Share:
         """
         if self._reservation.state == "sent":
             self._desk.settle(self._reservation, usage, prices, overran)
+            self._leave()
         else:
             self.withdraw()
 
     def withdraw(self) -> None:
         """Give back what has not gone out."""
-        self._desk.withdraw(self._reservation)
+        if self._reservation.state != "idle":
+            self._desk.withdraw(self._reservation)
+            self._leave()
+
+    def _leave(self) -> None:
+        """Take another reservation from now on: another thread may be the one that settles this, and not yet."""
+        self._reservation = self._last[0] = Reservation(self._reservation.accounts)
+
+
+def _abandon(desk: Desk, last: list[Reservation]) -> None:
+    desk.abandon(last[0])
 
 
 def check_within(value: Any) -> None:

@@ -79,7 +79,7 @@ def path_of(record: Record, table: Table) -> Path:
     state, now = table.start, 0.0
     for step in steps:
         if step.source != state:
-            raise fault(step, f"it begins in {short(step.source)}, but the call was in {state!r}")
+            raise fault(step, f"it begins in {short(step.source)}, but the {table.name} was in {state!r}")
         if step.at < now:
             raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
         row = known.get((step.event, step.source, step.guard, step.target, step.effect))

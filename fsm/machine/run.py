@@ -55,6 +55,11 @@ class Run:
         place = self.table.places.get(counter)
         return 0 if place is None else self.spent[place]
 
+    def has_left(self, counter: str) -> bool:
+        """Tell whether a counter of the table has a unit left."""
+        place = self.table.places[counter]
+        return self.spent[place] < self.limits[place]
+
     def is_guarded(self, event: str) -> bool:
         """Tell whether some guard decides on an event, so that facts must be found for it."""
         return event not in self.machine.unguarded

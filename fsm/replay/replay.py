@@ -1,167 +1,42 @@
-"""Replay a journal through a new call: the same steps and the same result, or an error that names the difference."""
+"""Run a journal again, of whichever machine it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import overload
 
-import attrs
-
-from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.record import Evidence, Step
-from rungwise.fsm.replay.recorded import recorded_budget
-from rungwise.fsm.values.label import short
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.replay.calls import replay_call
+from rungwise.fsm.replay.turns import replay_turn
+from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.result import TurnResult
 
 
-def replay(journal: Journal, policy: Policy | None = None) -> Result:
-    """Run a recorded call again and return its result; its text is there only if the journal holds contents.
+@overload
+def replay(journal: Journal, policy: Policy | None = None) -> Result: ...
+@overload
+def replay(journal: TurnJournal, policy: TurnPolicy | None = None) -> TurnResult: ...
+def replay(journal: Journal | TurnJournal, policy: Policy | TurnPolicy | None = None) -> Result | TurnResult:
+    """Run a recorded call or turn again and return its result; texts are there only if the journal holds contents.
 
     Arguments:
-        journal: what was recorded, complete or not; a call that had not ended is cancelled where the journal ends.
+        journal: what was recorded, complete or not; what had not ended is cancelled where the journal ends.
         policy: the policy to replay under; the recorded one where None. A table of your own is not recorded and must
-            be passed.
+            be passed, for the calls of a turn as its `TurnPolicy.call`.
 
     Raises:
         JournalMismatch: a step differs; the message names the first one and what differs in it.
         ConfigurationError: `journal` or `policy` is none, or no call can have this policy with the recorded chain.
     """
-    _check(journal, policy)
-    recorded, setting = journal.steps, journal.setting
-    policy = policy or setting.policy
-    if journal.table != policy.table.name:
-        named, held = short(journal.table), policy.table.name
-        raise JournalMismatch(f"the journal is of the table {named}, the policy holds {held!r}")
-    if journal.counters != policy.table.counters:
-        raise JournalMismatch("the journal counts what its table does not: replay it under the policy that it ran with")
-    draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
-    call = Call(
-        Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
-        policy,
-        setting.chain,
-        turn=_turn(recorded),
-        jitter=lambda: next(draws, 0.0),
-        contents=journal.contents,
-        has_compactor=setting.has_compactor,
-        prompts=_prompts(recorded),
-        within=recorded_budget(setting.within, recorded),
-    )
-    call.begin(0.0)
-    alike = 0  # steps that were compared, so that none is compared again
-    for step in recorded:
-        try:
-            _repeat(call, step)
-        except IllegalEvent as error:
-            raise JournalMismatch(f"step {step.number}: {error}") from None
-        except Exception as error:
-            # A stranger's step can be of its form and still claim what no call can be told, such as a fallback where
-            # the chain has ended. Whatever it does to the call, it is not what the call did.
-            raise JournalMismatch(f"step {step.number}: no call can have taken it ({type(error).__name__})") from error
-        if step.event != "skipped":  # it is written down together with the row that follows
-            alike = _compare(call.journal, recorded, alike, step.number)
-    if not call.is_over:
-        call.cancel()
-    _compare(call.journal, recorded, alike, len(recorded))
-    if journal.outcome is not None and call.result.outcome != journal.outcome:
-        raise JournalMismatch(f"the journal ends in {short(journal.outcome)}, the replay in {call.result.outcome!r}")
-    return call.result
-
-
-def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
-    """Give back the count of each prompt that was counted."""
-    return iter([step.input_tokens for step in recorded if step.input_tokens is not None])
-
-
-def _turn(recorded: tuple[Step, ...]) -> TurnContext:
-    """Give back what the call knew of its turn: the prior answer, and the text that it went on from."""
-    contents = [step.content for step in recorded if step.content]
-    prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
-    gathered = next((each["gathered"] for each in contents if "gathered" in each), "")
-    return TurnContext(prior, only_housekeeping=prior is not None, gathered=gathered)
-
-
-def _repeat(call: Call, step: Step) -> None:
-    """Do what the recorded step did; steps that follow from others by themselves are only compared."""
-    if call.journal.size >= step.number or step.event == "skipped":
-        return
-    if step.event in ("sent", "ran_out"):
-        call.sending(step.at)
-    else:
-        call.observed(_observation(step, call.backend), step.facts, step.at)
-
-
-def _observation(step: Step, backend: int) -> Observation:
-    """Return what was observed at a step; its texts are there only if the journal holds contents."""
-    content = step.content or {}
-    delivered = content.get("delivered", "")
-    kept = delivered if step.event == "cancelled" else ""
-    failure = reply = None
-    if step.reason is not None:
-        failure = Failure(
-            step.reason,  # type: ignore[arg-type] # the journal holds what a Failure held
-            status=step.status,
-            code=step.code,
-            asked_wait=step.asked_wait,
-            is_stale="connection_was_stale" in step.facts,
-        )
-    if "tool_calls" in content:
-        reply = Reply(
-            content["part"] or delivered,
-            final_text=content.get("final_text"),
-            tool_calls=tuple(ToolCall(*call) for call in content["tool_calls"]),
-            usage=step.usage,
-            reasoning=content.get("reasoning", ""),
-            stop_raw=step.stop_raw,
-        )
-    return Observation(
-        evidence=Evidence(
-            event=step.event,
-            usage=step.usage,
-            stop_raw=step.stop_raw,
-            status=step.status,
-            reason=step.reason,
-            code=step.code,
-            asked_wait=step.asked_wait,
-            repair=step.note if "repair_known" in step.facts else None,
-        ),
-        part=content.get("part", kept),
-        new=content.get("new", kept),
-        spare=content.get("spare", ""),
-        unsays=content.get("unsays", False),
-        reasoning=content.get("reasoning", ""),
-        thinks_inline="thinks_inline" in step.facts,
-        backend=backend,
-        delivered=delivered,
-        reply=reply,
-        failure=failure,
-    )
-
-
-def _compare(replayed: Journal, recorded: tuple[Step, ...], alike: int, number: int) -> int:
-    """Compare the replay with the journal up to a step, but for those that were compared; return how many now are."""
-    if replayed.size < number:
-        raise JournalMismatch(f"step {number}: the journal has {recorded[number - 1]}, the replay took no step")
-    for was, now in zip(recorded[alike:number], replayed.steps_from(alike + 1), strict=False):
-        if was == now:
-            continue
-        for attribute in attrs.fields(Step):
-            before, after = getattr(was, attribute.name), getattr(now, attribute.name)
-            if before != after and attribute.name != "content":
-                told = f"{attribute.name} is {short(before)} in the journal and {short(after)} in the replay"
-                raise JournalMismatch(f"step {was.number}: {told}")
-        raise JournalMismatch(f"step {was.number}: the contents differ")
-    return number
-
-
-def _check(journal: object, policy: object) -> None:
+    if isinstance(journal, TurnJournal):
+        if policy is not None and not isinstance(policy, TurnPolicy):
+            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(policy).__name__}")
+        return replay_turn(journal, policy)
     if not isinstance(journal, Journal):
-        raise ConfigurationError(f"journal must be a Journal, not {type(journal).__name__}")
+        raise ConfigurationError(f"journal must be a Journal or a TurnJournal, not {type(journal).__name__}")
     if policy is not None and not isinstance(policy, Policy):
         raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+    return replay_call(journal, policy)

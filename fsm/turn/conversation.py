@@ -35,6 +35,15 @@ class Conversation:
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
 
+    def take(self, result: Result, event: str, *, is_summary: bool) -> None:
+        """Take what a call ended with, and what that was for the turn."""
+        if event == "called_tools" and not is_summary:
+            self.ask(result)
+        elif event in ("truncated", "overflowed"):
+            self.hold(result)
+        else:
+            self.say(result)
+
     def say(self, result: Result) -> None:
         """Take what a call ended with; nothing goes on from it."""
         self.gathered = ""
@@ -85,14 +94,14 @@ class Conversation:
 
 
 def _sound(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts of a message, each tool call with an id of its own, and a name and arguments that all take."""
+    """Return the parts of a message, each tool call with an id of its own, a name and arguments that can be sent."""
     known: set[str] = set()
     sound: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall):
             name = NOT_IN_NAMES.sub("_", part.name)[:LONGEST_NAME] or "_"
-            given = "{}" if is_blank(part.arguments) else part.arguments
-            part = evolve(part, id=_unique(part.id, known), name=name, arguments=given)
+            arguments = part.arguments if part.arguments.strip() else "{}"
+            part = evolve(part, id=_unique(part.id, known), name=name, arguments=arguments)
             known.add(part.id)
         sound.append(part)
     return tuple(sound)

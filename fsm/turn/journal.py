@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Self
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.journal import Journal, read_policy
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import FLAG, OBJECT, OBJECTS, Forms
+from rungwise.fsm.journal.forms import FLAG, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import CALLS
+from rungwise.fsm.values.checks import is_flag, is_text
 
 
 @frozen(kw_only=True)
@@ -35,6 +37,10 @@ class TurnSetting:
     recorded: Mapping[str, Any] | None = None
 
 
+def _is_result(value: Any) -> bool:
+    return list_of(is_text, 3)(value[:3]) and list_of(is_flag, 1)(value[3:]) if isinstance(value, list) else False
+
+
 @define(eq=False, kw_only=True)
 class TurnJournal(Record):
     """Record one turn.
@@ -46,10 +52,19 @@ class TurnJournal(Record):
     """
 
     forms: ClassVar[Forms] = {**Record.forms, "policy": OBJECT, "has_compactor": FLAG, "calls": OBJECTS}
+    content_forms: ClassVar[Forms] = {
+        "results": (list_of(_is_result), "a list of results, each of which is a list of id, name, text and is_fault"),
+        "handed_off": (list_of(is_text), "a list of the ids of calls"),
+    }
     step_type: ClassVar[type[Step]] = TurnStep
 
     setting: TurnSetting
     calls: list[Journal] = field(factory=list)
+
+    @property
+    def made(self) -> int:
+        """Count the calls that its steps made, which are those that it holds."""
+        return sum(step.event == "sent" and step.source in CALLS for step in self.steps)
 
     def _given(self) -> dict[str, Any]:
         policy = self.setting.policy.to_mapping()
@@ -65,6 +80,8 @@ class TurnJournal(Record):
     def from_document(cls, document: Any) -> Self:
         """Read a record back from plain values."""
         record = super().from_document(document)
+        if record.made != len(document["calls"]):
+            raise ConfigurationError(f"it holds {len(document['calls'])} calls, but its steps made {record.made}")
         for number, call in enumerate(document["calls"], start=1):
             try:
                 record.calls.append(Journal.from_document(call))
@@ -75,5 +92,8 @@ class TurnJournal(Record):
     @classmethod
     def _read_setting(cls, document: Mapping[str, Any]) -> TurnSetting:
         values = dict(document["policy"])
-        recorded = values.pop("call", None)
-        return TurnSetting(from_mapping(TurnPolicy, values), document["has_compactor"], recorded)
+        if "call" not in values:
+            return TurnSetting(from_mapping(TurnPolicy, values), document["has_compactor"])
+        limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
+        call, recorded = read_policy(values.pop("call"), limits if isinstance(limits, Mapping) else ())
+        return TurnSetting(from_mapping(TurnPolicy, values, call=call), document["has_compactor"], recorded)

@@ -1,9 +1,12 @@
-"""What the end of a call means for its turn: the event, and the facts."""
+"""What that which came back means for its turn: the event, the facts, and what is counted."""
 
 from __future__ import annotations
 
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.machine.run import Run
+from rungwise.fsm.machine.table import Row
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
 
 HOPELESS = frozenset({"repeats_itself", "asks_for_little", "overran"})
 """The facts of a call on which its cut text is not gone on from."""
@@ -13,7 +16,7 @@ def event_of(result: Result) -> str:
     """Return the event that a result is for the turn."""
     last = result.journal.last.event
     if result.outcome == "done":
-        return "called_tools" if result.tool_calls else "answered"
+        return "called_tools" if last == "called_tools" else "answered"
     if last == "overflowed":
         return "overflowed"
     if result.outcome == "partial":
@@ -40,12 +43,44 @@ def facts_of(result: Result, position: Run, *, has_compactor: bool, is_summary: 
         has_compactor: whether the conversation can be shortened.
         is_summary: whether the call asked for the summary.
     """
-    limits = dict(zip(position.table.counters, position.limits, strict=True))
     facts = {
-        "may_fail_again": position.spent_of("faults") < limits["faults"],
-        "may_go_on_later": position.spent_of("auto_continues") < limits["auto_continues"],
+        "may_fail_again": position.has_left("faults"),
+        "may_go_on_later": position.has_left("auto_continues"),
         "is_hopeless": not HOPELESS.isdisjoint(result.journal.last.facts),
         "has_compactor": has_compactor,
         "is_summary": is_summary,
     }
     return tuple(name for name, holds in facts.items() if holds)
+
+
+def facts_of_tools(
+    position: Run, *, tool_worked: bool, repeats_calls: bool, over_tool_limit: bool, was_handed_off: bool
+) -> tuple[str, ...]:
+    """Return the names of the facts that hold when tools have run; the arguments are those of these names.
+
+    Arguments:
+        position: where the turn stands.
+    """
+    facts = {
+        "tool_worked": tool_worked,
+        "may_fail_again": position.has_left("faults"),
+        "may_go_on_later": position.has_left("auto_continues"),
+        "repeats_calls": repeats_calls,
+        "over_tool_limit": over_tool_limit,
+        "was_handed_off": was_handed_off,
+    }
+    return tuple(name for name, holds in facts.items() if holds)
+
+
+def counts_of(position: Run, row: Row, policy: TurnPolicy) -> str:
+    """Say how often the turn has done what a row leads to, of how often it may; "" where nothing counts that.
+
+    Arguments:
+        position: where the turn stands after the row.
+        row: a row that leads to a rung.
+        policy: how often what may be done.
+    """
+    rung = TURN.rung(row.target)
+    assert rung is not None
+    spent, most = position.spent_of(rung.counter), policy.limits[rung.counter]
+    return f"{rung.unit.replace('_', '-')} {spent}/{most}" if rung.name != "use_tools" else ""

@@ -7,13 +7,14 @@ short, however much the model has sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from attrs import frozen
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.turn.checking import MOST_FAULTS, draft_of
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.suggest import close_to
@@ -22,12 +23,8 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-MOST_FAULTS: Final = 5
 LONGEST_FAULT: Final = 180
 """Characters; together with the faults that are told at once, a model is told of no more than about 1 kB."""
-
-MOST_UNEVALUATED: Final = 2_000
-"""Values of an array or an object of which it is found what `unevaluatedItems` and its like mean: by their square."""
 
 MOST_COMPARED: Final = 100
 """Faults of alternatives among which the nearest is looked for."""
@@ -90,12 +87,11 @@ class GivenSchema:
             ConfigurationError: it is no schema of an object, or refers to what it does not hold.
         """
         from jsonschema.exceptions import SchemaError
-        from jsonschema.validators import Draft202012Validator, validator_for
 
         if schema.get("type", "object") != "object":
             raise ConfigurationError(f"{where} must be the schema of an object: {{'type': 'object', ...}}")
         whole = FrozenMap({"type": "object", "properties": FrozenMap(), **schema})
-        draft = _checking(validator_for(whole, default=Draft202012Validator))
+        draft = draft_of(whole)
         try:
             draft.check_schema(whole)
         except SchemaError as error:
@@ -147,39 +143,6 @@ def _holding(schema: Mapping[str, Any], where: str) -> Any:
     return REGISTRY
 
 
-def _checking(draft: Any) -> Any:
-    """Return a draft whose checks take time that grows with the values, and not with their square."""
-    from jsonschema.exceptions import ValidationError
-    from jsonschema.validators import extend
-
-    def unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-        if wanted is True and isinstance(instance, list):
-            seen = {json.dumps(_comparable(item), sort_keys=True) for item in instance}
-            if len(seen) < len(instance):
-                yield ValidationError("its items must differ from each other")
-
-    def bounded(check: Any) -> Any:
-        def unevaluated(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-            if isinstance(instance, list | dict) and len(instance) > MOST_UNEVALUATED:
-                yield ValidationError(f"it must hold no more than {MOST_UNEVALUATED} values")
-            else:
-                yield from check(validator, wanted, instance, schema) or ()
-
-        return unevaluated
-
-    slow = {name: bounded(check) for name, check in draft.VALIDATORS.items() if name.startswith("unevaluated")}
-    return extend(draft, {"uniqueItems": unique, **slow})
-
-
-def _comparable(value: Any) -> Any:
-    """Return a value so that those which JSON schema takes for equal, such as 1 and 1.0, are written alike."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _comparable(item) for name, item in value.items()}
-    return [_comparable(item) for item in value] if isinstance(value, list) else value
-
-
 def _told(error: ValidationError) -> Iterable[str]:
     """Say what is wrong with one argument; the library's own words quote all of what came, at any length."""
     place, wanted, got = place_of(error.absolute_path), error.validator_value, error.instance
@@ -200,10 +163,10 @@ def _told(error: ValidationError) -> Iterable[str]:
             return [f"{what} must be one of {quoted(wanted)}"]
         case "const":
             return [f"{what} must be {quoted([wanted])}"]
-        case "uniqueItems" | "unevaluatedItems" | "unevaluatedProperties":
-            return [f"{what}: {error.message}"]
         case "anyOf" | "oneOf" if nearest := _nearest(error):
             return [f"{what} fits none of what it may be, the nearest being: {'; '.join(_told(nearest))}"]
+        case "uniqueItems" | "unevaluatedItems" | "unevaluatedProperties" | "oneOf":
+            return [f"{what}: {error.message}"]
         case "minLength" | "maxLength" | "minItems" | "maxItems" | "minimum" | "maximum" | "pattern" | "format":
             return [f"{what} does not fit {error.validator} {quoted([wanted])}"]
     return [f"{what} does not fit {label(str(error.validator))!r} of its schema: {label(error.message, LONGEST_FAULT)}"]
@@ -211,8 +174,11 @@ def _told(error: ValidationError) -> Iterable[str]:
 
 def _nearest(error: ValidationError) -> ValidationError | None:
     """Return what is wrong with the alternative that fits best: the fault that lies deepest, and is not of its type."""
-    faults = islice(error.context or (), MOST_COMPARED)
-    return max(faults, key=lambda fault: (len(fault.relative_path), fault.validator != "type"), default=None)
+    nearest = None
+    while error.context:
+        faults = islice(error.context, MOST_COMPARED)
+        nearest = error = max(faults, key=lambda fault: (len(fault.relative_path), fault.validator != "type"))
+    return nearest
 
 
 _KINDS: Final = (

@@ -25,7 +25,7 @@ from attrs import define, evolve
 from rungwise.fsm.call.call import NO_CHAIN, Call
 from rungwise.fsm.call.chain import shapes_of
 from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.parts import Message, ToolResult
 from rungwise.fsm.call.recording import Observer, announce
 from rungwise.fsm.call.request import Link, PlainMessage, Request, TurnContext
 from rungwise.fsm.call.result import Result
@@ -41,7 +41,7 @@ from rungwise.fsm.turn.causes import cause_of
 from rungwise.fsm.turn.compaction import helps, room_for
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
-from rungwise.fsm.turn.observe import event_of, facts_of
+from rungwise.fsm.turn.observe import counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
@@ -196,12 +196,7 @@ class Turn:
         is_summary = self._is_summary
         self._settle_call(result)
         event = event_of(result)
-        if event == "called_tools" and not is_summary:
-            self._conversation.ask(result)
-        elif event in ("truncated", "overflowed"):
-            self._conversation.hold(result)
-        else:
-            self._conversation.say(result)
+        self._conversation.take(result, event, is_summary=is_summary)
         facts = facts_of(result, self.position, has_compactor=self.journal.setting.has_compactor, is_summary=is_summary)
         return self._advance(event, facts, result=result)
 
@@ -228,19 +223,17 @@ class Turn:
         handed_off = round.handed_off(self.tools, conversation)
         self._remember_answer(round)
         conversation.close("")
-        facts = {
-            "tool_worked": worked > 0,
-            "may_fail_again": self._has_left("faults"),
-            "may_go_on_later": self._has_left("auto_continues"),
-            "repeats_calls": max(counts) >= self.policy.same_calls,
-            "over_tool_limit": round.is_too_long,
-            "was_handed_off": bool(handed_off),
-        }
-        held = tuple(name for name, holds in facts.items() if holds)
+        facts = facts_of_tools(
+            self.position,
+            tool_worked=worked > 0,
+            repeats_calls=max(counts) >= self.policy.same_calls,
+            over_tool_limit=round.is_too_long,
+            was_handed_off=bool(handed_off),
+        )
         note = f"{worked} of {len(results)} calls worked"
-        content = {"results": [[each.id, each.name, each.text, each.is_fault] for each in results]}
+        content = {**_in_journal(results), "handed_off": [call.id for call in handed_off]}
         self._round = None
-        return self._advance("tools_ran", held, note=note, content=content, handed_off=handed_off)
+        return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)
 
     @without_locals
     def compacted(
@@ -295,11 +288,13 @@ class Turn:
                 self._settle_call(self._call.cancel(now))
                 assert self._last is not None
                 self._conversation.say(self._last)
+            content = None
             if self._round is not None:
                 known = outcomes or [None] * len(self._round.runs)
-                for place, text, is_fault in self._round.outcomes(known, self.policy):
-                    self._conversation.tell(place, text, is_fault=is_fault)
-            self._advance("cancelled", ())
+                found = self._round.outcomes(known, self.policy)
+                told = [self._conversation.tell(place, text, is_fault=is_fault) for place, text, is_fault in found]
+                content = _in_journal(told)
+            self._advance("cancelled", (), content=content)
         return self.result
 
     def drain(self) -> tuple[TurnStep, ...]:
@@ -358,9 +353,6 @@ class Turn:
     def _is_summary(self) -> bool:
         return self.position.spent_of("summaries") > 0
 
-    def _has_left(self, counter: str) -> bool:
-        return self.position.spent_of(counter) < self.policy.limits[counter]
-
     # what came back
 
     def _pass_time(self, now: float | None, seconds: float = 0.0) -> None:
@@ -401,16 +393,10 @@ class Turn:
             self._record(row, facts, evidence, note, content)
             self._end(row, self._why if self._is_summary and row.target == "limit_reached" else why, handed_off)
             return None
-        counts = self._counts(row)
+        counts = counts_of(self.position, row, self.policy)
         self._record(row, facts, evidence, "; ".join(filter(None, (counts, note))) or None, content)
         self._why = why
         return self._act()
-
-    def _counts(self, row: Row) -> str:
-        rung = TURN.rung(row.target)
-        assert rung is not None
-        spent, most = self.position.spent_of(rung.counter), self.policy.limits[rung.counter]
-        return f"{rung.unit.replace('_', '-')} {spent}/{most}" if rung.name != "use_tools" else ""
 
     def _record(
         self,
@@ -459,3 +445,7 @@ class Turn:
             error=self._error,
             shapes=last.shapes if last is not None else self._chain[0].shapes,
         )
+
+
+def _in_journal(results: Sequence[ToolResult]) -> dict[str, Any]:
+    return {"results": [[each.id, each.name, each.text, each.is_fault] for each in results]}

@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from rungwise.fsm.diagram import Marks, render
+from rungwise.fsm.diagram.page.frames import frames_data
 from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.diagram.page.markup import columns, document, picture, section
-from rungwise.fsm.diagram.page.steps import steps_data
+from rungwise.fsm.diagram.page.markup import Page, columns, document, picture, section
+from rungwise.fsm.diagram.page.steps import Used, steps_data, used_in
 from rungwise.fsm.diagram.page.timeline import timeline
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
 
-__all__ = ["NO_BUDGET", "Setup", "explain_page", "play_page"]
+__all__ = ["NO_BUDGET", "Page", "Setup", "Told", "explain_page", "page_of", "play_page", "summary_of"]
 
 NO_BUDGET: Mapping[str, float | None] = dict.fromkeys(("attempts", "seconds", "output_tokens", "money"))
 
@@ -37,34 +38,82 @@ class Setup:
     lanes: tuple[str, ...] = ()
 
 
-def explain_page(path: Path, setup: Setup, *, money: Sequence[float | None] = ()) -> str:
-    """Write the page of a recorded run: its path on the diagram, its timeline, and every step to be selected.
+@frozen(kw_only=True)
+class Told:
+    """Hold what the page of a recorded run tells besides its path.
+
+    Arguments:
+        used: what was used up after each step.
+        summary: what stands in its head, by name.
+        timeline: the HTML of its timeline.
+        asides: what stands beside a step in the list, by its number.
+        pages: the pages of the runs within, to be opened inside it.
+        inner: which of them, from 1, a step leads to, by its number.
+    """
+
+    used: Sequence[Used]
+    summary: Mapping[str, Any]
+    timeline: str
+    asides: Mapping[int, str] = field(factory=dict)
+    pages: Sequence[Page | None] = ()
+    inner: Mapping[int, int] = field(factory=dict)
+
+
+def explain_page(path: Path, setup: Setup, *, money: Sequence[float | None] = ()) -> Page:
+    """Make the page of a recorded run: its path on the diagram, its timeline, and every step to be selected.
 
     Arguments:
         path: the path of the run; everything that a stranger wrote into it is escaped.
         setup: what it ran with.
         money: what was spent after each step; None where that is not known.
     """
-    svg = render(path.table, "svg", marks=Marks.along(path.rows))
+    used = used_in(path, money)
+    backend = path.steps[-1].backend
+    summary = {**summary_of(used[-1], setup), **({"backend": backend} if backend else {})}
+    return page_of(path, setup, Told(used=used, summary=summary, timeline=timeline(path, setup.lanes)))
+
+
+def summary_of(used: Used, setup: Setup) -> Mapping[str, Any]:
+    """Return what the head of a page tells of what was used up."""
+    most = setup.budget["attempts"]
+    return {
+        "attempts": f"{used.attempts} of {most}" if most is not None else used.attempts,
+        "seconds": f"{used.seconds:.4g}",
+        "output tokens": used.output_tokens,
+    }
+
+
+def page_of(path: Path, setup: Setup, told: Told) -> Page:
+    """Make the page of a recorded run from what is told of it.
+
+    Arguments:
+        path: the path of the run; everything that a stranger wrote into it is escaped.
+        setup: what it ran with.
+        told: the rest.
+    """
     side = "\n".join(
         [
-            section("Steps", _step_list(path), name="path-box"),
+            section("Steps", _step_list(path, told.asides), name="path-box"),
             section("What decided", '<p id="says" role="status"></p><div id="guards"></div><div id="details"></div>'),
         ]
     )
+    head = f'<p class="chip outcome">{escape(_ending(path))}</p>{_summary(told.summary)}'
     body = "\n".join(
         [
-            f"<header><h1>One {escape(path.table.name)}, step by step</h1>{_summary(path, setup)}</header>",
-            section("Time", timeline(path, setup.lanes), name="time"),
-            columns(side, _LEFT + section("Path", picture(svg), classes="path")),
+            f"<header><h1>One {escape(path.table.name)}, step by step</h1>{head}</header>",
+            section("Time", told.timeline, name="time"),
+            columns(side, _LEFT + section("Path", picture(_PLACE), classes="path")),
         ]
     )
+    before, _, after = body.rpartition(_PLACE)
     data = {
         "machine": machine_data(path.table, setup.limits),
         "budget": setup.budget,
-        "call": steps_data(path, money),
+        "call": steps_data(path, told.used, told.inner),
+        **({"frames": frames_data(told.pages)} if told.pages else {}),
     }
-    return document(f"{path.table.name}: {_ending(path)}", body, data)
+    svg = render(path.table, "svg", marks=Marks.along(path.rows))
+    return Page(title=f"{path.table.name}: {_ending(path)}", before=before, picture=svg, after=after, data=data)
 
 
 def play_page(
@@ -97,30 +146,29 @@ def _ending(path: Path) -> str:
     return path.record.outcome or "not ended"
 
 
-def _summary(path: Path, setup: Setup) -> str:
-    last, most = path.steps[-1], setup.budget["attempts"]
-    told: Mapping[str, Any] = {
-        "attempts": f"{last.attempts} of {most}" if most is not None else last.attempts,
-        "seconds": f"{last.at:.4g}",
-        "output tokens": sum(step.usage.output_tokens for step in path.steps),
-        **({"backend": last.backend} if last.backend else {}),
-    }
+def _summary(told: Mapping[str, Any]) -> str:
     items = "".join(f"<div><dt>{name}</dt><dd>{escape(str(value))}</dd></div>" for name, value in told.items())
-    return f'<p class="chip outcome">{escape(_ending(path))}</p><dl class="summary">{items}</dl>'
+    return f'<dl class="summary">{items}</dl>'
 
 
-def _step_list(path: Path) -> str:
-    options = "".join(_step(step) for step in path.steps)
-    return f'<ol id="steps" role="listbox" tabindex="0" aria-label="Steps of the call">{options}</ol>'
-
-
-def _step(step: Step) -> str:
-    guard = f' <span class="faint">[{escape(step.guard)}]</span>' if step.guard else ""
+def _step_list(path: Path, asides: Mapping[int, str]) -> str:
+    options = "".join(_step(step, asides.get(step.number, "")) for step in path.steps)
     return (
-        f'<li role="option" id="step-{step.number}" aria-selected="false"><span class="badge">{step.number}</span>'
-        f'<code>{escape(step.event)}{guard}</code><span class="to">{escape(step.target)}</span></li>'
+        f'<ol id="steps" role="listbox" tabindex="0" aria-label="Steps of the {escape(path.table.name)}">{options}</ol>'
     )
 
+
+def _step(step: Step, aside: str) -> str:
+    guard = f' <span class="faint">[{escape(step.guard)}]</span>' if step.guard else ""
+    beside = f'<span class="aside">{escape(aside)}</span>' if aside else ""
+    return (
+        f'<li role="option" id="step-{step.number}" aria-selected="false"><span class="badge">{step.number}</span>'
+        f'<code>{escape(step.event)}{guard}</code>{beside}<span class="to">{escape(step.target)}</span></li>'
+    )
+
+
+_PLACE = "<svg></svg>"
+"""Where the picture will stand; nothing from outside can hold it unescaped."""
 
 _LEFT = section("What is left", '<ul id="budget" class="amounts"></ul><ul id="counters" class="amounts"></ul>')
 

@@ -1,5 +1,5 @@
-// The page of one recorded call: select a step to see what decided it and what was left after it.
-const explain = (machine, call, budget) => {
+// The page of one recorded run: select a step to see what decided it and what was left after it.
+const explain = (machine, call, budget, inner) => {
   const picture = pictureOf(byId("picture"));
   const steps = call.steps;
   const nothing = machine.start().spent;
@@ -49,6 +49,15 @@ const explain = (machine, call, budget) => {
       ? null
       : el("details", {}, el("summary", {}, "contents"), el("pre", {}, JSON.stringify(content, null, 2)));
 
+  // A step that made a call, or that came back with it, leads to the page of that call.
+  const opener = (place) => {
+    const number = call.inner[place];
+    if (!frames?.has(number)) return null;
+    const button = el("button", { type: "button", class: "open" }, `Open call ${number}`);
+    button.addEventListener("click", () => frames.open(number));
+    return el("p", { class: "buttons" }, button);
+  };
+
   const guards = (place) => {
     const step = steps[place];
     const row = rowOf(place);
@@ -88,14 +97,26 @@ const explain = (machine, call, budget) => {
     picture.show({ row, tried: all.slice(0, all.indexOf(row)), state: step.target });
     byId("says").textContent = says(place);
     byId("guards").replaceChildren(guards(place));
-    byId("details").replaceChildren(details(place), ...[contents(step.content)].filter(Boolean));
+    byId("details").replaceChildren(details(place), ...[contents(step.content), opener(place)].filter(Boolean));
     byId("counters").replaceChildren(...counterList(machine, spentAfter(place), spentAfter(place - 1)));
     byId("budget").replaceChildren(...budgetList(step.used));
     for (const bar of document.querySelectorAll("[data-step]"))
       bar.classList.toggle("now", Number(bar.dataset.step) === place + 1);
   };
 
+  // Where the page of another call was looked at in the end, its step is selected.
+  const frames = inner
+    ? framesOf(inner, (number) => {
+        if (call.inner[list.selected()] !== number) list.select(call.inner.lastIndexOf(number));
+        byId("steps").focus();
+      })
+    : null;
   const list = listBox(byId("steps"), show);
+  byId("steps").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    frames?.open(call.inner[list.selected()]);
+  });
   for (const bar of document.querySelectorAll("[data-step]"))
     bar.addEventListener("click", () => list.select(Number(bar.dataset.step) - 1));
   byId("picture").addEventListener("click", (event) => {

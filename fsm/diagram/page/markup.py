@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 import orjson
+from attrs import frozen
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 
@@ -18,7 +19,31 @@ POLICY = (
 )
 """What the page may load and where it may send: nothing and nowhere. Only what stands in it is run."""
 
-SCRIPTS = ("machine.js", "view.js", "explain.js", "play.js", "start.js")
+SCRIPTS = ("machine.js", "view.js", "frames.js", "explain.js", "play.js", "start.js")
+
+
+@frozen(kw_only=True)
+class Page:
+    """Hold one page in its parts.
+
+    Arguments:
+        title: plain text.
+        before: the HTML above the picture; in it and below, everything from outside is escaped.
+        picture: the HTML of the picture.
+        after: the HTML below the picture.
+        data: what the scripts read.
+    """
+
+    title: str
+    before: str
+    picture: str
+    after: str
+    data: Mapping[str, Any]
+
+    @property
+    def html(self) -> str:
+        """Write the whole page."""
+        return document(self.title, self.before + self.picture + self.after, self.data)
 
 
 def document(title: str, body: str, data: Mapping[str, Any]) -> str:
@@ -29,27 +54,29 @@ def document(title: str, body: str, data: Mapping[str, Any]) -> str:
         body: HTML in which everything from outside is escaped.
         data: what the scripts read.
     """
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            f"<title>{escape(title)}</title>",
-            f"<style>\n{_colours()}{_file('page.css')}</style>",
-            "</head>",
-            "<body>",
-            body,
-            "<noscript><p>Without scripts there is the picture, but nothing can be selected or played.</p></noscript>",
-            f'<script type="application/json" id="data">{_embedded(data)}</script>',
-            '<script>\n"use strict";\n' + "\n".join(map(_file, SCRIPTS)) + "</script>",
-            "</body>",
-            "</html>",
-            "",
-        ]
+    to_title, to_body, to_data, to_end = shell()
+    return "".join([to_title, escape(title), to_body, body, to_data, _embedded(data), to_end])
+
+
+def shell() -> tuple[str, str, str, str]:
+    """Return what stands around the title, the body and the data of every page."""
+    return (
+        "\n".join(
+            [
+                "<!doctype html>",
+                '<html lang="en">',
+                "<head>",
+                '<meta charset="utf-8">',
+                f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+                '<meta name="viewport" content="width=device-width, initial-scale=1">',
+                '<meta name="color-scheme" content="light dark">',
+                "<title>",
+            ]
+        ),
+        f"</title>\n<style>\n{_colours()}{_file('page.css')}</style>\n</head>\n<body>\n",
+        "\n<noscript><p>Without scripts there is the picture, but nothing can be selected or played.</p></noscript>\n"
+        '<script type="application/json" id="data">',
+        '</script>\n<script>\n"use strict";\n' + "\n".join(map(_file, SCRIPTS)) + "</script>\n</body>\n</html>\n",
     )
 
 

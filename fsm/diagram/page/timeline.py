@@ -1,11 +1,12 @@
-"""The timeline of a call: what each backend was asked when, and the waits between, to scale."""
+"""The timeline of a run, to scale; of a call, what each backend was asked when, and the waits between."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from itertools import pairwise
+from typing import Final
 
 from attrs import frozen
 
@@ -21,7 +22,7 @@ class Bar:
     """Hold one stretch of time.
 
     Arguments:
-        kind: `attempt`, `end` for the attempt that ended the call, or `wait`.
+        kind: what it is drawn as; of a call, `attempt`, `end` for the attempt that ended it, or `wait`.
         step: the step that a click on it selects.
         start, seconds: when it began, and how long it lasted.
         says: what it was, in words.
@@ -67,28 +68,43 @@ def ticks(seconds: float) -> list[float]:
 
 
 def timeline(path: Path, lanes: Iterable[str] = ()) -> str:
-    """Draw the timeline as HTML; its bars are placed in percent, so that it is as wide as the page."""
+    """Draw the timeline of a call as HTML: its attempts and waits, a lane for each backend."""
+    return drawn(lanes_of(path, lanes), path, _summary(path), OF_CALL)
+
+
+OF_CALL: Final = {"attempt": "attempt", "end": "the attempt that ended it", "wait": "wait"}
+
+
+def drawn(lanes: Mapping[str, list[Bar]], path: Path, summary: str, legend: Mapping[str, str]) -> str:
+    """Draw lanes of bars as HTML; the bars are placed in percent, so that all is as wide as the page.
+
+    Arguments:
+        lanes: the bars of each lane, by its name.
+        path: the run that they are of.
+        summary: what they show, for who cannot see them.
+        legend: what each kind of bar means.
+    """
     total = path.steps[-1].at
     if total < SHORTEST:
-        return '<p class="faint">No time passed in this call, or none was recorded.</p>'
-    drawn = "".join(_lane(backend, bars, total) for backend, bars in lanes_of(path, lanes).items())
+        return f'<p class="faint">No time passed in this {escape(path.table.name)}, or none was recorded.</p>'
+    rows = "".join(_lane(name, bars, total) for name, bars in lanes.items())
     marks = "".join(f'<i style="left:{_percent(at, total)}"><b>{at:g} s</b></i>' for at in ticks(total))
+    signs = " ".join(f'<i class="bar {kind}"></i> {escape(means)}' for kind, means in legend.items())
     return (
-        f'<div class="lanes" role="img" aria-label="{escape(_summary(path))}">{drawn}'
+        f'<div class="lanes" role="img" aria-label="{escape(summary)}">{rows}'
         f'<div class="lane axis"><span></span><div class="track">{marks}</div></div></div>'
-        '<p class="legend faint"><i class="bar attempt"></i> attempt <i class="bar end"></i> the attempt that ended it '
-        '<i class="bar wait"></i> wait</p>'
+        f'<p class="legend faint">{signs}</p>'
     )
 
 
 def _lane(backend: str, bars: list[Bar], total: float) -> str:
-    drawn = "".join(
+    inside = "".join(
         f'<i class="bar {bar.kind}" data-step="{bar.step}" title="{escape(bar.says)}" '
         f'style="left:{_percent(bar.start, total)};width:{_percent(bar.seconds, total)}"></i>'
         for bar in bars
     )
     name = escape(backend)
-    return f'<div class="lane"><span title="{name}">{name}</span><div class="track">{drawn}</div></div>'
+    return f'<div class="lane"><span title="{name}">{name}</span><div class="track">{inside}</div></div>'
 
 
 def _percent(part: float, total: float) -> str:

@@ -244,8 +244,15 @@ def test_wrong_arguments_are_named() -> None:
         SharedBudget(Budget(), Budget())  # type: ignore[arg-type]
     with pytest.raises(rungwise.ConfigurationError, match="within must be a SharedBudget, not Budget"):
         Call(Request("Where?"), within=Budget())  # type: ignore[arg-type]
-    with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a number, not str"):
+    with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not 'soon'"):
         SharedBudget(Budget()).begin("soon")  # type: ignore[arg-type]
+    with pytest.raises(rungwise.ConfigurationError, match="a finite number, not nan"):
+        SharedBudget(Budget(seconds=1)).begin(float("nan"))
+    deep = SharedBudget(Budget())
+    for _ in range(31):
+        deep = SharedBudget(Budget(), deep)
+    with pytest.raises(rungwise.ConfigurationError, match="more than 32 deep"):
+        SharedBudget(Budget(), deep)
 
 
 @pytest.mark.parametrize("is_inner", [False, True])
@@ -272,6 +279,6 @@ def test_its_ceilings_are_not_changed() -> None:
 
 
 def test_nothing_is_taken_to_have_gone_out_by_itself() -> None:
-    call = begun(SharedBudget(Budget(output_tokens=500)))
+    call = begun(SharedBudget(Budget(output_tokens=1000)))
     with pytest.raises(rungwise.IllegalEvent, match="`sending`"):
         call.receive(answer(5))

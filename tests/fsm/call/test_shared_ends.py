@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 from typing import Any
 
 import pytest
@@ -113,6 +114,27 @@ def test_the_collector_may_end_a_call_in_the_middle_of_a_reservation(monkeypatch
     assert call.sending() is not None
     call.receive(answer(5), 1.0)
     assert (shared.attempts, shared.usage.output_tokens) == (2, 113)
+
+
+def test_what_another_thread_has_still_to_settle_is_not_taken_for_the_next_reservation() -> None:
+    shared = SharedBudget(Budget(output_tokens=1000))
+    call, locked, let_go = sent(shared), threading.Event(), threading.Event()
+
+    def work() -> None:
+        with shared._desk._lock:
+            locked.set()
+            let_go.wait(10)
+
+    other = threading.Thread(target=work)
+    other.start()
+    assert locked.wait(10)
+    call.receive(Reply("", stop_reason="stop", usage=Usage(10, 30)), 1.0)  # which waits for nobody
+    let_go.set()
+    other.join(10)
+    assert call.sending(6.0) is not None
+    assert (shared._account.holders, shared.usage.output_tokens) == (1, 30)
+    call.receive(answer(5), 7.0)
+    assert (shared._account.holders, shared.usage.output_tokens) == (0, 35)
 
 
 def test_what_wakes_one_call_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,7 +17,7 @@ from rungwise.fsm.call.pricing import price_of
 
 PRICES = Prices(2.0, 10.0, cache_creation=4.0)
 CHAIN = [PlainLink("one", prices=PRICES), PlainLink("two", prices=PRICES)]
-PROMPT = 10
+PROMPT = 70
 
 budgets = st.builds(
     Budget,
@@ -41,6 +41,11 @@ class Asked:
 
     def wake(self) -> None:
         self.woken = True
+
+
+def used(tokens: int) -> Usage:
+    """Return what a provider reports that writes all of the prompt into its cache, at the highest price."""
+    return Usage(PROMPT, tokens, cache_creation_tokens=PROMPT)
 
 
 def chosen(data: st.DataObject, calls: list[Asked]) -> Asked:
@@ -108,7 +113,7 @@ class SharedCalls(RuleBasedStateMachine):
     def receive(self, data: st.DataObject, share: float, kind: str) -> None:
         asked = chosen(data, self.of("in flight"))
         cap = asked.call.journal.last.cap
-        usage = Usage(PROMPT, max(1, int(share * most_counted(200 if cap is None else cap))))
+        usage = used(max(1, int(share * most_counted(200 if cap is None else cap))))
         reply: Reply | Failure
         if kind in ("busy", "lost"):
             reply = Failure("rate_limit", status=429) if kind == "busy" else Failure("connection", is_stale=True)
@@ -170,10 +175,15 @@ class SharedCalls(RuleBasedStateMachine):
             assert account.held_money == pytest.approx(sum(each.money for each in holding), abs=1e-15)
 
     @invariant()
-    def nobody_waits_for_nobody(self) -> None:
-        waiting = [each for each in getattr(self, "calls", ()) if each.state == "waiting" and not each.woken]
-        if waiting:
-            assert self.shared[0]._account.holders
+    def nobody_waits_who_could_go_on(self) -> None:
+        for asked in getattr(self, "calls", ()):
+            if asked.state == "waiting":
+                assert asked.woken is (asked.call.spending.share._reservation.state != "waiting")  # type: ignore[union-attr]
+        if hasattr(self, "shared"):
+            desk = self.shared[0]._desk
+            waiting = tuple(desk._waiting)
+            desk._serve()
+            assert tuple(desk._waiting) == waiting
 
     def teardown(self) -> None:
         for asked in self.of("begun", "ready", "waiting", "in flight"):

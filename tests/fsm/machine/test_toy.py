@@ -108,7 +108,7 @@ def test_a_run_of_it_is_recorded_read_back_and_explained() -> None:
     path = recorded(("sent", ()), ("stayed_quiet", ("has_light",)), ("sent", ()), ("opened", ()))
     assert [row.target for row in path.rows if row] == ["listen", "knock", "listen", "gone"]
     assert path.steps[-1].spent == {"knocks": 1}
-    page = explain_page(path, Setup(limits=LIMITS))
+    page = explain_page(path, Setup(limits=LIMITS)).html
     assert "One door, step by step" in page
     assert "stayed_quiet" in page
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
 from rungwise import ConfigurationError, Tool, ToolCall
 from rungwise.fsm.turn.actions import ToolRun
+from rungwise.fsm.turn.schemas import GivenSchema, Misfit
 from rungwise.fsm.turn.tools import Toolbox
 
 if TYPE_CHECKING:
@@ -214,6 +216,21 @@ ITEM = {"type": "object", "properties": {"n": {"type": "string"}}, "required": [
         ({"a": {"items": ITEM}}, {"a": [{"n": "", "m": 1}]}, "there is no 'm' in 'a[0]'; there are: \"n\""),
         ({"a": {"uniqueItems": True}}, {"a": [1, {"b": 1}, {"b": 1.0}]}, "'a': its items must differ"),
         ({"a": {"anyOf": [{"type": "string"}, ITEM]}}, {"a": {"n": 1}}, "'a.n' must be of type string, not integer"),
+        (
+            {"a": {"oneOf": [{"minimum": 1}, {"maximum": 3}]}},
+            {"a": 2},
+            "'a': must fit one of what it may be, and fits 2",
+        ),
+        (
+            {"a": {"oneOf": [{"type": "null"}, {"minimum": 3}]}},
+            {"a": 2},
+            "the nearest being: 'a' does not fit minimum 3",
+        ),
+        (
+            {"a": {"anyOf": [{"anyOf": [{"const": 1}]}]}},
+            {"a": 2},
+            "'a' fits none of what it may be, the nearest being: 'a' must be 1",
+        ),
         ({"a": {"not": {"type": "string"}}}, {"a": "y"}, "'a' does not fit 'not' of its schema"),
     ],
 )
@@ -263,6 +280,7 @@ BIG = {
     "strings": {"type": "array", "items": {"type": "string"}},
     "unique": {"type": "array", "uniqueItems": True},
     "closed": {"type": "object", "patternProperties": {"a": {}}, "unevaluatedProperties": False},
+    "either": {"anyOf": [{"type": "array", "items": {"$ref": "#/properties/either"}}, {"type": "integer"}]},
     "tree": {"type": "array", "items": {"$ref": "#/properties/tree"}},
 }
 
@@ -275,6 +293,9 @@ BIG = {
         {"strings": [0] * 50_000},
         {"unique": [{"a": number % 20_000} for number in range(30_000)]},
         {"closed": {f"a{number}": 1 for number in range(50_000)}},
+        {"either": ["x"] * 200_000},
+        {"either": [[["x"] * 1_000] * 100] * 2},
+        '{"either": ' + "[" * 60 + '"' + "x" * 1_000_000 + '"' + "]" * 60 + "}",
         '{"tree": ' + "[" * 1_000 + "]" * 1_000 + "}",
         '{"tree": ' + "[" * 100_000 + "]" * 100_000 + "}",
         '{"strings": ' + "9" * 100_000 + "}",
@@ -287,7 +308,11 @@ BIG = {
 @pytest.mark.parametrize("is_hinted", [False, True])
 def test_hostile_arguments_are_told_shortly_and_soon(arguments: Any, is_hinted: bool) -> None:
     def hinted(
-        strings: list[str] | None = None, unique: set[int] | None = None, closed: Place | None = None, tree: int = 0
+        strings: list[str] | None = None,
+        unique: set[int] | None = None,
+        closed: Place | None = None,
+        either: list[int] | int = 0,
+        tree: int = 0,
     ) -> None: ...
 
     tool = hinted if is_hinted else Tool(hinted, parameters={"properties": BIG, "additionalProperties": False})
@@ -306,6 +331,30 @@ VALUES = st.recursive(
 )
 
 
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries({"type": st.sampled_from(["null", "boolean", "integer", "number", "string", "object"])})
+    | st.just({"uniqueItems": True}),
+    lambda inner: (
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner})
+        | st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=3)})
+        | st.fixed_dictionaries({"oneOf": st.lists(inner, min_size=1, max_size=3)})
+    ),
+    max_leaves=6,
+)
+
+
+@given(SCHEMAS, VALUES)
+@settings(max_examples=200, deadline=None)
+def test_the_quick_checks_say_what_the_librarys_own_say(schema: dict[str, Any], value: Any) -> None:
+    fits = Draft202012Validator({"properties": {"a": schema}}).is_valid({"a": value})
+    quick = GivenSchema.of({"properties": {"a": schema}}, "schema")
+    if fits:
+        assert quick.read({"a": value}) == {"a": value}
+    else:
+        with pytest.raises(Misfit, match="'a"):
+            quick.read({"a": value})
+
+
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 @settings(max_examples=150, deadline=None)
 def test_arguments_either_fit_or_are_told_of(arguments: dict[str, Any]) -> None:
@@ -322,15 +371,28 @@ def test_arguments_either_fit_or_are_told_of(arguments: dict[str, Any]) -> None:
 
 
 def test_nothing_of_it_is_loaded_before_a_tool_needs_it() -> None:
-    script = (
-        "import sys; from rungwise import Client, OpenAIChat, EmbeddedProvider, Script, Tool, ToolError;"
-        "provider = EmbeddedProvider(Script.of(['hello'])) if hasattr(Script, 'of') else None;"
-        "from rungwise.fsm.turn.tools import Toolbox; Toolbox.of([{'name': 'x'}], executor=print);"
-        "early = [name for name in ('pydantic', 'jsonschema', 'referencing') if name in sys.modules];"
-        "Tool(lambda a: a, name='x', parameters={'properties': {'a': {}}});"
-        "middle = [name for name in ('pydantic', 'jsonschema') if name in sys.modules];"
-        "Tool(lambda a: a, name='x');"
-        "print(early, middle, 'pydantic' in sys.modules)"
-    )
+    script = """
+import sys
+import rungwise
+from rungwise.fsm.turn.tools import Toolbox
+
+def loaded():
+    return [name for name in ("pydantic", "jsonschema", "referencing") if name in sys.modules]
+
+with rungwise.EmbeddedProvider(rungwise.Script([rungwise.ScriptedReply(text="hello")])) as provider:
+    client = rungwise.Client(rungwise.OpenAIChat("model", api_key="key", base_url=provider.base_url))
+    tool = {"type": "function", "function": {"name": "x", "parameters": {"type": "object"}}}
+    assert client.call("hello", tools=[tool]).text == "hello"
+Toolbox.of([{"name": "x"}], executor=print)
+print(loaded())
+rungwise.Tool(print, name="x", parameters={"properties": {"a": {}}})
+print(loaded())
+rungwise.Tool(lambda a: a, name="x")
+print(loaded())
+"""
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[] ['jsonschema'] True"
+    assert done.stdout.splitlines() == [
+        "[]",
+        "['jsonschema', 'referencing']",
+        "['pydantic', 'jsonschema', 'referencing']",
+    ]

@@ -1,0 +1,120 @@
+"""Call a tool, whatever kind of callable it is, and take what it brings, whatever kind of thing that is."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import suppress
+from contextvars import Context
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+
+from rungwise.fsm.turn.actions import ToolRun
+from rungwise.fsm.turn.tools import Executor
+
+
+@frozen(eq=False)
+class Brought:
+    """Hold what a tool has returned, or raised."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+
+Report = Callable[[Brought], object]
+
+
+def callable_of(run: ToolRun, executor: Executor | None) -> Callable[[], Any] | None:
+    """Return what runs a tool; None where it is only to be named."""
+    if run.tool.function is not None:
+        return partial(run.tool.function, **run.arguments)
+    return None if executor is None else partial(executor, run.call.name, dict(run.arguments))
+
+
+def is_async(function: Any) -> bool:
+    """Tell whether a callable must be called in an event loop: a coroutine function, or an object whose call is one."""
+    while isinstance(function, partial):
+        function = function.func
+    if not (inspect.isroutine(function) or isinstance(function, type)):
+        function = type(function).__call__
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def is_awaited(value: object) -> bool:
+    """Tell whether a value must be awaited, or iterated over asynchronously, to have what it brings."""
+    return inspect.isawaitable(value) or inspect.isasyncgen(value)
+
+
+def discard(value: object) -> None:
+    """Let go of what will not be awaited, without a warning."""
+    if inspect.iscoroutine(value):
+        with suppress(Exception):
+            value.close()
+
+
+async def awaited(call: Callable[[], Any]) -> Any:
+    """Call a function in an event loop, and await what it returns; of an async generator, all that it yields."""
+    value = call()
+    while inspect.isawaitable(value):
+        value = await value
+    if isinstance(value, AsyncGenerator):
+        return [item async for item in value]
+    return value
+
+
+class Worker(threading.Thread):
+    """Call a function in a thread that keeps no interpreter from ending, and tell what came of it.
+
+    Arguments:
+        name: the name of the tool.
+        call: what is called.
+        context: the variables of the context in which it is called.
+        report: is told, in this thread.
+    """
+
+    def __init__(self, name: str, call: Callable[[], Any], context: Context, report: Report) -> None:
+        super().__init__(name=f"rungwise runs {name}", daemon=True)
+        self._call, self._context, self._report = call, context, report
+        self._is_left = False
+
+    def leave(self) -> None:
+        """Have a generator brought to an end at its next value; nothing else can be ended."""
+        self._is_left = True
+
+    def run(self) -> None:
+        """Call it, and report."""
+        try:
+            self._forget_event_loop()
+            brought = Brought(self._context.run(self._called))
+        except BaseException as error:
+            brought = Brought(error=error)
+        call, self._call = self._call, _nothing
+        del call  # a thread that was left behind holds no arguments
+        self._report(brought)
+
+    def _called(self) -> Any:
+        value = self._call()
+        return self._collected(value) if isinstance(value, Generator) else value
+
+    def _collected(self, values: Generator[Any, Any, Any]) -> list[Any]:
+        found = []
+        for value in values:
+            found.append(value)
+            if self._is_left:
+                values.close()
+                break
+        return found
+
+    def _forget_event_loop(self) -> None:
+        """Take the event loop out of the context: a tool in a thread may run one of its own."""
+        sniffio = sys.modules.get("sniffio")
+        if sniffio is not None:
+            self._context.run(sniffio.current_async_library_cvar.set, None)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,106 @@
+"""What threads and event loops have in common when they run tools: how one begins, and how what it brings is taken."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any
+
+from attrs import define, field
+
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.waiting import CallEnded
+from rungwise.adapters.tools.calling import Brought, Report, Worker, callable_of, discard, is_async, is_awaited
+from rungwise.adapters.tools.faults import NO_THREAD
+from rungwise.adapters.tools.scheduling import Job, Round
+from rungwise.fsm.errors import ToolError
+from rungwise.fsm.turn.tools import Executor
+
+
+@define(eq=False)
+class Runner:
+    """Run the tools of a round.
+
+    Arguments:
+        round: says which.
+        executor: what runs those without a function.
+        cancellation: ends them.
+    """
+
+    round: Round
+    executor: Executor | None
+    cancellation: Cancellation
+    _reports: deque[tuple[Job, Brought]] = field(factory=deque, init=False)
+
+    def wake(self) -> None:
+        """Have this thread or task look around, from whichever thread."""
+        raise NotImplementedError
+
+    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+        """Await what a function returns in an event loop; return what cancels that.
+
+        Raises:
+            RuntimeError: there can be no event loop.
+        """
+        raise NotImplementedError
+
+    def begin(self) -> bool:
+        """Begin the tools that may; tell whether anything is to be waited for."""
+        if self.cancellation.is_cancelled and self.round.reason is None:
+            self.end(CallEnded())
+        if self.cancellation.is_urgent:
+            self.round.give_up()
+        while (job := self.round.begin()) is not None:
+            call, context = callable_of(job.run, self.executor), copy_context()
+            if call is None:
+                self.round.take(job, Brought())
+            elif is_async(call):
+                self._await(job, call, context, partial(self.report, job))
+            else:
+                self._work(job, call, context)
+        return not self.round.is_over
+
+    def end(self, reason: BaseException) -> None:
+        """End the tools for a reason that must go on; those that have brought something by now were quicker."""
+        self.take()
+        self.round.end(reason)
+
+    def take(self) -> None:
+        """Take what the tools have brought by now."""
+        while self._reports:
+            self._take(*self._reports.popleft())
+
+    def report(self, job: Job, brought: Brought) -> None:
+        """Pass on what a tool has brought, from whichever thread."""
+        self._reports.append((job, brought))
+        self.wake()
+
+    def _take(self, job: Job, brought: Brought) -> None:
+        value = brought.value
+        if not is_awaited(value):
+            self.round.take(job, brought)
+        elif self.round.may_go_on(job):
+
+            def report(brought: Brought) -> None:
+                discard(value)  # which was never begun where it was cancelled at once
+                self.report(job, brought)
+
+            self._await(job, lambda: value, copy_context(), report)
+        else:
+            discard(value)
+
+    def _work(self, job: Job, call: Callable[[], Any], context: Context) -> None:
+        worker = Worker(job.run.call.name, call, context, partial(self.report, job))
+        job.leave = worker.leave
+        try:
+            worker.start()
+        except RuntimeError:
+            self.round.take(job, Brought(error=ToolError(NO_THREAD)))
+
+    def _await(self, job: Job, call: Callable[[], Any], context: Context, report: Report) -> None:
+        try:
+            job.cancel = self.spawn(call, context, report)
+        except RuntimeError:
+            self.round.take(job, Brought(error=ToolError(NO_THREAD)))

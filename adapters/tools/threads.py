@@ -1,0 +1,112 @@
+"""Run the tools of one reply from a thread: sync ones in threads of their own, async ones in an event loop beside."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from contextvars import Context
+from functools import partial
+from typing import Any
+
+from attrs import define, field
+
+from rungwise.adapters.http.cancellation import SLICE, Cancellation
+from rungwise.adapters.tools.calling import Report, awaited
+from rungwise.adapters.tools.running import Runner
+from rungwise.adapters.tools.scheduling import Round
+from rungwise.adapters.tools.spawning import spawn_in_asyncio
+from rungwise.fsm.turn.actions import RunTools, ToolOutcome
+from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.tools import Executor
+
+
+def run_tools(
+    action: RunTools, executor: Executor | None, cancellation: Cancellation
+) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
+    """Run tools, hand out what happens, and return what came of each, in the order of the calls.
+
+    Arguments:
+        action: the tools.
+        executor: what runs those without a function; it is given the name and the arguments.
+        cancellation: ends them: async tools are cancelled, sync ones waited for until their own seconds are up, and
+            nothing more begins. The second time nothing is waited for either. A Ctrl-C, and leaving, do the same.
+
+    Raises:
+        ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
+    """
+    return _Threads(Round.of(action), executor, cancellation).run()
+
+
+@define(eq=False)
+class _Threads(Runner):
+    """Run the tools of a round from this thread."""
+
+    _woken: queue.SimpleQueue[None] = field(factory=queue.SimpleQueue, init=False)
+    _loop: _LoopThread | None = field(default=None, init=False)
+
+    def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
+        """Run them, and wait."""
+        raised: BaseException | None = None
+        try:
+            while raised is not None or not self.round.is_over:
+                try:
+                    if raised is not None:
+                        reason, raised = raised, None
+                        self.end(reason)
+                    self._go_on()
+                    if not isinstance(self.round.reason, GeneratorExit):  # or there is nobody to be told
+                        yield from self.round.drain()
+                except BaseException as error:  # a Ctrl-C, most likely; a second one leaves everything
+                    raised = error
+        finally:
+            if self._loop is not None:
+                self._loop.close()
+        return self.round.finish()
+
+    def _go_on(self) -> None:
+        if self.begin() and not self.round.has_news:
+            with suppress(queue.Empty):
+                # In slices: a signal that comes in the instant before a thread falls asleep does not wake it.
+                self._woken.get(timeout=min(SLICE, self.round.seconds_left()))
+        self.take()
+        self.round.expire()
+
+    def wake(self) -> None:
+        """Have this thread look around."""
+        self._woken.put(None)
+
+    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+        """Await what a function returns in the event loop beside."""
+        self._loop = self._loop or _LoopThread()
+        return self._loop.spawn(call, context, report)
+
+
+class _LoopThread:
+    """Run an event loop in a thread that keeps no interpreter from ending."""
+
+    def __init__(self) -> None:
+        self._is_closed = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._run, name="rungwise runs async tools", daemon=True).start()
+
+    def _run(self) -> None:
+        # What the tools have left in it is cancelled as it closes; nobody waits for that.
+        with suppress(Exception), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._is_closed.wait())
+
+    def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
+        """Await what a function returns in this loop; return what cancels that."""
+        tasks: list[Callable[[], object]] = []
+        self._in_loop(lambda: tasks.append(spawn_in_asyncio(partial(awaited, call), context, report)))
+        return lambda: self._in_loop(lambda: [cancel() for cancel in tasks])
+
+    def close(self) -> None:
+        """End the loop, and cancel what is left in it."""
+        self._in_loop(self._is_closed.set)
+
+    def _in_loop(self, call: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(call)

@@ -1,0 +1,394 @@
+"""Turns over HTTP: what is sent, what comes of tools, and what the turn leaves behind."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyio
+import pytest
+
+import rungwise
+from rungwise import Budget, Policy, ScriptedReply, Tool, TurnPolicy
+from support.turn_modes import MODES, calling, is_async, run_turn, streams
+
+TEXT = "Herons nest in the reeds by the lake."
+ANSWER = ScriptedReply(text=TEXT)
+OVERFLOW = ScriptedReply(status=400, error={"message": "too long", "code": "context_length_exceeded"})
+LONG = [{"role": "user", "content": "herons " * 500}, {"role": "user", "content": "Where?"}]
+
+every_mode = pytest.mark.parametrize("mode", MODES)
+
+
+def look(lake: str, birds: int = 1) -> list[str]:
+    """Look which birds nest by a lake."""
+    return ["heron", "bittern", "grebe"][:birds]
+
+
+async def listen(lake: str) -> str:
+    await anyio.sleep(0)
+    return f"a boom from {lake}"
+
+
+def breaks() -> str:
+    raise rungwise.ToolError("the boat has sunk")
+
+
+TOOLS: dict[str, Any] = {"look": look, "listen": listen, "breaks": breaks}
+
+
+@every_mode
+def test_tools_run_and_their_results_are_sent_in_the_order_of_the_calls(mode: str) -> None:
+    asked = calling(
+        ("look", '{"lake": "Vomb", "birds": 2}'), ("listen", '{"lake": "Vomb"}'), ("breaks", ""), text="I look."
+    )
+    turned = run_turn(mode, asked, ANSWER, tools=TOOLS)
+    assert (turned.outcome, turned.text, turned.result.calls) == ("finished", TEXT, 2)
+    assert [tool["function"]["name"] for tool in turned.bodies[0]["tools"]] == ["look", "listen", "breaks"]
+    assert turned.bodies[0]["tools"][0]["function"]["parameters"]["required"] == ["lake"]
+    assert turned.roles() == ["user", "assistant", "tool", "tool", "tool"]
+    assert [each["tool_call_id"] for each in turned.bodies[1]["messages"][2:]] == ["call_0", "call_1", "call_2"]
+    assert turned.told() == ['["heron","bittern"]', "a boom from Vomb", "the boat has sunk"]
+    assert turned.bodies[1]["messages"][1]["content"] == "I look."
+    assert turned.targets == ["use_tools", "go_on", "finished"]
+    assert turned.result.plain_messages[-1] == {"role": "assistant", "content": TEXT}
+
+
+@every_mode
+def test_arguments_that_do_not_fit_and_tools_that_do_not_exist_are_told_to_the_model(mode: str) -> None:
+    asked = calling(("look", '{"lake": 7}'), ("lok", "{}"), ("look", '{"lake": "Vomb", "depth": 1}'))
+    turned = run_turn(mode, asked, ANSWER, tools=TOOLS)
+    assert turned.outcome == "finished"
+    first, second, third = turned.told()
+    assert "lake" in first
+    assert "no tool 'lok'" in second
+    assert "did you mean 'look'" in second
+    assert "depth" in third
+
+
+@every_mode
+def test_unknown_tools_for_ever_end_the_turn_after_three_rounds_and_a_summary(mode: str) -> None:
+    turned = run_turn(mode, *[calling(("nowhere", "{}"))] * 3, ScriptedReply(text="I cannot look."), tools=TOOLS)
+    assert (turned.outcome, turned.text, len(turned.bodies)) == ("limit_reached", "I cannot look.", 4)
+    assert "tools" not in turned.bodies[3]
+    assert turned.bodies[3]["messages"][-1] == {"role": "user", "content": rungwise.TurnHints().summary}
+
+
+@every_mode
+@pytest.mark.parametrize(("most", "requests"), [(0, 1), (1, 3), (25, 27)])
+def test_one_ceiling_holds_for_all(mode: str, most: int, requests: int) -> None:
+    ran: list[int] = []
+    policy = TurnPolicy(auto_continues=most, same_calls=1000)
+    asked = [calling(("count", "{}"))] * (most + 1)
+    turned = run_turn(
+        mode, *asked, ScriptedReply(text="Enough."), tools={"count": lambda: ran.append(1)}, policy=policy
+    )
+    assert (turned.outcome, len(turned.bodies), len(ran)) == ("limit_reached", requests, most + 1)
+    assert turned.text == ("Enough." if most else "")
+
+
+@every_mode
+def test_the_same_call_with_the_same_result_ends_the_turn(mode: str) -> None:
+    turned = run_turn(mode, *[calling(("breaks", "{}"))] * 2, ANSWER, tools=TOOLS, policy=TurnPolicy(same_calls=2))
+    assert (turned.outcome, len(turned.bodies)) == ("limit_reached", 3)
+    assert "the same call has brought the same result 2 times" in str(turned.result.cause)
+
+
+@every_mode
+def test_calls_of_one_reply_run_side_by_side(mode: str) -> None:
+    barrier = threading.Barrier(4, timeout=10)
+
+    def meet() -> int:
+        return barrier.wait() * 0
+
+    turned = run_turn(mode, calling(*[("meet", "{}")] * 4), ANSWER, tools=[meet])
+    assert (turned.outcome, turned.told()) == ("finished", ["0"] * 4)
+
+
+@every_mode
+def test_a_tool_that_hangs_is_left_when_its_time_is_up(mode: str) -> None:
+    is_over = threading.Event()
+
+    async def hang_in_loop() -> None:
+        await anyio.sleep_forever()
+
+    tools = {
+        "hang": Tool(lambda: is_over.wait(30), seconds=0.05, parameters={"type": "object"}),
+        "wait": Tool(hang_in_loop, seconds=0.05),
+        **TOOLS,
+    }
+    try:
+        asked = calling(("hang", "{}"), ("wait", "{}"), ("look", '{"lake": "Vomb"}'))
+        turned = run_turn(mode, asked, ANSWER, tools=tools)
+    finally:
+        is_over.set()
+    hung, waited, looked = turned.told()
+    assert "timed out after 0.05 s" in hung
+    assert "timed out after 0.05 s" in waited
+    assert looked == '["heron"]'
+
+
+@every_mode
+def test_cut_tool_calls_never_run(mode: str) -> None:
+    ran: list[str] = []
+    broken = ScriptedReply(tool_calls=calling(("look", '{"lake": "Vo')).tool_calls, finish="length")
+    turned = run_turn(mode, broken, ANSWER, tools={"look": lambda lake: ran.append(lake)})
+    assert (turned.outcome, ran, len(turned.bodies)) == ("finished", [], 2)
+    turned = run_turn(mode, broken, tools={"look": lambda lake: ran.append(lake)})
+    assert (turned.outcome, ran) == ("failed", [])
+
+
+@every_mode
+def test_an_answer_cut_in_the_middle_of_a_round_of_tools_is_gone_on_from(mode: str) -> None:
+    policy = TurnPolicy(call=Policy(limits=rungwise.Limits(continuations=0)))
+    cut = ScriptedReply(text="Herons nest in the", finish="length")
+    turned = run_turn(
+        mode,
+        calling(("look", '{"lake": "Vomb"}')),
+        cut,
+        ScriptedReply(text=" reeds by the lake."),
+        tools=TOOLS,
+        policy=policy,
+    )
+    assert (turned.outcome, turned.text, turned.result.calls) == ("finished", TEXT, 3)
+    assert turned.bodies[2]["messages"][3] == {"role": "assistant", "content": "Herons nest in the"}
+    assert turned.bodies[2]["messages"][4]["role"] == "user"
+    assert [each["role"] for each in turned.result.plain_messages] == ["user", "assistant", "tool", "assistant"]
+    if streams(mode):
+        assert "".join(event.text for event in turned.events if isinstance(event, rungwise.Text)) == TEXT
+
+
+@every_mode
+def test_an_overflow_goes_through_a_compactor(mode: str) -> None:
+    given: list[Any] = []
+
+    def shorten(messages: Any, room: int) -> Any:
+        given.append((messages, room))
+        messages[0]["content"] = "changed"  # it may do with its own copy what it likes
+        return messages[1:]
+
+    turned = run_turn(mode, OVERFLOW, ANSWER, messages=LONG, compactor=shorten)
+    assert (turned.outcome, turned.targets) == ("finished", ["compact", "go_on", "finished"])
+    assert turned.bodies[1]["messages"] == LONG[1:]
+    assert LONG[0]["content"] != "changed"
+    assert given[0][1] > 100
+    assert turned.result.plain_messages == [*LONG[1:], {"role": "assistant", "content": TEXT}]
+
+
+@every_mode
+def test_the_clients_own_compactor_shortens_too(mode: str) -> None:
+    turned = run_turn(
+        mode, OVERFLOW, ANSWER, messages=LONG, client_options={"compactor": lambda messages: messages[1:]}
+    )
+    assert (turned.outcome, len(turned.bodies)) == ("finished", 2)
+
+
+@every_mode
+def test_a_compactor_that_does_not_help_or_raises_ends_the_turn(mode: str) -> None:
+    turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=lambda messages, room: messages)
+    assert (turned.outcome, turned.targets, len(turned.bodies)) == ("failed", ["compact", "failed"], 1)
+
+    def raises(messages: Any, room: int) -> Any:
+        raise ValueError("secret")
+
+    turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=raises)
+    assert isinstance(turned.error, rungwise.TurnFailed)
+    assert isinstance(turned.error.__cause__, ValueError)
+    assert "secret" not in str(turned.error)
+    assert turned.result.plain_messages == LONG
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if is_async(mode)])
+def test_a_compactor_may_be_awaited(mode: str) -> None:
+    async def shorten(messages: Any, room: int) -> Any:
+        await anyio.sleep(0)
+        return messages[1:]
+
+    assert run_turn(mode, OVERFLOW, ANSWER, messages=LONG, compactor=shorten).outcome == "finished"
+
+
+@every_mode
+def test_a_terminating_tool_among_others_hands_off(mode: str) -> None:
+    tools = {**TOOLS, "ask": Tool(parameters={"type": "object"}, terminating=True)}
+    turned = run_turn(mode, calling(("ask", '{"question": "Which?"}'), ("breaks", ""), text="Which lake?"), tools=tools)
+    assert (turned.outcome, turned.text, len(turned.bodies)) == ("handed_off", "Which lake?", 1)
+    [call] = turned.result.handed_off
+    assert (call.name, call.arguments) == ("ask", '{"question": "Which?"}')
+    assert [each.get("content") for each in turned.result.plain_messages[2:]] == ["Handed over.", "the boat has sunk"]
+
+
+@every_mode
+def test_an_executor_runs_what_has_no_function(mode: str) -> None:
+    definition = {"type": "function", "function": {"name": "find", "parameters": {"required": ["bird"]}}}
+    asked: list[Any] = []
+
+    def execute(name: str, arguments: Any) -> Any:
+        asked.append((name, arguments))
+        return {"found": True}
+
+    turned = run_turn(mode, calling(("find", '{"bird": "heron"}')), ANSWER, tools=[definition], executor=execute)
+    assert (turned.outcome, asked) == ("finished", [("find", {"bird": "heron"})])
+    assert turned.told() == ['{"found":true}']
+    assert turned.bodies[0]["tools"][0]["function"]["name"] == "find"
+
+
+@every_mode
+def test_an_answer_beside_housekeeping_stands_for_an_empty_reply(mode: str) -> None:
+    tools = {"note": Tool(lambda: "noted", housekeeping=True)}
+    turned = run_turn(mode, calling(("note", "{}"), text=TEXT), ScriptedReply(), tools=tools)
+    assert (turned.outcome, turned.text, len(turned.bodies)) == ("finished", TEXT, 2)
+
+
+@every_mode
+def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
+    policy = TurnPolicy(window=4_000, results_share=0.25)
+    tools = {"long": lambda: "x" * 100_000, "short": lambda: "three herons"}
+    turned = run_turn(mode, calling(("long", "{}"), ("short", "{}")), ANSWER, tools=tools, policy=policy)
+    long, short = turned.told()
+    assert short == "three herons"
+    assert len(long) < 3_100
+    assert "left out" in long
+
+
+@every_mode
+def test_a_failing_call_ends_the_turn_with_a_conversation_to_go_on_from(mode: str) -> None:
+    down = ScriptedReply(status=401)
+    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), down, tools=TOOLS)
+    assert isinstance(turned.error, rungwise.TurnFailed)
+    assert "401" in str(turned.error)
+    assert [each["role"] for each in turned.result.plain_messages] == ["user", "assistant", "tool"]
+
+
+@every_mode
+def test_the_budget_of_the_turn_is_above_those_of_its_calls(mode: str) -> None:
+    policy = TurnPolicy(budget=Budget(attempts=3), same_calls=1000)
+    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), tools=TOOLS, policy=policy)
+    assert (turned.outcome, len(turned.bodies)) == ("over_budget", 3)
+    assert isinstance(turned.error, rungwise.TurnOverBudget)
+
+
+@every_mode
+def test_output_tokens_of_a_turn_are_never_passed(mode: str) -> None:
+    asked = calling(("look", '{"lake": "Vomb"}')).tool_calls
+
+    def spends(request: Any) -> ScriptedReply:
+        cap = request.body.get("max_tokens") or request.body["max_completion_tokens"]
+        return ScriptedReply(tool_calls=asked, usage={"prompt_tokens": 5, "completion_tokens": min(90, cap)})
+
+    policy = TurnPolicy(budget=Budget(attempts=50, output_tokens=300), same_calls=1000)
+    turned = run_turn(mode, spends, tools=TOOLS, policy=policy)
+    assert turned.outcome == "over_budget"
+    assert turned.result.usage.output_tokens <= 300
+    caps = [body.get("max_tokens") or body["max_completion_tokens"] for body in turned.bodies]
+    assert caps == sorted(caps, reverse=True)
+    assert caps[0] <= 292
+
+
+@every_mode
+def test_a_turn_shares_a_budget_with_others(mode: str) -> None:
+    shared = rungwise.SharedBudget(Budget(attempts=3))
+    first = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared)
+    second = run_turn(mode, calling(("look", '{"lake": "Vomb"}')), ANSWER, tools=TOOLS, within=shared)
+    assert (first.outcome, second.outcome, shared.attempts) == ("finished", "over_budget", 3)
+
+
+@pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+def test_a_stream_tells_of_tools_between_the_calls(mode: str) -> None:
+    turned = run_turn(mode, calling(("look", '{"lake": "Vomb"}'), text="I look."), ANSWER, tools=TOOLS)
+    kinds = [type(event).__name__ for event in turned.events]
+    order = [kinds.index(kind) for kind in ("Text", "ToolStarted", "ToolEnded")]
+    assert order == sorted(order)
+    assert kinds[-1] == "TurnResult"
+    assert kinds.index("ToolEnded") < len(kinds) - 1 - kinds[::-1].index("Text")
+    ended = next(event for event in turned.events if isinstance(event, rungwise.ToolEnded))
+    assert (ended.call.name, ended.outcome.value) == ("look", ["heron"])
+
+
+@pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+@pytest.mark.parametrize("at", ["Text", "ToolStarted", "ToolEnded", "TurnStep"])
+def test_a_stream_can_be_left_anywhere(mode: str, at: str) -> None:
+    def leave(event: Any, stream: Any) -> bool:
+        return type(event).__name__ == at and len(stream.messages) >= least
+
+    least = 1 if at in ("Text", "TurnStep") else 3
+    asked = calling(("look", '{"lake": "Vomb"}'), ("listen", '{"lake": "Vomb"}'), text="I look.")
+    turned = run_turn(mode, asked, ANSWER, tools=TOOLS, each=leave)
+    assert turned.outcome == "cancelled"
+    assert len(turned.bodies) <= 1
+    if at == "ToolEnded":
+        results = [each["content"] for each in turned.result.plain_messages if each["role"] == "tool"]
+        assert '["heron"]' in results or "a boom from Vomb" in results
+
+
+@pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+def test_a_turn_is_cancelled_in_the_middle_of_tools(mode: str) -> None:
+    cancellation, begun, ended = rungwise.Cancellation(), threading.Event(), threading.Event()
+
+    def cancel() -> str:
+        begun.wait(10)
+        cancellation.cancel()
+        return "done all the same"
+
+    async def wait() -> None:
+        try:
+            begun.set()
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    asked = calling(("wait", "{}"), ("cancel", "{}"))
+    turned = run_turn(mode, asked, ANSWER, tools=[wait, cancel], cancellation=cancellation)
+    assert isinstance(turned.error, rungwise.TurnCancelled)
+    assert ended.wait(10)
+    texts = [each["content"] for each in turned.result.plain_messages if each["role"] == "tool"]
+    assert "cancelled" in texts[0]
+    assert texts[1] == "done all the same"
+    assert len(turned.bodies) == 1
+
+
+def test_a_cancelled_task_ends_its_turn_and_waits_for_what_cannot_be_cancelled() -> None:
+    began, may_end = threading.Event(), threading.Event()
+    found: list[Any] = []
+
+    def work() -> str:
+        began.set()
+        may_end.wait(10)
+        return "worked"
+
+    async def main() -> None:
+        with rungwise.EmbeddedProvider(rungwise.Script(replies=[calling(("work", "{}"))])) as provider:
+            backend = rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="k")
+            async with rungwise.Client(backend) as client, anyio.create_task_group() as group:
+
+                async def run() -> None:
+                    try:
+                        await client.aturn("Where?", tools=[work])
+                    except BaseException as error:
+                        found.append(error)
+                        raise
+
+                group.start_soon(run)
+                await anyio.to_thread.run_sync(began.wait)
+                group.cancel_scope.cancel()
+                threading.Timer(0.05, may_end.set).start()
+
+    anyio.run(main)
+    [error] = found
+    result = error.result
+    assert (result.outcome, result.plain_messages[-1]["content"]) == ("cancelled", "worked")
+
+
+@every_mode
+def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -> None:
+    for wrong in (
+        {"tools": {"look": 5}},
+        {"tools": [Tool(name="look", parameters={})]},
+        {"policy": Policy()},
+        {"compactor": 5},
+        {"within": Budget()},
+        {"temperature": 1},
+        {"messages": 5},
+    ):
+        with pytest.raises((rungwise.ConfigurationError, TypeError)) as caught:
+            run_turn(mode, ANSWER, **wrong)  # type: ignore[arg-type]
+        assert isinstance(caught.value, rungwise.ConfigurationError), wrong
