@@ -16,7 +16,7 @@ from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.call.request import Prices
-    from rungwise.fsm.certificate.worst import WorstCase
+    from rungwise.fsm.certificate.worst_case import WorstCase
 
 
 @click.command(short_help="Prove that every call under a policy ends, and what it can cost at worst.")

@@ -82,7 +82,7 @@ class Recorder:
                 spent=tuple(position.spent),
                 attempts=position.attempts,
                 note=note,
-                content=self._content(observation, facts) if context.journal.contents else None,
+                content=self._content(row, observation, facts) if context.journal.contents else None,
             )
         )
 
@@ -108,12 +108,13 @@ class Recorder:
             self.delivery.show(journal.last)
         announce(journal, self.observer)
 
-    def _content(self, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
+    def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the texts and tool calls of a step, for a journal that may hold them."""
+        gathered = {"gathered": self.context.turn.gathered} if self.context.turn.gathered else {}
         if observation is None:
-            return None
+            return gathered or None if row.event == "ran_out" else None  # it may be the only step that tells
         if observation.event == "cancelled":
-            return {"delivered": observation.part}
+            return {"delivered": observation.part, **gathered}
         reply = observation.reply
         content: dict[str, Any] = {
             "part": observation.part,
@@ -130,6 +131,4 @@ class Recorder:
             content["tool_calls"] = [[call.id, call.name, call.arguments] for call in reply.tool_calls]
         if "has_prior_answer" in facts:
             content["prior_answer"] = self.context.turn.prior_answer
-        if self.context.turn.gathered:
-            content["gathered"] = self.context.turn.gathered
-        return content
+        return {**content, **gathered}

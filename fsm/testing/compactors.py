@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.shapes import NEUTRAL
 from rungwise.fsm.values.checks import must
 
 SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "
@@ -24,7 +25,7 @@ class CompactorFailed(Exception):
 
 
 def _drop_system(messages: Sequence[PlainMessage]) -> Any:
-    kept = [message for message in messages if message["role"] not in ("system", "developer")]
+    kept = [message for message in messages if NEUTRAL.role_of(message) not in ("system", "developer")]
     return kept or list(messages)
 
 

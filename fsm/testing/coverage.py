@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 
 from attrs import define, field, frozen
 
-from rungwise.fsm.certificate.worst import compressed
+from rungwise.fsm.certificate.worst_case import compressed
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.checks.spending import spending
@@ -62,15 +62,27 @@ class Coverage:
     def record(self, ended: EndedCall) -> None:
         """Count a call."""
         taken = [Row(step.event, step.source, step.guard, step.target, step.effect) for step in ended.path]
-        rungs = (ended.table.start, *(row.target for row in taken if row.target != ended.table.hub))
-        spent = spending(ended)
         certified = {worst.name: worst.value for worst in ended.certificate.worst} if ended.certificate else {}
+        self.record_path(ended.table, taken, spending(ended), certified)
+
+    def record_path(
+        self, table: Table, taken: Sequence[Row], spent: Mapping[str, float], certified: Mapping[str, float | None]
+    ) -> None:
+        """Count a path through any table.
+
+        Arguments:
+            table: the machine.
+            taken: the rows, in order.
+            spent: what it spent, by the names of the worst cases.
+            certified: those that were proved.
+        """
+        rungs = (table.start, *(row.target for row in taken if row.target != table.hub))
         with self._lock:
             self.paths += 1
             self._distinct.add(hash(tuple(taken)))
             self.rows.update(taken)
-            if not any(table is ended.table for table in self._tables):
-                self._tables.append(ended.table)
+            if not any(each is table for each in self._tables):
+                self._tables.append(table)
             for name in ("attempts", "waiting seconds"):
                 extreme = Extreme(name, spent[name], certified.get(name), rungs)
                 known = self._extremes.get(name)

@@ -47,6 +47,7 @@ from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
+from rungwise.fsm.turn.validity import problems_of
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -240,7 +241,7 @@ class Turn:
     ) -> Action | None:
         """Take what the compactor made of the conversation, and return the next thing to do.
 
-        What is no conversation, or hardly shorter, is no help; the conversation is then as it was.
+        What is no valid conversation, or hardly shorter, is no help; the conversation is then as it was.
 
         Arguments:
             messages: the conversation that it left, or what it raised.
@@ -259,10 +260,19 @@ class Turn:
             shorter = Request(messages).messages
         except ConfigurationError:
             return self._advance("stayed_long", (), note="what the compactor returned is no conversation")
+        if (fault := self._broken_by(shorter)) is not None:
+            return self._advance("stayed_long", (), note=f"what the compactor returned is not valid: {fault}")
         if not helps(self._conversation.messages, shorter, self._count):
             return self._advance("stayed_long", (), note="the conversation is hardly shorter")
         self._conversation.messages = shorter
         return self._advance("compacted", ())
+
+    def _broken_by(self, shorter: tuple[PlainMessage | Message, ...]) -> str | None:
+        """Say what a compaction has broken, such as a tool call that it parted from its result, if anything."""
+        given = self.request.messages
+        if problems_of(self._conversation.messages, given=given):
+            return None  # the caller's own messages were like that
+        return next(iter(problems_of(shorter, given=given)), None)
 
     def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
         """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.

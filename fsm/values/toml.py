@@ -68,9 +68,9 @@ def toml_value(value: object) -> str:
     return repr(value)
 
 
-def ascii_toml(text: str) -> str:
-    """Write a text as TOML, with nothing in it that a terminal or an editor might take for its own."""
-    return _UNSAFE.sub(_escaped, toml_value(text))
+def ascii_toml(value: object) -> str:
+    """Write what `toml_value` takes, with nothing in it that a terminal or an editor might take for its own."""
+    return _UNSAFE.sub(_escaped, toml_value(value))
 
 
 def _escaped(found: re.Match[str]) -> str:

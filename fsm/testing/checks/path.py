@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from rungwise.fsm.checker.firing import Firing, Predicate, always_bounded, always_counting, always_falling, always_first
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.table import Row
+from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 
 ENDED = "every call ends in an outcome"
@@ -44,8 +44,24 @@ def check_end(ended: EndedCall) -> None:
 
 def check_numbers(ended: EndedCall) -> None:
     """Check that the steps are numbered through, and that time never goes back."""
+    follow_numbers(ended.steps)
+
+
+def check_rows(ended: EndedCall) -> None:
+    """Check each step as a firing of the table's machine, by the same predicates as the walk over all of them."""
+    attempts = follow_rows(ended.table, ended.limits, ended.steps)
+    if ended.result.attempts != attempts:
+        raise Dishonest(COUNTED, f"the result says {ended.result.attempts} attempts, and {attempts} requests went out")
+
+
+def follow_numbers(steps: Iterable[Step]) -> None:
+    """Follow the numbers and the times of any machine's steps.
+
+    Raises:
+        Dishonest: one is out of order.
+    """
     before = 0.0
-    for number, step in enumerate(ended.steps, 1):
+    for number, step in enumerate(steps, 1):
         if step.number != number:
             raise Dishonest(LEGAL, f"step {number} is numbered {step.number}", step)
         if step.at < before:
@@ -53,13 +69,22 @@ def check_numbers(ended: EndedCall) -> None:
         before = step.at
 
 
-def check_rows(ended: EndedCall) -> None:
-    """Check each step as a firing of the table's machine, by the same predicates as the walk over all of them."""
-    table, limits = ended.table, tuple(ended.limits.values())
-    here, attempts = (table.start, (0,) * len(limits)), 0
-    for step in ended.steps:
+def follow_rows(table: Table, limits: Mapping[str, int], steps: Iterable[Step]) -> int:
+    """Follow the rows of any machine's steps, and return how often something was sent.
+
+    Arguments:
+        table: the machine.
+        limits: the limit of each counter.
+        steps: what was recorded.
+
+    Raises:
+        Dishonest: a step is no firing of the machine.
+    """
+    most = tuple(limits.values())
+    here, attempts = (table.start, (0,) * len(most)), 0
+    for step in steps:
         if step.source != here[0]:
-            raise Dishonest(LEGAL, f"it leaves {step.source!r}, and the call was in {here[0]!r}", step)
+            raise Dishonest(LEGAL, f"it leaves {step.source!r}, and the state was {here[0]!r}", step)
         if step.event == SKIPPED:
             if step.target != step.source:
                 raise Dishonest(LEGAL, "a step that passes a backend over leads to another state", step)
@@ -71,14 +96,13 @@ def check_rows(ended: EndedCall) -> None:
             raise Dishonest(LEGAL, f"the table has no row for {step.event!r} in {step.source!r}", step)
         row = Row(step.event, step.source, step.guard, step.target, step.effect)
         after = step.target, tuple(step.spent.get(name, 0) for name in table.counters)
-        firing = Firing(table, limits, here, step.event, step.facts, row, after, step.attempts - attempts)
+        firing = Firing(table, most, here, step.event, step.facts, row, after, step.attempts - attempts)
         for name, predicate in PREDICATES:
             wrong = predicate(firing)
             if wrong is not None:
                 raise Dishonest(name, wrong, step)
         here, attempts = after, step.attempts
-    if ended.result.attempts != attempts:
-        raise Dishonest(COUNTED, f"the result says {ended.result.attempts} attempts, and {attempts} requests went out")
+    return attempts
 
 
 def chain_changes(ended: EndedCall) -> Iterator[tuple[Step, Step]]:

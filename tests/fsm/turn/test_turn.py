@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -229,6 +230,22 @@ def test_cut_text_is_gone_on_from_and_stands_as_one_answer() -> None:
     assert plain(played) == [("user", "Where do herons nest?"), ("assistant", "".join(parts))]
 
 
+@pytest.mark.parametrize("ended", ["over_budget", "cancelled"])
+def test_the_journal_of_a_call_that_never_went_on_tells_what_it_went_on_from(ended: str) -> None:
+    call = rungwise.Policy(limits=rungwise.Limits(continuations=0))
+    policy = TurnPolicy(call=call, budget=Budget(attempts=1 if ended == "over_budget" else 9))
+    turn = Turn(Request("Where?"), policy, contents=True)
+    action = turn.begin()
+    assert isinstance(action, MakeCall)
+    run_call(action.call, iter([cut("Herons nest in")]), [])
+    action = turn.called(action.call.result)
+    assert isinstance(action, MakeCall)
+    action.call.begin()
+    result = turn.called(action.call.result) if action.call.sending() is None else turn.cancel()
+    assert turn.result.outcome == ended
+    assert rungwise.replay(action.call.journal).text == "Herons nest in", result
+
+
 def test_text_is_cut_in_the_middle_of_a_round_of_tools() -> None:
     policy = TurnPolicy(call=rungwise.Policy(limits=rungwise.Limits(continuations=0)))
     played = play(calls("look"), cut("Herons nest in"), said(" the reeds."), policy=policy)
@@ -285,6 +302,24 @@ def test_a_compactor_that_raises_ends_the_turn_and_its_error_is_the_cause() -> N
         played.result.raise_for_outcome()
     assert isinstance(caught.value.__cause__, ValueError)
     assert "herons" not in str(caught.value)
+
+
+def test_a_compactor_that_parts_a_call_from_its_result_is_no_help() -> None:
+    long = calls("look", arguments=json.dumps({"words": "heron " * 500}))
+    played = play(long, OVERFLOW, compactor=lambda messages: messages[-1:], policy=TurnPolicy(window=10**6))
+    assert (played.result.outcome, played.events[-1]) == ("failed", "stayed_long")
+    assert "messages[0]: tool result 0 has no call right before it" in str(played.result.cause)
+    assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]
+
+
+def test_what_the_caller_broke_a_compactor_may_leave_broken() -> None:
+    orphan = {"role": "tool", "tool_call_id": "c9", "content": "three"}
+    turn = Turn(Request([*LONG, orphan]), has_compactor=True)
+    action = turn.begin()
+    assert isinstance(action, MakeCall)
+    run_call(action.call, iter([OVERFLOW]), [])
+    assert isinstance(turn.called(action.call.result), Compact)
+    assert isinstance(turn.compacted([LONG[1], orphan]), MakeCall)
 
 
 def test_the_conversation_is_shortened_three_times_at_most() -> None:
@@ -391,6 +426,12 @@ def test_ids_and_names_that_cannot_be_sent_back_are_mended() -> None:
         ("same_2", "functions_look"),
         ("call_2", "look"),
     ]
+
+
+def test_arguments_that_were_left_out_stand_as_an_empty_object() -> None:
+    played = play(calls("look", "look", arguments=""), said(TEXT))
+    assert [call.arguments for call in played.result.messages[1].tool_calls] == ["{}", "{}"]
+    assert played.ran == [["look", "look"]]
 
 
 def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() -> None:

@@ -1,0 +1,158 @@
+"""Whether a turn ends, and its steps are a path through its table, within its limits and its certificate."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from rungwise.fsm.machine.table import Row
+from rungwise.fsm.testing.checks.ended import Dishonest
+from rungwise.fsm.testing.checks.path import COUNTED, LEGAL, follow_numbers, follow_rows
+from rungwise.fsm.testing.turn.checks.seen import SeenTurn
+from rungwise.fsm.testing.turn.player import ENDS, PlayedCall, PlayedRound, most_calls
+from rungwise.fsm.turn.table import OUTCOMES, TURN
+from rungwise.fsm.values.usage import NO_USAGE
+
+BUDGET = "nothing exceeds the budget of the turn"
+CERTIFIED = "nothing exceeds the certificate of the turn"
+LIMITED = "a turn makes no more calls than its limits allow"
+SUMMED = "the turn has used what its calls have used"
+TOLERANCE = 1e-9
+
+
+def check_end(seen: SeenTurn) -> None:
+    """Check that the last step, and no other, leads to the outcome that everything agrees on."""
+    result, turn = seen.result, seen.run.turn
+    if result is None:
+        if seen.run.was_stopped != "kill":
+            raise Dishonest(ENDS, f"nothing follows, and it is in state {turn.position.state!r}")
+        return
+    last = seen.steps[-1]
+    if result.outcome not in OUTCOMES:
+        raise Dishonest(ENDS, f"{result.outcome!r} is no outcome of a turn", last)
+    if not (last.target == result.outcome == seen.journal.outcome == turn.position.state):
+        raise Dishonest(ENDS, f"the result says {result.outcome!r}, the journal {seen.journal.outcome!r}", last)
+    early = next((step for step in seen.steps[:-1] if step.target in OUTCOMES), None)
+    if early is not None:
+        raise Dishonest(ENDS, f"something follows the outcome {early.target!r}", early)
+    if (result.cause is None) is not (result.outcome in ("finished", "handed_off")):
+        raise Dishonest(ENDS, f"the outcome is {result.outcome!r}, and the cause is {result.cause!r}", last)
+
+
+def check_steps(seen: SeenTurn) -> None:
+    """Check each step as a firing of the machine; `sent` stands for each thing that was to be done."""
+    follow_numbers(seen.steps)
+    sent = follow_rows(TURN, seen.policy.limits, seen.steps)
+    if sent != len(seen.run.doings) and seen.run.was_stopped == "":
+        raise Dishonest(COUNTED, f"{sent} things were to be done, and {len(seen.run.doings)} were")
+    if len(seen.journal.calls) != sum(step.event == "sent" and step.source in CALLS_OF_TURN for step in seen.steps):
+        raise Dishonest(LEGAL, f"the journal holds {len(seen.journal.calls)} calls, and its steps others")
+
+
+CALLS_OF_TURN = ("ask", "go_on", "summarize")
+
+
+def check_limits(seen: SeenTurn) -> None:
+    """Check how many calls there were, and how many rounds of tools: no more than one for each call."""
+    made, most = len(seen.run.calls), most_calls(seen.policy)
+    if made > most:
+        raise Dishonest(LIMITED, f"{made} calls were made, and the limits allow {most}")
+    if len(seen.run.rounds) > made:
+        raise Dishonest(LIMITED, f"{len(seen.run.rounds)} rounds of tools were run in {made} calls")
+    summaries = [each for each in seen.run.calls if each.state == "summarize"]
+    if summaries and (len(summaries) > 1 or seen.run.doings[-1] is not summaries[0]):
+        raise Dishonest(LIMITED, "something follows the summary")
+    if any(each.call.request.tools for each in summaries):
+        raise Dishonest(LIMITED, "the summary is asked for with tools")
+
+
+def check_sums(seen: SeenTurn) -> None:
+    """Check that what the result says was used is what its calls have used."""
+    result = seen.result
+    if result is None:
+        return
+    ends = [each.call.result for each in seen.run.calls if each.call.is_over]
+    usage = sum((each.usage for each in ends), NO_USAGE)
+    costs = [each.cost for each in ends if each.cost is not None]
+    cost = math.fsum(costs) if len(costs) == len(ends) else None
+    told = (result.usage, result.attempts, result.calls)
+    found = (usage, sum(each.attempts for each in ends), len(seen.run.calls))
+    if told != found:
+        raise Dishonest(SUMMED, f"the result says {told}, and its calls come to {found}")
+    if (cost is None) is not (result.cost is None) or not math.isclose(
+        cost or 0.0, result.cost or 0.0, rel_tol=TOLERANCE, abs_tol=1e-12
+    ):
+        raise Dishonest(SUMMED, f"the result costs {result.cost}, and its calls come to {cost}")
+    passed = seen.run.clock.now - seen.run.began
+    if not math.isclose(result.seconds, passed, rel_tol=TOLERANCE, abs_tol=1e-6) and not seen.run.is_interleaved:
+        raise Dishonest(SUMMED, f"the result says {result.seconds:g} s, and {passed:g} s have passed")
+
+
+def check_budget(seen: SeenTurn) -> None:
+    """Check each request, and each round of tools, against what the turn had left when it went out."""
+    budget, run = seen.policy.budget, seen.run
+    attempts, used, cost = 0, 0, 0.0
+    for doing in run.doings:
+        late = budget.seconds is not None and doing.at - run.began >= budget.seconds
+        if late and not isinstance(doing, PlayedCall):
+            what = "tools were run" if isinstance(doing, PlayedRound) else "a compaction was begun"
+            raise Dishonest(BUDGET, f"{what} after the {budget.seconds:g} s of the turn")
+        if not isinstance(doing, PlayedCall):
+            continue
+        attempts += len(doing.sent_at)
+        if budget.seconds is not None and any(at - run.began >= budget.seconds for at in doing.sent_at):
+            raise Dishonest(BUDGET, f"a request went out after the {budget.seconds:g} s of the turn")
+        for step in doing.call.journal.steps:
+            left = math.inf if budget.output_tokens is None else budget.output_tokens - used
+            if step.event == "sent" and left < math.inf and (step.cap is None or step.cap > left):
+                raise Dishonest(BUDGET, f"a request carried a cap of {step.cap}, and the turn has {left} left", step)
+            if step.event == "sent" and budget.money is not None and cost >= budget.money:
+                raise Dishonest(BUDGET, f"a request went out after {cost:g} of {budget.money:g} was spent", step)
+            used += step.usage.output_tokens
+        cost += (doing.call.result.cost or 0.0) if doing.call.is_over else 0.0
+    if attempts > budget.attempts:
+        raise Dishonest(BUDGET, f"{attempts} attempts, and the turn has {budget.attempts}")
+    if run.script.is_fair and budget.output_tokens is not None and used > budget.output_tokens:
+        raise Dishonest(BUDGET, f"{used} output tokens, and the turn has {budget.output_tokens}")
+    if run.script.is_fair and budget.money is not None and cost > budget.money * (1 + TOLERANCE):
+        raise Dishonest(BUDGET, f"the turn cost {cost:g}, and has {budget.money:g}")
+
+
+def check_certificate(seen: SeenTurn) -> None:
+    """Check what was spent against the worst cases that were proved."""
+    proved = seen.certificate
+    if proved is None:
+        return
+    if proved.table != TURN.name:
+        raise Dishonest(CERTIFIED, f"the certificate is for the table {proved.table!r}")
+    spent = spending(seen)
+    for worst in proved.worst:
+        amount = spent.get(worst.name)
+        if amount is None or worst.value is None or (worst.name == "output tokens" and not _is_for(seen)):
+            continue
+        if amount > worst.value * (1 + TOLERANCE):
+            raise Dishonest(CERTIFIED, f"{amount:g} {worst.name}, and at worst there are {worst.value:g}")
+
+
+def _is_for(seen: SeenTurn) -> bool:
+    assert seen.certificate is not None
+    return seen.run.script.is_fair and seen.certificate.max_tokens == seen.run.request.max_tokens
+
+
+def spending(seen: SeenTurn) -> dict[str, float]:
+    """Return what a turn spent, by the names of the worst cases."""
+    calls, rounds = seen.run.calls, seen.run.rounds
+    steps = [step for each in calls for step in each.call.journal.steps]
+    waits = [before.wait for before, after in pairwise(steps) if after.event == "sent"]
+    return {
+        "calls": float(len(calls)),
+        "attempts": float(sum(len(each.sent_at) for each in calls)),
+        "waiting seconds": math.fsum(waits),
+        "tool runs": float(sum(len(each.runs) for each in rounds)),
+        "output tokens": float(sum(step.usage.output_tokens for step in steps)),
+    }
+
+
+def path_of(seen: SeenTurn) -> list[Row]:
+    """Return the rows that were taken."""
+    return [Row(step.event, step.source, step.guard, step.target, step.effect) for step in seen.steps]

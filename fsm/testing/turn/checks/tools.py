@@ -1,0 +1,136 @@
+"""Whether tools are run as they may be: whole calls of known tools, no more of them than allowed, each told once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+from rungwise.fsm.call.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.parts import ToolCall, ToolResult
+from rungwise.fsm.errors import ToolError
+from rungwise.fsm.testing.checks.ended import Dishonest
+from rungwise.fsm.testing.turn.checks.seen import SeenTurn
+from rungwise.fsm.testing.turn.checks.transcript import ANSWERED, results_of
+from rungwise.fsm.testing.turn.player import PlayedCall, PlayedRound
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.turn.actions import ToolOutcome
+from rungwise.fsm.turn.results import told
+
+WHOLE_CALLS = "no cut tool call is run or handed out"
+ALLOWED = "only known tools are run, no more and no longer than the policy allows"
+SHORTENED = "the results of one reply fit into their share of the window"
+PRIOR = "an answer beside notes stands for an empty one, until another tool is called"
+HANDED = "a turn is handed off with the calls of terminating tools, and with no other"
+
+CUT = " characters left out ..."
+LONGEST_MARK = 80
+"""Characters that say of one result how much of it was left out, at most."""
+
+
+def check_runs(seen: SeenTurn) -> None:
+    """Check what was to be run against what was asked for."""
+    for played, round in seen.rounds():
+        asked = list(seen.asked_by(played))
+        if not asked:
+            raise Dishonest(ALLOWED, "tools were run that no call has asked for")
+        for run in round.runs:
+            while asked and _arguments(asked[0]) != run.call.arguments:
+                asked.pop(0)
+            if not asked:
+                raise Dishonest(ALLOWED, f"the tool {run.tool.name!r} was run as nobody has asked for, or out of order")
+            asked.pop(0)
+            _check_whole(run.call.name, run.call.arguments)
+            if seen.tools.tools.get(run.call.name) is not run.tool:
+                raise Dishonest(ALLOWED, f"the call of {run.call.name!r} went to another tool")
+            if run.seconds > (run.tool.seconds or seen.policy.tool_seconds):
+                raise Dishonest(ALLOWED, f"a tool may take {run.seconds:g} s, which is more than it should")
+        if len(round.runs) > seen.policy.calls_per_reply:
+            raise Dishonest(ALLOWED, f"{len(round.runs)} calls of one reply were run")
+
+
+def _arguments(call: ToolCall) -> str:
+    return "{}" if is_blank(call.arguments) else call.arguments
+
+
+def _check_whole(name: str, arguments: str) -> None:
+    try:
+        value = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        raise Dishonest(WHOLE_CALLS, f"a call of {name!r} was run whose arguments are no JSON") from None
+    if not isinstance(value, dict):
+        raise Dishonest(WHOLE_CALLS, f"a call of {name!r} was run whose arguments are no JSON object")
+
+
+def check_results(seen: SeenTurn) -> None:
+    """Check that each result is that of its call: what the tool returned, or that it was a fault."""
+    for round, asked, results in results_of(seen):
+        calls, texts = asked.tool_calls, results.tool_results
+        if [each.id for each in calls] != [each.id for each in texts] or len({each.id for each in calls}) != len(calls):
+            raise Dishonest(ANSWERED, f"{len(calls)} calls have {len(texts)} results, or in another order")
+        words = {run.call.id: _words(each) for run, each in zip(round.runs, round.outcomes, strict=False)}
+        _check_size(seen, texts, words)
+        for result in texts:
+            if result.id not in words:
+                if not result.is_fault and not seen.tools.is_terminating(result.name):
+                    raise Dishonest(ANSWERED, f"a call of {result.name!r} was not run, and is told as if it had worked")
+                continue
+            text, is_fault = words[result.id]
+            if result.is_fault is not is_fault or (result.text != text and CUT not in result.text):
+                raise Dishonest(ANSWERED, f"a run of {result.name!r} is told as something else than it was")
+
+
+def _check_size(seen: SeenTurn, texts: Sequence[ToolResult], words: Mapping[str, tuple[str, bool]]) -> None:
+    """Check that results are shortened where they must be, and only there."""
+    room = seen.policy.result_tokens * BYTES_A_TOKEN
+    whole = sum(_size(words.get(each.id, (each.text, False))[0]) for each in texts)
+    size = sum(_size(each.text) for each in texts)
+    if size > room + LONGEST_MARK * len(texts):
+        raise Dishonest(SHORTENED, f"the results of one reply have {size} bytes, and may have {room}")
+    is_known = not any(CUT in each.text for each in texts if each.id not in words)
+    if is_known and whole <= room and size != whole:
+        raise Dishonest(SHORTENED, f"the results of one reply have {whole} bytes, and are cut to {size}")
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _words(outcome: ToolOutcome) -> tuple[str, bool]:
+    if outcome.fault is not None:
+        return outcome.fault, True
+    try:
+        return told(outcome.value), False
+    except ToolError as error:
+        return str(error), True
+
+
+def check_handed_off(seen: SeenTurn) -> None:
+    """Check which calls are handed to the caller."""
+    result = seen.result
+    if result is None:
+        return
+    if bool(result.handed_off) is not (result.outcome == "handed_off"):
+        raise Dishonest(HANDED, f"the outcome is {result.outcome!r}, and {len(result.handed_off)} calls are handed off")
+    for call in result.handed_off:
+        _check_whole(call.name, call.arguments)
+        if not seen.tools.is_terminating(call.name):
+            raise Dishonest(HANDED, f"{call.name!r} does not end a turn")
+
+
+def check_prior(seen: SeenTurn) -> None:
+    """Check what each call is told of an answer that was given beside housekeeping tools."""
+    prior: str | None = None
+    asked: PlayedCall | None = None
+    for doing in seen.run.doings:
+        if isinstance(doing, PlayedCall):
+            context = doing.call.turn
+            if context.prior_answer != prior or context.only_housekeeping is not (prior is not None):
+                raise Dishonest(PRIOR, f"a call was told of {context.prior_answer is not None} where it should not")
+            asked = doing
+        elif isinstance(doing, PlayedRound) and asked is not None:
+            calls, text = seen.asked_by(asked), asked.call.result.text
+            if not all(seen.tools.is_housekeeping(call.name) for call in calls):
+                prior = None
+            elif not is_blank(text):
+                prior = text

@@ -1,0 +1,158 @@
+"""Whether what a turn leaves behind is a conversation to go on from: valid, whole, said once, and nothing of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import Request
+from rungwise.fsm.testing.checks.ended import Dishonest
+from rungwise.fsm.testing.turn.checks.seen import SeenTurn
+from rungwise.fsm.testing.turn.player import Messages, PlayedCall, PlayedCompaction, PlayedRound
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.turn.validity import problems_of
+
+VALID = "the conversation is valid for any provider at every moment"
+CLEAN = "nothing that only steered the turn stays in the conversation"
+WHOLE = "what was shown stands in the conversation, once and in order"
+ANSWERED = "each tool call has one result, in the order of the calls"
+LAST = "the text of a turn is the last that was shown"
+
+Said = tuple[str, str, tuple[str, ...]]
+"""The role, the text, and the arguments of the tool calls or the ids of the results."""
+
+
+def check_valid(seen: SeenTurn) -> None:
+    """Check the conversation at every moment, and as plain messages at the end."""
+    given = seen.run.request.messages
+    known = set(problems_of(given, given=given))
+    for number, messages in enumerate(seen.run.seen):
+        problems = [each for each in problems_of(messages, given=given) if each not in known]
+        if problems:
+            raise Dishonest(VALID, f"at moment {number}: {problems[0]}")
+    if seen.result is None or known:
+        return
+    plain = seen.result.plain_messages
+    problems = [*problems_of(plain, given=given)]
+    if problems:
+        raise Dishonest(VALID, f"as plain messages: {problems[0]}")
+    try:
+        orjson.dumps(plain)
+    except TypeError as error:
+        raise Dishonest(VALID, f"as plain messages it is no JSON: {error}") from None
+
+
+def check_clean(seen: SeenTurn) -> None:
+    """Look for the hints of the policies in what the turn has added; the results that it words itself may stay."""
+    hints, given = seen.policy.of_calls.hints, seen.run.request.messages
+    seed = hints.seed.split("{reasoning}")
+    ours = {seen.policy.hints.summary, hints.placeholder, hints.nudge, hints.continuation, *hints.rungs.values(), *seed}
+    for message in seen.run.seen[-1]:
+        if message in given or not isinstance(message, Message):
+            continue
+        text = message.text
+        if any(each.strip() and each.strip() in text for each in ours):
+            raise Dishonest(CLEAN, f"a message of the {message.role} holds a hint of the policy")
+        if message.role == "user":
+            raise Dishonest(CLEAN, "the turn has added a message of the user")
+
+
+def check_whole(seen: SeenTurn) -> None:
+    """Work out from the calls and the tools what the conversation must be, and compare."""
+    base, expected = _expected(seen)
+    messages = seen.run.seen[-1]
+    if messages[: len(base)] != base:
+        raise Dishonest(WHOLE, "it does not begin with what the caller gave, or the compactor left")
+    found = [_said(each) for each in messages[len(base) :]]
+    for number, (is_, wanted) in enumerate(zip(found, expected, strict=False)):
+        if is_ != wanted:
+            place = ANSWERED if "tool" in (is_[0], wanted[0]) else WHOLE
+            raise Dishonest(place, f"message {number} of the turn is {_short(is_)}, and should be {_short(wanted)}")
+    if len(found) != len(expected):
+        raise Dishonest(WHOLE, f"the turn has added {len(found)} messages, and should have added {len(expected)}")
+
+
+def _short(said: Said) -> str:
+    return f"of the {said[0]}, with {len(said[1])} characters and {said[2]!r:.200}"
+
+
+def _said(message: Any) -> Said:
+    if not isinstance(message, Message):
+        return "", "", ()
+    behind = [call.arguments for call in message.tool_calls] or [each.id for each in message.tool_results]
+    return message.role, message.text, tuple(behind)
+
+
+def _expected(seen: SeenTurn) -> tuple[Messages, list[Said]]:
+    """Return what the conversation begins with, and all that the turn must have added."""
+    base: Messages = seen.run.request.messages
+    said: list[Said] = []
+    pending = ""
+    doings = seen.run.doings
+    shortened = iter([step.event == "compacted" for step in seen.steps if step.event in ("compacted", "stayed_long")])
+    for doing in doings:
+        if isinstance(doing, PlayedCompaction) and next(shortened, False):
+            base, said = Request(doing.made).messages, []
+        if not isinstance(doing, PlayedCall) or not seen.is_settled(doing):
+            continue
+        _check_goes_on(doing, pending)
+        pending = ""
+        asked, text = seen.asked_by(doing), doing.call.result.text
+        if asked:
+            arguments = tuple(["{}" if is_blank(call.arguments) else call.arguments for call in asked])
+            said.append(("assistant", text, arguments))
+            said.append(("tool", "", _ids(seen, len(said), base)))
+        elif not _is_repeat(doing):
+            pending = text
+    if not is_blank(pending):
+        said.append(("assistant", pending, ()))
+    return base, said
+
+
+def _ids(seen: SeenTurn, place: int, base: Messages) -> tuple[str, ...]:
+    """Return the ids that the calls of a message have come to have, each of its own."""
+    messages = seen.run.seen[-1]
+    at = len(base) + place - 1
+    asked = messages[at] if at < len(messages) else None
+    calls = asked.tool_calls if isinstance(asked, Message) else ()
+    return tuple([call.id for call in calls])
+
+
+def _check_goes_on(played: PlayedCall, pending: str) -> None:
+    gathered = played.call.turn.gathered
+    if gathered != pending:
+        wrong = f"a call goes on from {len(gathered)} characters, and {len(pending)} were said before"
+        raise Dishonest(WHOLE, wrong)
+    if not played.call.result.text.startswith(gathered):
+        raise Dishonest(WHOLE, "a call that goes on from a text has lost it")
+
+
+def _is_repeat(played: PlayedCall) -> bool:
+    """Tell whether a call has ended with an answer that was given before, beside tools."""
+    result = played.call.result
+    return result.outcome == "salvaged" and result.journal.last.effect == "keep_prior_answer"
+
+
+def check_text(seen: SeenTurn) -> None:
+    """Check that the result has the last text that was shown."""
+    if seen.result is None:
+        return
+    shown = [each.call.result.text for each in seen.run.calls if each.call.is_over]
+    last = next((text for text in reversed(shown) if not is_blank(text)), "")
+    if seen.result.text != last:
+        raise Dishonest(LAST, f"it has {len(seen.result.text)} characters, and {len(last)} were shown last")
+
+
+def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]:
+    """Yield each round of tools with the messages of its calls and its results, as far as no compaction took them."""
+    messages = seen.run.seen[-1]
+    base, _ = _expected(seen)
+    own = [each for each in messages[len(base) :] if isinstance(each, Message)]
+    pairs = [(asked, told) for asked, told in pairwise(own) if asked.tool_calls]
+    rounds = [round for _, round in seen.rounds()]
+    for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False):
+        yield round, asked, told

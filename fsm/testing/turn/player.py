@@ -1,0 +1,338 @@
+"""A turn played to its script in memory: its calls, its tools, its compactor, and the clock of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from attrs import define, field
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Link, PlainMessage, Request, Send
+from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.testing.backend import Played, links, partial_reply
+from rungwise.fsm.testing.checks.ended import Dishonest
+from rungwise.fsm.testing.clock import VirtualClock
+from rungwise.fsm.testing.fair import fair_reply
+from rungwise.fsm.testing.turn.script import TurnScript
+from rungwise.fsm.testing.turn.tools import TOOLS
+from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, ToolRun
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.turn import Turn
+from rungwise.fsm.values.frozen_map import thawed
+
+ENDS = "every turn ends in an outcome"
+
+Messages = tuple[PlainMessage | Message, ...]
+
+
+@define(eq=False)
+class PlayedCall:
+    """Hold a call of a turn.
+
+    Arguments:
+        call: the call.
+        state: the rung that it was made in.
+        at: when it was made, on the clock.
+        events: what a consumer of its stream was given.
+        sent_at: when each of its requests went out.
+    """
+
+    call: Call
+    state: str
+    at: float
+    events: list[object] = field(factory=list)
+    sent_at: list[float] = field(factory=list)
+
+
+@define(eq=False)
+class PlayedRound:
+    """Hold a round of tools.
+
+    Arguments:
+        runs: what was to be run.
+        at: when.
+        outcomes: what came of each, as far as they have run.
+    """
+
+    runs: tuple[ToolRun, ...]
+    at: float
+    outcomes: list[ToolOutcome] = field(factory=list)
+
+
+@define(eq=False)
+class PlayedCompaction:
+    """Hold a compaction.
+
+    Arguments:
+        before: the conversation.
+        at: when.
+        made: what came of it; an error where the compactor raised one.
+    """
+
+    before: Messages
+    at: float
+    made: Any = None
+
+
+Doing = PlayedCall | PlayedRound | PlayedCompaction
+
+
+@define(eq=False)
+class RunOfTurn:
+    """Hold a turn that was played, whatever became of it.
+
+    Arguments:
+        turn: the turn.
+        request: what was asked, without the definitions of the tools.
+        script: what happened to it.
+        clock: the time.
+        began: when it began, on the clock.
+        doings: its calls, rounds of tools and compactions, in order.
+        seen: its conversation at every moment.
+        was_stopped: whether the caller ended it; "cancel" or "kill", or "".
+        is_interleaved: whether other turns move its clock as well.
+    """
+
+    turn: Turn
+    request: Request
+    script: TurnScript
+    clock: VirtualClock
+    began: float
+    doings: list[Doing] = field(factory=list)
+    seen: list[Messages] = field(factory=list)
+    was_stopped: str = ""
+    is_interleaved: bool = False
+
+    @property
+    def calls(self) -> list[PlayedCall]:
+        """Return its calls."""
+        return [each for each in self.doings if isinstance(each, PlayedCall)]
+
+    @property
+    def rounds(self) -> list[PlayedRound]:
+        """Return its rounds of tools."""
+        return [each for each in self.doings if isinstance(each, PlayedRound)]
+
+    @property
+    def policy(self) -> TurnPolicy:
+        """Return its policy."""
+        return self.turn.policy
+
+
+@define(eq=False)
+class TurnPlayer:
+    """Play one turn, moment by moment; what stands between two moments happens at once.
+
+    Arguments:
+        run: what is gathered of it.
+        number: how many requests have gone out.
+        runs: how many tools have run.
+        deltas: what has arrived of the reply in flight.
+        is_waiting: whether other calls hold what its next request needs of a shared budget.
+    """
+
+    run: RunOfTurn
+    number: int = 0
+    runs: int = 0
+    deltas: list[Text | Reasoning] = field(factory=list)
+    is_waiting: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        policy: TurnPolicy,
+        script: TurnScript,
+        *,
+        chain: int | Sequence[Link] = 1,
+        tools: Toolbox = TOOLS,
+        within: SharedBudget | None = None,
+        clock: VirtualClock | None = None,
+        request: Request | None = None,
+    ) -> TurnPlayer:
+        """Make a turn that has not begun; takes and raises what `run_turn` does."""
+        clock, asked = clock or VirtualClock(), request or script.request
+        turn = Turn(
+            asked,
+            policy,
+            links(chain),
+            tools=tools,
+            within=within,
+            has_compactor=script.compactor is not None,
+            contents=script.contents,
+            is_streaming=script.streams,
+            jitter=lambda: 1.0,
+        )
+        return cls(RunOfTurn(turn, asked, script, clock, clock.now))
+
+    def moments(self) -> Iterator[str]:
+        """Play the turn to its end, and name each moment; between two of them anything else may happen."""
+        turn, clock = self.run.turn, self.run.clock
+        self.run.began = clock.now
+        action = turn.begin(clock.now)
+        while action is not None:
+            action = yield from self._do(action)
+
+    def _do(self, action: Action) -> Generator[str, None, Action | None]:
+        turn, clock = self.run.turn, self.run.clock
+        match action:
+            case MakeCall(call):
+                yield from self._make(call)
+                return turn.called(call.result, clock.now)
+            case RunTools(runs):
+                outcomes = yield from self._run_tools(runs)
+                return turn.tools_ran(outcomes, clock.now)
+            case Compact(messages, room):
+                made = yield from self._compact(messages, room)
+                return turn.compacted(made, clock.now)
+
+    def _make(self, call: Call) -> Iterator[str]:
+        run, clock = self.run, self.run.clock
+        row = run.turn.position.row
+        made = PlayedCall(call, row.source if row is not None else "", clock.now)
+        run.doings.append(made)
+        yield "call"
+        send = call.begin(clock.now)
+        while send is not None:
+            clock.sleep(send.wait)
+            self.is_waiting = not call.reserve(self._wake, clock.now)
+            while self.is_waiting:
+                yield "waiting"
+            sent = call.sending(clock.now)
+            made.events += call.drain()
+            if sent is None:
+                break
+            made.sent_at.append(clock.now)
+            yield "sent"
+            send = yield from self._receive(made, sent)
+        made.events += call.drain()
+
+    def _receive(self, made: PlayedCall, sent: Send) -> Generator[str, None, Send | None]:
+        """Let the next reply of the script arrive, of which a stream brings some before."""
+        call, script = made.call, self.run.script
+        played = self._next(sent)
+        self.deltas = list(played.deltas()) if call.is_streaming else []
+        for delta in self.deltas:
+            made.events += call.hear(delta)
+        self.run.clock.advance(script.latency)
+        yield "arrived"
+        self.deltas = []
+        send = call.receive(played.reply, self.run.clock.now)
+        made.events += call.drain()
+        return send
+
+    def _next(self, sent: Send) -> Played:
+        script = self.run.script
+        item = script.replies[min(self.number, len(script.replies) - 1)]
+        self.number += 1
+        played = item if isinstance(item, Played) else Played(item)
+        if not script.is_fair:
+            return played
+        # Nothing arrives before a failure: it would be counted by its length, which no cap has limited.
+        reply = played.reply
+        return Played(fair_reply(reply, sent) if isinstance(reply, Reply) else reply, played.sizes)
+
+    def _wake(self) -> None:
+        self.is_waiting = False
+
+    def _run_tools(self, runs: tuple[ToolRun, ...]) -> Generator[str, None, list[ToolOutcome]]:
+        """Run tools side by side: the round takes as long as the longest of them."""
+        clock = self.run.clock
+        round = PlayedRound(runs, clock.now)
+        self.run.doings.append(round)
+        yield "tools"
+        for each in runs:
+            outcome, seconds = self.run.script.play(self.runs).outcome(each, self.runs)
+            self.runs += 1
+            clock.advance(max(0.0, round.at + seconds - clock.now))
+            round.outcomes.append(outcome)
+            yield "ran"
+        return list(round.outcomes)
+
+    def _compact(self, messages: Messages, room: int) -> Generator[str, None, Any]:
+        compactor = self.run.script.compactor
+        assert compactor is not None
+        compaction = PlayedCompaction(messages, self.run.clock.now)
+        self.run.doings.append(compaction)
+        yield "compaction"
+        try:
+            made = compactor(thawed(messages), room)
+            compaction.made = list(made) if isinstance(made, Iterator) else made
+        except Exception as error:
+            compaction.made = error
+        self.run.clock.advance(compactor.seconds)
+        return compaction.made
+
+    def stop(self, kind: str) -> None:
+        """End the turn from outside: as a driver does when it is cancelled, or by doing nothing more."""
+        run, now = self.run, self.run.clock.now
+        run.was_stopped = kind
+        if kind == "kill":
+            return
+        last = run.doings[-1] if run.doings else None
+        known: list[ToolOutcome | None] = []
+        if isinstance(last, PlayedCall) and not last.call.is_over:
+            last.call.cancel(now, partial_reply(self.deltas))
+            last.events += last.call.drain()
+        if isinstance(last, PlayedRound):
+            known = [*last.outcomes, *[None] * (len(last.runs) - len(last.outcomes))]
+        run.turn.cancel(now, known if isinstance(last, PlayedRound) else ())
+
+
+def run_turn(
+    policy: TurnPolicy,
+    script: TurnScript,
+    *,
+    chain: int | Sequence[Link] = 1,
+    tools: Toolbox = TOOLS,
+    within: SharedBudget | None = None,
+    clock: VirtualClock | None = None,
+    request: Request | None = None,
+) -> RunOfTurn:
+    """Play one turn over a script, without HTTP and without waiting, to its end or to where the script stops it.
+
+    Arguments:
+        policy: how the turn goes on.
+        script: what happens to it.
+        chain: the backends, or how many there are.
+        tools: what the model may call; what comes of it, the script says.
+        within: a budget that the turn shares with others.
+        clock: the time; a new one where None.
+        request: what is asked; the script says it where None.
+
+    Raises:
+        Dishonest: the turn does not end.
+        ConfigurationError: what `Turn` raises.
+    """
+    player = TurnPlayer.of(policy, script, chain=chain, tools=tools, within=within, clock=clock, request=request)
+    run, stop = player.run, script.stop
+    moments, most = player.moments(), _most_moments(policy)
+    run.seen.append(run.turn.messages)
+    for number in count():
+        if stop is not None and number == stop.at:
+            player.stop(stop.kind)
+            break
+        if next(moments, None) is None:
+            break
+        if number > most:
+            raise Dishonest(ENDS, f"after {number} moments it is in state {run.turn.position.state!r}")
+        run.seen.append(run.turn.messages)
+    run.seen.append(run.turn.messages)
+    return run
+
+
+def _most_moments(policy: TurnPolicy) -> int:
+    """Return how many moments a turn can have: for each call a few more than for its attempts and its tools."""
+    calls = most_calls(policy) + policy.limits["compactions"]
+    return 10 + calls * (4 + policy.calls_per_reply) + 3 * policy.budget.attempts
+
+
+def most_calls(policy: TurnPolicy) -> int:
+    """Return how many calls a turn may make: the first, one for each time that it goes on by itself, the summary."""
+    limits = policy.limits
+    return 1 + limits["auto_continues"] + limits["summaries"]

@@ -1,0 +1,163 @@
+"""Hypothesis strategies for turns: what models, tools, compactors and callers do, and the policies of turns.
+
+All of them shrink to a plain answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.policy import Budget, Policy
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.testing.backend import Scripted
+from rungwise.fsm.testing.callers import limits, policies
+from rungwise.fsm.testing.strategies import (
+    ANSWER,
+    evenly,
+    failures,
+    plays,
+    replies,
+    scripts_of_replies,
+    seldom,
+    texts,
+    usages,
+)
+from rungwise.fsm.testing.turn.compactors import turn_compactors
+from rungwise.fsm.testing.turn.script import CONVERSATIONS, Stop, TurnScript
+from rungwise.fsm.testing.turn.tools import TOOLS, tool_plays
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.tools import Toolbox
+
+UNKNOWN: Final = ("nowhere", "functions.look_up", "look up", "Grüße", "x" * 100)
+"""What models call that nobody gave them; some of these can be sent back to no provider."""
+IDS: Final = ("call_1", "call_2", "call_1", "", "call 3!")
+FITTING: Final = ('{"path": "x"}', '{"path": "y", "n": 2}', ' { "path" : "x" } ')
+UNFITTING: Final = (
+    "{}",
+    "",
+    '{"n": "many"}',
+    '{"path": 5}',
+    '{"path": "' + "z" * 3000 + '"}',
+    '{"path": "x", "q": {}}',
+)
+MANY: Final = 40
+"""Tool calls of a reply that went out of hand."""
+LATEST: Final = 30
+LONG: Final = ("a turn of ours", "a turn of another provider", "a turn of ours")
+"""What a compactor can shorten comes more often."""
+
+
+def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
+    """Generate replies that call tools: known and unknown ones, several at once, with arguments of every kind.
+
+    Arguments:
+        tools: which of them there are.
+    """
+    name = st.sampled_from(tuple(tools.tools) or UNKNOWN)
+    names = st.one_of(name, name, name, name, name, st.sampled_from(UNKNOWN))
+    arguments = st.sampled_from(FITTING) | st.sampled_from(FITTING + UNFITTING)
+    call = st.builds(ToolCall, st.sampled_from(IDS), names, arguments)
+    some = st.lists(call, min_size=1, max_size=4)
+    notes = st.lists(st.builds(ToolCall, st.just("n1"), st.sampled_from(("note", "title")), st.just("{}")), min_size=1)
+    return st.builds(
+        _calling,
+        st.one_of(st.just(""), st.just(ANSWER), texts()),
+        evenly(*[some] * 7, notes, notes, call.map(lambda one: [one] * MANY)),
+        usages(most=500),
+    )
+
+
+def _calling(text: str, calls: Sequence[ToolCall], usage: Any) -> Reply:
+    return Reply(text, tool_calls=tuple(calls), stop_reason="tool_calls", stop_raw="tool_calls", usage=usage)
+
+
+def _ends(each: SearchStrategy[Scripted]) -> SearchStrategy[list[Scripted]]:
+    """Generate what comes last, the same a few times over."""
+    return st.builds(lambda item, times: [item] * times, each, st.integers(1, 3))
+
+
+def _troubles() -> SearchStrategy[Scripted]:
+    """Generate what calls must cope with, or fail."""
+    return evenly(failures(), plays())
+
+
+def _turning() -> SearchStrategy[Scripted]:
+    """Generate what a turn, and not its calls alone, must cope with."""
+    overflow = st.builds(Failure, st.just("context_overflow"))
+    cut = st.builds(
+        Reply,
+        st.sampled_from((ANSWER, "They nest in ", "and in the bank, ")),
+        stop_reason=st.just("length"),
+        stop_raw=st.just("length"),
+        usage=usages(most=500),
+    )
+    empty = st.builds(Reply, stop_reason=st.just("stop"), stop_raw=st.just("stop"), usage=usages(most=500))
+    return evenly(overflow, cut, empty, overflow)
+
+
+def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStrategy[TurnScript]:
+    """Generate everything that may happen to a turn.
+
+    Arguments:
+        tools: what the model may call; it calls others, too.
+        stops: whether some turns are cancelled, or dropped half-way.
+    """
+    calling, rest = called_tools(tools=tools), evenly(replies(), _turning(), _troubles())
+    each: SearchStrategy[Scripted] = evenly(rest, calling, calling)
+    anything = scripts_of_replies(items=each, longest=6, longest_run=4)
+    # Ceilings are reached by rounds of tools in a row; what comes then matters most.
+    rounds = st.builds(lambda some, end: [*some, *end], st.lists(calling, min_size=1, max_size=5), _ends(rest))
+    stop = st.builds(Stop, st.sampled_from(("cancel", "kill")), st.integers(0, LATEST))
+    runs = st.lists(st.tuples(tool_plays(), st.integers(1, 4)), min_size=1, max_size=4)
+    return st.builds(
+        TurnScript,
+        replies=evenly(anything, rounds),
+        tools=runs.map(lambda found: [play for play, times in found for _ in range(times)]),
+        asked=st.sampled_from((*CONVERSATIONS, *LONG)),
+        max_tokens=st.sampled_from((None, None, None, 4096, 50, 1)),
+        compactor=turn_compactors() | st.none(),
+        stop=seldom(stop) if stops else st.none(),
+        latency=st.sampled_from((0.0, 0.5, 20.0)),
+        streams=st.booleans(),
+        contents=st.booleans(),
+        is_fair=st.booleans(),
+    )
+
+
+def turn_policies(*, calls: SearchStrategy[Policy] | None = None, money: bool = False) -> SearchStrategy[TurnPolicy]:
+    """Generate policies of turns.
+
+    Arguments:
+        calls: generates the policies of their calls; those with small limits where None.
+        money: whether some have a budget of money, which needs prices on every backend.
+    """
+    small: SearchStrategy[Limits] = limits(most=2)
+    budget = st.builds(
+        Budget,
+        attempts=st.sampled_from((100, 24)) | st.integers(1, 30),
+        seconds=seldom(st.sampled_from((600.0, 60.0, 5.0)) | st.floats(0.5, 100.0)),
+        output_tokens=seldom(st.integers(1, 50_000)),
+        money=seldom(st.floats(0.001, 1.0)) if money else st.none(),
+    )
+    return st.builds(
+        TurnPolicy,
+        call=calls if calls is not None else policies(limits=small, money=money),
+        budget=budget,
+        auto_continues=st.sampled_from((3, 2, 1, 0, 25)),
+        faults=st.sampled_from((3, 2, 1)),
+        compactions=st.integers(0, 3),
+        summary=st.sampled_from((True, True, False)),
+        same_calls=st.sampled_from((5, 5, 2, 1)),
+        calls_per_reply=st.sampled_from((32, 32, 32, 2, 1)),
+        calls_at_once=st.sampled_from((8, 1, 2)),
+        tool_seconds=st.sampled_from((60.0, 10.0)),
+        window=st.sampled_from((128_000, 2_000, 100, 1)),
+        results_share=st.sampled_from((0.25, 1.0)),
+    )
