@@ -114,6 +114,10 @@ BAD = {
         {"steps": JOURNALS[0]["steps"][:1], "calls": JOURNALS[0]["calls"][:1]},
         "its outcome is",
     ),
+    "a step of nothing": (
+        {"steps": [{**JOURNALS[0]["steps"][0], "event": ""}], "calls": []},
+        "step 1: 'ask -- / count_attempt--> await' is no row of the table 'turn'",
+    ),
     "nothing": ({"steps": [], "calls": []}, "no steps"),
     "deep contents": ({"steps": [{**JOURNALS[0]["steps"][0], "content": {"a": deep(900)}}]}, "nested"),
     "results that are none": (
