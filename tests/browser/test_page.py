@@ -25,6 +25,7 @@ from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.explained import TurnPath, read_turn
 from rungwise.fsm.turn.page import explain_turn
+from rungwise.fsm.turn.table import TURN
 from support.colours import channels_of, contrast
 from support.tables import KNOTTY, ONES
 from support.turns import BUSY, OVERFLOW, calling, played, said
@@ -81,6 +82,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     texts = {
         "explain": explain_call(trail()),
         "play": play_policy(rungwise.Policy(), 3),
+        "play a turn": play_policy(rungwise.TurnPolicy(auto_continues=2, faults=1)),
         "short": play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
         "nasty": explain_call(trail(NASTY)),
         "turn": explain_turn(a_turn()),
@@ -204,7 +206,11 @@ def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Pa
 # The machine of the page
 
 
-WALKS = {"call": (CALL, {**ONES, "fallbacks": 2}), "knotty": (KNOTTY, {**ONES, "retries": 6, "nudges": 0})}
+WALKS = {
+    "call": (CALL, {**ONES, "fallbacks": 2}),
+    "knotty": (KNOTTY, {**ONES, "retries": 6, "nudges": 0}),
+    "turn": (TURN, rungwise.TurnPolicy(auto_continues=4).limits),
+}
 
 
 def random_walk(table: Table, limits: Mapping[str, int], steps: int) -> tuple[list[Any], list[Any]]:
@@ -251,7 +257,7 @@ def test_the_script_takes_every_step_that_the_machine_takes(
     took = open_tab(pages["play"]).run(f"({RUN})({json.dumps(data)}, {json.dumps(fired)})")
     for number, (one, other) in enumerate(zip(took, seen, strict=True)):
         assert one == other, (number, fired[number])
-    assert len({row for row, _, _ in seen}) > 60
+    assert len({row for row, _, _ in seen}) > 0.6 * len(table.rows)
 
 
 def most_attempts(table: Table, limits: Mapping[str, int]) -> tuple[list[Any], list[int]]:
@@ -382,6 +388,35 @@ def test_the_machine_can_be_played_with_the_keyboard_alone(open_tab: Open, pages
     tab.press("Enter")
     assert tab.run("page.at().state") == "salvaged"
     assert tab.run("document.activeElement.id") == "undo"
+
+
+def test_a_reviewer_plays_a_turn(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["play a turn"])
+    assert tab.run("byId('says').textContent") == "The turn begins in ask. "
+    assert tab.run("document.querySelector('#budget .name').textContent") == "actions"
+    for event in ("sent", "called_tools", "sent"):
+        take(tab, event)
+    choose(tab, "tools_ran")  # the round has used the one fault that may be, but one of its calls has worked
+    assert tab.run("document.querySelector('#facts input[value=may_fail_again]').checked") is False
+    assert shown(tab)["decided"] == ["may_report"]
+    tab.click("#facts input[value=tool_worked]")
+    assert shown(tab)["decided"] == ["may_summarize"]
+    tab.click("#facts input[value=tool_worked]")
+    tab.click("#take")
+    assert tab.run("page.at().spent") == {
+        "faults": 0, "compactions": 0, "summaries": 0, "auto_continues": 1, "attempts": 2,
+    }  # fmt: skip
+    take(tab, "sent")
+    take(tab, "answered")
+    assert tab.run("byId('says').textContent") == "answered led to finished. The turn is over after 3 actions."
+    assert tab.problems == []
+
+
+def test_the_actions_of_a_turn_that_can_follow_are_those_of_the_walk(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    limits = rungwise.TurnPolicy(auto_continues=3, faults=2, compactions=1).limits
+    configurations, most = most_attempts(TURN, limits)
+    run = f"machineOf({json.dumps(machine_data(TURN, limits))}).attemptsLeft"
+    assert open_tab(pages["play a turn"]).run(f"{json.dumps(configurations)}.map({run})") == most
 
 
 def test_what_the_budget_does_not_allow_cannot_be_sent(open_tab: Open, pages: Mapping[str, Path]) -> None:
