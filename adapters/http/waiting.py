@@ -20,7 +20,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
-from rungwise.adapters.tools.spawning import EventLoop
+from rungwise.adapters.http.loops import soon
 
 Want = Literal["read", "write"]
 
@@ -124,7 +124,7 @@ class WakeUp:
 
     def __init__(self) -> None:
         self._event = anyio.Event()
-        self._soon = EventLoop.running().soon
+        self._soon = soon()
 
     def call(self) -> None:
         """Wake the task."""

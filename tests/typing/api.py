@@ -53,6 +53,8 @@ def use(client: rungwise.Client) -> str:
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
     replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
+    retaken: rungwise.TurnResult = rungwise.replay(rungwise.TurnJournal.from_json("{}"), rungwise.TurnPolicy())
+    print(retaken.outcome)
     return f"{call.name} {usage.total_tokens} {replayed.outcome}"
 
 
