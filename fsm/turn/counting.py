@@ -30,4 +30,4 @@ def prompt_tokens(
     others = [each for each in came if not (isinstance(each, Message) and each.role == "assistant")]
     by_bytes = estimate_tokens(said) + apart
     counted = min(by_bytes, written) if written else by_bytes
-    return max(0, request.input_tokens + counted + estimate_tokens(others) - apart)
+    return max(1, request.input_tokens + counted + estimate_tokens(others) - apart)
