@@ -270,10 +270,9 @@ class Turn:
 
     def _broken_by(self, shorter: tuple[PlainMessage | Message, ...]) -> str | None:
         """Say what a compaction has broken, such as a tool call that it parted from its result, if anything."""
-        given = self.request.messages
-        if problems_of(self._conversation.messages, given=given):
+        if problems_of(self._conversation.messages, given=self.request.messages):
             return None  # the caller's own messages were like that
-        return next(iter(problems_of(shorter, given=given)), None)
+        return next(iter(problems_of(shorter, given=shorter)), None)
 
     def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
         """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.

@@ -284,6 +284,13 @@ def test_an_overflow_goes_through_the_compactor() -> None:
     assert 200 < played.rooms[0] < 1200
 
 
+def test_a_compactor_may_sum_up_in_a_message_of_its_own() -> None:
+    summed = {"role": "system", "content": "They asked for herons, at length."}
+    played = play(OVERFLOW, said(TEXT), messages=LONG, compactor=lambda messages: [messages[1], summed])
+    assert played.result.outcome == "finished"
+    assert played.sent[1].messages == (LONG[1], summed)
+
+
 @pytest.mark.parametrize("useless", [lambda messages: messages, lambda messages: [], lambda messages: 5])
 def test_a_compactor_that_does_not_help_ends_the_turn(useless: Any) -> None:
     played = play(OVERFLOW, messages=LONG, compactor=useless)
