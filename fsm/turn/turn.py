@@ -269,10 +269,10 @@ class Turn:
 
     def _broken_by(self, shorter: tuple[PlainMessage | Message, ...]) -> str | None:
         """Say what a compaction has broken, such as a tool call that it parted from its result, if anything."""
-        given = self.request.messages
-        if problems_of(self._conversation.messages, given=given):
+        given, follows = self.request.messages, Message.saying("assistant", "An answer.")
+        if problems_of((*self._conversation.messages, follows), given=given):
             return None  # the caller's own messages were like that
-        return next(iter(problems_of(shorter, given=given)), None)
+        return next(iter(problems_of((*shorter, follows), given=given)), None)
 
     def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
         """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.
