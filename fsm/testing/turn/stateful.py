@@ -49,16 +49,16 @@ class OngoingTurn:
         self.is_over = next(self.moments, None) is None
         self.player.run.seen.append(self.player.run.turn.messages)
 
-    def stop(self, kind: str) -> None:
+    def cancel(self) -> None:
         """End it from outside."""
-        self.player.stop(kind)
+        self.player.stop("cancel")
         self.is_over = True
         self.moments = iter(())
         self.player.run.seen.append(self.player.run.turn.messages)
 
 
 class TurnMachine(RuleBasedStateMachine):
-    """Interleave turns that share a budget: begin, go on, cancel, drop; they never pass it, and all stay honest.
+    """Interleave turns that share a budget: begin, go on, cancel; they never pass it, and all stay honest.
 
     Derive from it, or call `turns_of`, to set what the turns are made of.
     """
@@ -107,11 +107,11 @@ class TurnMachine(RuleBasedStateMachine):
             times -= 1
 
     @precondition(lambda self: any(not each.is_over for each in self.turns))
-    @rule(which=st.integers(0, 2), kind=st.sampled_from(("cancel", "kill")))
-    def stop(self, which: int, kind: str) -> None:
-        """End a turn from outside, or drop it."""
+    @rule(which=st.integers(0, 2))
+    def cancel(self, which: int) -> None:
+        """End a turn from outside."""
         ongoing = [each for each in self.turns if not each.is_over]
-        ongoing[which % len(ongoing)].stop("cancel" if kind == "cancel" else "kill")
+        ongoing[which % len(ongoing)].cancel()
 
     @precondition(lambda self: any(each.is_over for each in self.turns))
     @rule(which=st.integers(0, 2))
@@ -124,9 +124,8 @@ class TurnMachine(RuleBasedStateMachine):
     @invariant()
     def the_budget_is_never_passed(self) -> None:
         """Count what has gone out and what was used, and compare with the budget."""
-        calls = [each for going in self.turns for each in going.player.run.calls]
-        sent = self.sent + sum(len(each.sent_at) for each in calls)
-        tokens = self.tokens + sum(step.usage.output_tokens for each in calls for step in each.call.journal.steps)
+        spent = [spent_by(going) for going in self.turns]
+        sent, tokens = self.sent + sum(each for each, _ in spent), self.tokens + sum(each for _, each in spent)
         budget = self.shared
         if sent > budget.attempts:
             raise Dishonest(SHARED, f"{sent} requests went out, and it has {budget.attempts} attempts")
@@ -141,9 +140,8 @@ class TurnMachine(RuleBasedStateMachine):
             raise Dishonest(MOVES, f"{len(ongoing)} turns wait, and none of them holds anything that comes back")
 
     def _check(self, going: OngoingTurn) -> None:
-        run = going.player.run
-        self.sent += sum(len(each.sent_at) for each in run.calls)
-        self.tokens += sum(step.usage.output_tokens for each in run.calls for step in each.call.journal.steps)
+        sent, tokens = spent_by(going)
+        self.sent, self.tokens = self.sent + sent, self.tokens + tokens
         self.check(going)
 
     def check(self, going: OngoingTurn) -> None:
@@ -154,8 +152,16 @@ class TurnMachine(RuleBasedStateMachine):
         """End what still goes on, and check every turn."""
         for going in self.turns:
             if not going.is_over:
-                going.stop("cancel")
+                going.cancel()
             self.check(going)
+
+
+def spent_by(going: OngoingTurn) -> tuple[int, int]:
+    """Return the requests of a turn, and the output tokens that its providers have reported, within the caps."""
+    calls = going.player.run.calls
+    # What a caller broke off is counted by its words, which nobody has held to the cap.
+    steps = [step for each in calls for step in each.call.journal.steps if step.event != "cancelled"]
+    return sum(len(each.sent_at) for each in calls), sum(step.usage.output_tokens for step in steps)
 
 
 def turns_of(
