@@ -9,15 +9,17 @@ import click
 
 from rungwise.adapters.cli.options import choice_option, output_option
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, put, write_out
-from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
+from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.diagram import Format, View
+    from rungwise.fsm.turn.policy import TurnPolicy
 
 
-@click.command(short_help="Draw the machine that every call runs on.")
-@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
+@click.command(short_help="Draw the machine that every call, or every turn, runs on.")
+@click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
+@turn_option
 @choice_option(
     "--format",
     ("mermaid", "svg", "dot", "rows", "html"),
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
     help="Name the pictures in DIR that no longer agree with the machine.",
 )
 def diagram(
-    policy: Policy | None,
+    policy: Policy | TurnPolicy | None,
+    turn: bool,
     format: Format | Literal["html"],
     view: View,
     output: str | None,
@@ -48,8 +51,10 @@ def diagram(
 ) -> int:
     """Draw the machine of a call, from the very rows that run it; that of a policy, where one is given.
 
+    With --turn it is the machine of a turn, the loop above the call.
+
     The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
-    pictures: the first renews them, the second fails where they are out of date.
+    pictures: the first renews them, the second fails where they are out of date. Both are about calls and turns.
 
     \b
     Exit codes:
@@ -63,6 +68,7 @@ def diagram(
       rungwise diagram --format svg -o call.svg
       rungwise diagram --format html -o play.html
       rungwise diagram --format rows --view ladder
+      rungwise diagram --turn --format svg -o turn.svg
       rungwise diagram ours.policies:POLICY --format svg -o ours.svg
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
@@ -70,7 +76,7 @@ def diagram(
         bad_input("--write and --check exclude each other: give one of them")
     if (write_to or check) and output:
         bad_input("-o is for a single picture: leave it out with --write and --check")
-    policy = policy or default_policy()
+    policy = policy or default_of(turn=turn)
     try:
         if check is not None:
             return _check(policy, Path(check))
@@ -81,18 +87,21 @@ def diagram(
         bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
 
 
-def _draw(policy: Policy, format: Format | Literal["html"], view: View, output: str | None) -> int:
+def _draw(policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, output: str | None) -> int:
     from rungwise.fsm.certificate.play import play_policy
     from rungwise.fsm.diagram import render
+    from rungwise.fsm.turn.policy import TurnPolicy
+    from rungwise.fsm.turn.table import TURN
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
-    picture = play_policy(policy) if format == "html" else render(policy.table, format, view=view)
+    table = TURN if isinstance(policy, TurnPolicy) else policy.table
+    picture = play_policy(policy) if format == "html" else render(table, format, view=view)
     write_out(output, picture)
     return 0
 
 
-def _write(policy: Policy, directory: Path) -> int:
+def _write(policy: Policy | TurnPolicy, directory: Path) -> int:
     from rungwise.fsm.certificate.pictures import write_all
 
     changed = write_all(directory, policy)
@@ -101,7 +110,7 @@ def _write(policy: Policy, directory: Path) -> int:
     return 0
 
 
-def _check(policy: Policy, directory: Path) -> int:
+def _check(policy: Policy | TurnPolicy, directory: Path) -> int:
     from rungwise.fsm.certificate.pictures import drift
 
     stale = drift(directory, policy)

@@ -1,14 +1,15 @@
-"""`rungwise explain`: the path of one call through its machine, or a page on which to play the machine."""
+"""`rungwise explain`: the path of one call or turn through its machine, or a page on which to play the machine."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from rungwise.adapters.cli.options import BACKENDS, choice_option, output_option
-from rungwise.adapters.cli.output import bad_input, note, safe, write_out
+from rungwise.adapters.cli.output import bad_input, is_terminal, note, safe, write_out
 from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
 from rungwise.fsm.errors import ConfigurationError
 
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
     from rungwise.fsm.diagram import View
 
 
-@click.command(short_help="Show the path of a recorded call on the diagram, or play the machine.")
+Form = Literal["html", "svg", "mermaid", "text"]
+
+
+@click.command(short_help="Show the path of a recorded call or turn on the diagram, or play the machine.")
 @click.argument("file", required=False, metavar="[JOURNAL.json]")
 @click.option("--policy", type=POLICY, metavar=METAVAR, help="The policy that the call had, if its table is your own.")
 @click.option("--play", is_flag=True, help="Write the page that plays the machine of the POLICY given in its place.")
-@choice_option("--format", ("html", "svg", "mermaid"), "A page in one file that works offline, or a picture.")
+@click.option(
+    "--format",
+    type=click.Choice(("html", "svg", "mermaid", "text")),
+    help="A page in one file that works offline, a picture, or lines of text.  [default: text on a terminal, or html]",
+)
 @choice_option(
     "--view",
     ("hub", "ladder"),
@@ -33,15 +41,16 @@ def explain(
     file: str | None,
     policy: Policy | None,
     play: bool,
-    format: Literal["html", "svg", "mermaid"],
+    format: Form | None,
     view: View,
     backends: int | None,
     output: str | None,
 ) -> int:
-    """Show what happened in one call: its path on the diagram, when and why, and what was left of its budget.
+    """Show what happened in one call or turn: its path on the diagram, when and why, and what was left of its budget.
 
     JOURNAL.json is what `rungwise ask --journal` writes, or `result.journal.to_json()`. The page has the diagram, the
-    timeline and every step to click on; nothing in it is loaded from anywhere.
+    timeline and every step to click on; nothing in it is loaded from anywhere. That of a turn has the page of each of
+    its calls inside.
 
     With --play there is no journal: choose what comes back, and see which guard decides and what can still follow.
 
@@ -52,12 +61,13 @@ def explain(
 
     \b
     Examples:
+      rungwise explain steps.json
       rungwise explain steps.json -o steps.html
       rungwise explain steps.json --format svg --view ladder > steps.svg
       rungwise explain --play policy.toml --backends 3 -o play.html
     """
     if play:
-        if format != "html":
+        if format not in (None, "html"):
             bad_input(f"--play writes a page, which a picture of format {format} is not: leave --format out")
         chosen = POLICY.convert(file, None, click.get_current_context()) if file else policy
         text = _playground(chosen or default_policy(), backends or 1)
@@ -66,25 +76,32 @@ def explain(
     elif backends is not None:
         bad_input("--backends is for --play: a journal holds its own chain")
     else:
-        text = _explained(file, policy or default_policy(), format, view)
+        form = format or ("text" if output is None and is_terminal(sys.stdout) else "html")
+        text = _explained(file, policy or default_policy(), form, view)
     write_out(output, text)
     if output is not None:
         note(f"written: {safe(output)}")
     return 0
 
 
-def _explained(file: str, policy: Policy, format: Literal["html", "svg", "mermaid"], view: View) -> str:
-    from rungwise.fsm.call.explained import explain_call, read_call
+def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
+    from rungwise.adapters.cli.told import told_in_lines
+    from rungwise.fsm.call.explained import explain_call
     from rungwise.fsm.diagram import Marks, render
+    from rungwise.fsm.turn.explained import TurnPath, read_recorded
+    from rungwise.fsm.turn.page import explain_turn
 
     try:
-        path = read_call(Path(file).read_bytes(), policy.table)
+        found = read_recorded(Path(file).read_bytes(), policy.table)
     except OSError as error:
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
+    if format == "text":
+        return told_in_lines(found)
     if format == "html":
-        return explain_call(path)
+        return explain_turn(found) if isinstance(found, TurnPath) else explain_call(found)
+    path = found.path if isinstance(found, TurnPath) else found
     return render(path.table, format, view, Marks.along(path.rows))
 
 

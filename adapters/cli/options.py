@@ -12,6 +12,7 @@ from rungwise.adapters.cli.output import bad_input
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.call.request import Prices
+    from rungwise.fsm.turn.policy import TurnPolicy
 
 MOST_TOKENS: Final = 10**9
 HIGHEST_PRICE: Final = 1e9
@@ -42,13 +43,14 @@ def _prices(context: click.Context, parameter: click.Parameter, value: str | Non
     raise click.BadParameter(f"{value!r} is not of the form {shape}")
 
 
-def check_prices(policy: Policy, prices: Prices | None) -> None:
+def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:
     """Refuse a policy that sets a budget of money where the prices of tokens are missing.
 
     Raises:
         click.ClickException: there are no prices.
     """
-    if policy.budget.money is not None and prices is None:
+    budgets = [policy.budget, getattr(getattr(policy, "of_calls", None), "budget", policy.budget)]
+    if any(budget.money is not None for budget in budgets) and prices is None:
         bad_input("the policy has a budget of money, which needs prices: give --prices IN/OUT, as in --prices 2.5/10")
 
 

@@ -1,26 +1,31 @@
-"""`rungwise verify`: the proof that every call ends, and what it can cost at worst."""
+"""`rungwise verify`: the proof that every call and every turn ends, and what it can cost at worst."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import progress_bar, put
-from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
+from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.call.request import Prices
-    from rungwise.fsm.certificate.worst import WorstCase
+    from rungwise.fsm.certificate.worst_case import WorstCase
+    from rungwise.fsm.turn.policy import TurnPolicy
+
+MOST_COLUMNS: Final = 4
+"""Columns of figures that have room in 80 columns."""
 
 
-@click.command(short_help="Prove that every call under a policy ends, and what it can cost at worst.")
-@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
+@click.command(short_help="Prove that every call or turn under a policy ends, and what it can cost at worst.")
+@click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
+@turn_option
 @click.option(
     "--backends",
     type=BACKENDS,
@@ -36,12 +41,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Walk with the policy's own limits; takes a minute, or many minutes with several backends.",
 )
-def verify(policy: Policy | None, as_json: bool, **options: Any) -> int:
+def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **options: Any) -> int:
     """Prove that every call under a policy ends, and work out its worst case, before any call is made.
 
     The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
     of waiting and, with --max-tokens, how many output tokens, and with --input-tokens and --prices, how much money,
     each with the path that leads there. Without a policy it is about the default one.
+
+    With --turn it is about turns: the certificate of each call stands below that of the turn, whose calls, requests,
+    waits, tool runs and their seconds, output tokens and money it bounds. A module:POLICY tells by itself what it is.
 
     The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
     from another side.
@@ -58,12 +66,13 @@ def verify(policy: Policy | None, as_json: bool, **options: Any) -> int:
       rungwise verify policy.toml --backends 3
       rungwise verify policy.toml --json > certificate.json
       rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
+      rungwise verify turn.toml --turn
     """
-    return _verify(policy or default_policy(), as_json=as_json, **options)
+    return _verify(policy or default_of(turn=turn), as_json=as_json, **options)
 
 
 def _verify(
-    policy: Policy,
+    policy: Policy | TurnPolicy,
     *,
     as_json: bool,
     backends: int | None,
@@ -95,13 +104,20 @@ def _verify(
 
 
 def _by_fallbacks(worst: Mapping[int, tuple[WorstCase, ...]]) -> Iterator[str]:
-    """Write the worst cases of several chains as a table of 80 columns."""
-    if worst:
-        yield "\nWorst cases by the number of fallbacks\n"
-        yield f"  {'fallbacks':<10}" + "".join(f"{case.name:>17}" for case in worst[0]) + "\n"
+    """Write the worst cases of several chains as a table of 80 columns, a line for each chain where that is enough."""
+    if not worst:
+        return
+    lines = [["fallbacks", *(case.name for case in worst[0])]]
     for count, cases in worst.items():
-        values = (f"{case.value:,.10g}" if case.value is not None else "not known" for case in cases)
-        yield f"  {count:<10}" + "".join(f"{value:>17}" for value in values) + "\n"
+        lines.append(
+            [str(count), *(f"{each.value:,.10g}" if each.value is not None else "not known" for each in cases)]
+        )
+    if len(worst[0]) > MOST_COLUMNS:
+        lines = [list(column) for column in zip(*lines, strict=True)]
+    first = max(10, *(len(line[0]) + 1 for line in lines))
+    yield "\nWorst cases by the number of fallbacks\n"
+    for name, *values in lines:
+        yield f"  {name:<{first}}" + "".join(f"{value:>17}" for value in values) + "\n"
 
 
 @contextmanager

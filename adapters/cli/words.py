@@ -10,6 +10,7 @@ from rungwise.adapters.cli.output import counted
 if TYPE_CHECKING:
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.journal.record import Step
+    from rungwise.fsm.machine.table import Table
     from rungwise.fsm.values.usage import Usage
 
 ENDS: Final[Mapping[str, str]] = {
@@ -37,8 +38,8 @@ def told(step: Step) -> str:
     return ", ".join(part for part in (*parts, step.note) if part)
 
 
-def sentence(step: Step) -> str:
-    """Say in one line what happened and what follows."""
+def sentence(step: Step, table: Table | None = None) -> str:
+    """Say in one line what happened in a call and what follows; the table is that of every call where None."""
     if step.event == "sent":
         cap = f", cap {step.cap} tokens" if step.cap is not None else ""
         return f"request {step.attempts} ({step.source}) to {step.backend}{cap}"
@@ -46,8 +47,9 @@ def sentence(step: Step) -> str:
         return f"skipping {step.backend}: {step.note}"
     from rungwise.fsm.call.table import CALL
 
-    happened, details = plain(CALL.says(step.event)), told(step)
-    rung = CALL.rung(step.target)
+    table = table or CALL
+    happened, details = plain(table.says(step.event)), told(step)
+    rung = table.rung(step.target)
     wait = f" in {step.wait:.1f} s" if step.wait else ""
     follows = (rung.does if rung else ENDS.get(step.target)) or plain(step.target)
     return f"{happened}{f' ({details})' if details else ''}: {follows}{wait}"

@@ -17,11 +17,12 @@ from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage, Send
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.values.frozen_map import thawed
 
-AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage]]]
+AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage | Message]]]
 
 
 @frozen
@@ -127,7 +128,7 @@ class AsyncDriver(Driver):
         """Have the messages shortened, and tell whether that was done in time; a coroutine is ended when it is up."""
         own_timeout: TimeoutError | None = None
 
-        async def shorten() -> Sequence[PlainMessage]:
+        async def shorten() -> Sequence[PlainMessage | Message]:
             nonlocal own_timeout
             try:
                 compacted = compactor(thawed(send.messages))  # its own copy, to change as it likes

@@ -15,11 +15,12 @@ from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import waits_are_off
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage, Send
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.values.frozen_map import thawed
 
-Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage]]
+Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message]]
 
 
 @frozen

@@ -6,7 +6,6 @@ a cancellation meanwhile, and the operation itself raises when its time is up, e
 
 from __future__ import annotations
 
-import asyncio
 import math
 import select
 import socket
@@ -21,6 +20,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
+from rungwise.adapters.http.loops import soon
 
 Want = Literal["read", "write"]
 
@@ -123,19 +123,13 @@ class WakeUp:
     """Wake a task of this event loop from any thread."""
 
     def __init__(self) -> None:
-        self._is_called = threading.Event()
         self._event = anyio.Event()
-        try:
-            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:  # another kind of loop, which has to look
-            self._loop = None
+        self._soon = soon()
 
     def call(self) -> None:
         """Wake the task."""
-        self._is_called.set()
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop has been closed, and nobody waits any more
-                self._loop.call_soon_threadsafe(self._event.set)
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            self._soon(self._event.set)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> bool:
         """Wait for so many seconds, or for as long as it takes, and tell whether the task was woken.
@@ -143,11 +137,9 @@ class WakeUp:
         Raises:
             CallEnded: the call was ended by its client.
         """
-        if self._loop is None:
-            return await arun(until_set(self._is_called, seconds), cancellation)
         with suppress(TimeoutError):
             await within(seconds, self._event.wait, cancellation=cancellation)
-        return self._is_called.is_set()
+        return self._event.is_set()
 
 
 async def _until_ready(wait: WaitFor) -> None:

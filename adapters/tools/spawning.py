@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from rungwise.adapters.http.loops import Soon, is_asyncio, soon
 from rungwise.adapters.tools.calling import Brought, Report
 
 _tasks: set[asyncio.Task[Any]] = set()
@@ -70,15 +71,10 @@ class EventLoop:
         spawn: begins a task; see `spawn_in_asyncio`.
     """
 
-    soon: Callable[[Callable[[], object]], object]
+    soon: Soon
     spawn: Callable[[Callable[[], Awaitable[Any]], Context, Report], Callable[[], object]]
 
     @classmethod
     def running(cls) -> EventLoop:
         """Return the running one."""
-        try:
-            return cls(asyncio.get_running_loop().call_soon_threadsafe, spawn_in_asyncio)
-        except RuntimeError:
-            import trio
-
-            return cls(trio.lowlevel.current_trio_token().run_sync_soon, spawn_in_trio)
+        return cls(soon(), spawn_in_asyncio if is_asyncio() else spawn_in_trio)

@@ -35,7 +35,7 @@ class Reservation:
         cap: the output cap that is wanted, in tokens, and then the one that is granted; None wants none.
         input_tokens: the tokens of the prompt.
         prices: of the backend that is asked.
-        lacking: why it was refused.
+        lacking: why it was refused, or has to wait.
         tokens, money: what is held beside the attempt.
         wake: is called when it need not wait any more.
     """
@@ -65,6 +65,7 @@ class Reservation:
         for account in self.accounts:
             is_short = account.attempts >= account.budget.attempts
             if is_short or cap > account.most(self.input_tokens, self.prices, held=True):
+                self.lacking = f"other calls hold what is left of {account.name}"
                 return account
         self._hold(cap)
         return None

@@ -26,20 +26,23 @@ LARGEST_JITTER = 3
 LARGEST_SUM = 1e12
 """No sum of money may exceed this."""
 
+MOST_ATTEMPTS = 10**9
+"""No number of attempts may exceed this; that of one call may not exceed `LARGEST_LIMIT` either."""
+
 
 @frozen(kw_only=True)
 class Budget:
     """Say what the whole call may spend; nothing ever gives any of it back.
 
     Arguments:
-        attempts: requests.
+        attempts: requests; at most 1000 in a policy, which a person can check, and more in a `SharedBudget`.
         seconds: from the beginning of the call to its end, waits included; None sets no limit.
         output_tokens: output tokens of all attempts together; None sets no limit. Eight of them, or a ninth, are kept
             back from every cap, for servers that count the end of a turn beside it.
         money: in the currency of the backends' prices; None sets no limit, anything else needs prices.
     """
 
-    attempts: int = field(default=24, validator=whole(1, LARGEST_LIMIT))
+    attempts: int = field(default=24, validator=whole(1, MOST_ATTEMPTS))
     seconds: float | None = field(default=None, validator=optional(number(above_zero=True)))
     output_tokens: int | None = field(default=None, validator=optional(whole(1, 10**12)))
     money: float | None = field(default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM)))
@@ -165,6 +168,9 @@ class Policy:
     table: Table = field(default=CALL, validator=instance(Table), repr=False)
 
     def __attrs_post_init__(self) -> None:
+        if self.budget.attempts > LARGEST_LIMIT:
+            told = f"a whole number from 1 to {LARGEST_LIMIT}, not {self.budget.attempts}"
+            raise ConfigurationError(f"Budget.attempts of a policy must be {told}; only a SharedBudget takes more")
         if self.table is not CALL:  # which the test suite proves, so that no import need
             from rungwise.fsm.call.rules import check_call_table  # only an own table needs the checker
 

@@ -225,9 +225,9 @@ class Share:
         self._desk.send(reservation)
         if reservation.state == "sent":
             return None
-        lacking = reservation.lacking if reservation.state == "refused" else None
+        lacking = reservation.lacking
         self.withdraw()
-        return lacking or f"other calls hold what is left of {self.shared._account.name}"
+        return lacking or "other calls hold what is left"  # and have let go of it since
 
     def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
         """Pay what an attempt has used, and give back what it held besides.

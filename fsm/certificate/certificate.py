@@ -10,7 +10,7 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.certificate.worst import WorstCase, number_text
+from rungwise.fsm.certificate.worst_case import WorstCase, number_text
 from rungwise.fsm.checker.counterexample import WIDTH, Property, path_text
 from rungwise.fsm.checker.proof import RowProof
 from rungwise.fsm.diagram.markdown import markdown_table
@@ -23,8 +23,8 @@ class Certificate:
 
     Arguments:
         table: the name of the table.
-        limits: the limit of each counter, the fallbacks bounded by the chain.
-        budget: the budget of the whole call.
+        limits: the limit of each counter; the fallbacks of a call are bounded by the chain.
+        budget: the budget of the whole call, or of the whole turn.
         chain: the backends, in the order in which they are asked.
         max_tokens: the caller's output cap in tokens that the worst cases are for.
         input_tokens: the prompt's tokens that the worst cases are for.
@@ -35,6 +35,8 @@ class Certificate:
         rows: the argument for each row.
         overlaps: the pairs of rows of one event whose guards can hold at once; their order decides.
         worst: the worst cases; empty if something does not hold.
+        call: for a turn, the certificate of each of its calls, on which its worst cases rest.
+        tools: for a turn, what bounds its tools: the calls of one reply, their seconds, the tokens of their results.
     """
 
     table: str
@@ -50,32 +52,43 @@ class Certificate:
     rows: tuple[RowProof, ...] = field(default=(), repr=False)
     overlaps: tuple[tuple[Row, Row], ...] = field(default=(), repr=False)
     worst: tuple[WorstCase, ...] = ()
+    call: Certificate | None = None
+    tools: Mapping[str, float] | None = field(default=None, hash=False)
 
     @property
     def ok(self) -> bool:
-        """Tell whether every property holds."""
-        return all(each.holds for each in self.properties)
+        """Tell whether every property holds, also of the calls."""
+        return all(each.holds for each in self.properties) and (self.call is None or self.call.ok)
 
     def to_json(self) -> dict[str, Any]:
         """Return the certificate as plain values."""
+        left_out = attrs.filters.exclude("properties", "rows", "overlaps", "worst", "call", "tools")
+        of_turn = {} if self.call is None else {"tools": dict(self.tools or {}), "call": self.call.to_json()}
         return {
             "table": self.table,
             "ok": self.ok,
-            **attrs.asdict(self, filter=attrs.filters.exclude("properties", "rows", "overlaps", "worst")),
+            **attrs.asdict(self, filter=left_out),
             "chain": list(self.chain),
             "properties": [each.to_json() for each in self.properties],
             "worst": [each.to_json() for each in self.worst],
             "rows": [each.to_json() for each in self.rows],
             "overlaps": [[str(first), str(second)] for first, second in self.overlaps],
+            **of_turn,
         }
 
     def to_text(self) -> str:
-        """Write the certificate for a terminal of 80 columns."""
-        return "\n".join(_text(self)) + "\n"
+        """Write the certificate for a terminal of 80 columns; for a turn, with that of its calls below."""
+        of_calls = f"\nEach {self.call.to_text()}" if self.call is not None else ""
+        return "\n".join(_text(self)) + "\n" + of_calls
 
-    def to_markdown(self) -> str:
-        """Write the certificate as Markdown."""
-        return "\n".join(_markdown(self)) + "\n"
+    def to_markdown(self, *, calls: bool = True) -> str:
+        """Write the certificate as Markdown.
+
+        Arguments:
+            calls: whether that of a turn's calls stands below.
+        """
+        of_calls = f"\n{self.call.to_markdown()}" if calls and self.call is not None else ""
+        return "\n".join(_markdown(self)) + "\n" + of_calls
 
 
 def _text(certificate: Certificate) -> Iterator[str]:
@@ -95,10 +108,11 @@ def _text(certificate: Certificate) -> Iterator[str]:
         yield from _wrapped(f"    ({worst.note})", 5)
     if not certificate.rows:
         return
-    yield from ("", "Why every call ends: each step to a rung takes one unit that its guard found")
+    why = f"Why every {certificate.table} ends: each step to a rung takes one unit that its guard found"
+    yield from ("", *_wrapped(why, 2))
     for title, proof, events in _arguments(certificate.rows):
         yield from _wrapped(f"  {title} on {', '.join(events)}: {_argument(proof)}", 4)
-    yield from _wrapped(f"  {_others(certificate.rows)}", 4)
+    yield from _wrapped(f"  {_others(certificate)}", 4)
 
 
 def _markdown(certificate: Certificate) -> Iterator[str]:
@@ -115,7 +129,7 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
     yield from ("## Worst cases", "")
     figures = ((worst.name, _figure(worst), _path(worst), worst.note) for worst in certificate.worst)
     yield _table(["what", "at most", "path", "counted"], figures)
-    yield from ("## Why every call ends", "")
+    yield from (f"## Why every {certificate.table} ends", "")
     yield "Each step to a rung takes one unit of a counter that its guard found, and refills only what ranks below it."
     yield ""
     arguments = (
@@ -123,19 +137,23 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
         for title, proof, events in _arguments(certificate.rows)
     )
     yield _table(["row", "takes", "refills", "argument", "events"], arguments)
-    yield from (_others(certificate.rows), "", "## Guards that can hold at once", "")
+    yield from (_others(certificate), "", "## Guards that can hold at once", "")
     yield from ("The first in the order of the table wins.", "")
     yield _table(["event", "guard", "wins over"], _winners(certificate.overlaps))
 
 
 def _verdict(certificate: Certificate) -> str:
     failed = [each.name for each in certificate.properties if not each.holds]
+    if certificate.call is not None and not certificate.call.ok:
+        failed.append("its calls are not proved")
     return "everything holds" if certificate.ok else f"fails: {'; '.join(failed)}"
 
 
 def _settings(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "limits", _pairs(certificate.limits)
     yield "budget", _pairs(attrs.asdict(certificate.budget))
+    if certificate.tools is not None:
+        yield "tools", _pairs(certificate.tools)
     yield "chain", ", ".join(certificate.chain)
     asked = {name: getattr(certificate, name) for name in ("max_tokens", "input_tokens", "assistant_turns")}
     yield "request", _pairs(asked) or "nothing is known of it"
@@ -176,10 +194,11 @@ def _argument(proof: RowProof) -> str:
     return f"REFUSED, {proof.why}" if proof.verdict == "refused" else proof.why
 
 
-def _others(rows: Iterable[RowProof]) -> str:
-    plain = [proof for proof in rows if proof.takes is None and proof.verdict == "proved"]
-    ends = sum("ends" in proof.why for proof in plain)
-    return f"Of the other rows, {ends} end the call and {len(plain) - ends} send what a rung waits to send."
+def _others(certificate: Certificate) -> str:
+    plain = [proof for proof in certificate.rows if proof.takes is None and proof.verdict == "proved"]
+    ends, name = sum("ends" in proof.why for proof in plain), certificate.table
+    sends = "send what a rung waits to send" if certificate.call is None else "begin what a rung is about to do"
+    return f"Of the other rows, {ends} end the {name} and {len(plain) - ends} {sends}."
 
 
 def _winners(overlaps: Iterable[tuple[Row, Row]]) -> Iterator[tuple[str, str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,9 +13,12 @@ from rungwise.fsm.call.request import Link
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.diff_text import as_markdown, as_text
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.certificate.worst import WorstCase
+from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.checker.structure import reached_states
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
 
 
 @frozen
@@ -29,7 +32,7 @@ class FieldChange:
 
 @frozen
 class WorstChange:
-    """Hold the worst case of one thing that a call spends, before and after."""
+    """Hold the worst case of one thing that is spent, before and after."""
 
     old: WorstCase
     new: WorstCase
@@ -68,6 +71,8 @@ class PolicyDiff:
             reason, which is a limit of 0.
         worst: the worst cases.
         backends: how many backends they are for.
+        table: the name of the machine, `call` or `turn`.
+        calls: for a turn, what changes for its calls.
     """
 
     fields: tuple[FieldChange, ...]
@@ -78,12 +83,15 @@ class PolicyDiff:
     revive: Mapping[Row, str] = attrs.field(hash=False)
     worst: tuple[WorstChange, ...]
     backends: int
+    table: str = "call"
+    calls: PolicyDiff | None = None
 
     @property
     def is_empty(self) -> bool:
         """Tell whether the two policies are the same."""
         rows = (self.appear, self.vanish, self.reordered, self.die, self.revive)
-        return not any((self.fields, *rows)) and not any(each.is_change for each in self.worst)
+        is_same = not any((self.fields, *rows)) and not any(each.is_change for each in self.worst)
+        return is_same and (self.calls is None or self.calls.is_empty)
 
     def to_text(self) -> str:
         """Write the difference for a terminal."""
@@ -95,36 +103,59 @@ class PolicyDiff:
 
 
 def diff_policies(
-    old: Policy,
-    new: Policy,
+    old: Policy | TurnPolicy,
+    new: Policy | TurnPolicy,
     backends: int | Sequence[Link] = 1,
     *,
     max_tokens: int | None = None,
     input_tokens: int | None = None,
 ) -> PolicyDiff:
-    """Compare two policies, with their tables and their worst cases.
+    """Compare two policies, with their tables and their worst cases; those of turns with those of their calls.
 
     Arguments:
+        old, new: both of calls, or both of turns.
         backends: the chain, or how many backends it has.
         max_tokens: the output cap that the caller will give; without it the output of a call is unbounded.
         input_tokens: the tokens of the prompt, which the worst case in money needs.
 
     Raises:
-        ConfigurationError: no backend is usable, or a counter of a table has no limit.
+        ConfigurationError: no backend is usable, a counter of a table has no limit, or one policy is of a call and the
+            other of a turn.
     """
+    if isinstance(old, TurnPolicy) != isinstance(new, TurnPolicy):
+        kinds = f"the old is a {type(old).__name__}, the new a {type(new).__name__}"
+        raise ConfigurationError(f"a call's policy and a turn's cannot be compared: {kinds}")
     before = verify(old, backends, max_tokens=max_tokens, input_tokens=input_tokens)
     after = verify(new, backends, max_tokens=max_tokens, input_tokens=input_tokens)
-    dead, now_dead = dead_rows(old.table, before), dead_rows(new.table, after)
-    shared = [row for row in old.table.rows if row in new.table.rows]
+    if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy) and before.call and after.call:
+        fields = _changes("", attrs.asdict(old, filter=_OWN), attrs.asdict(new, filter=_OWN))
+        calls = _compared(
+            _fields(old.of_calls, new.of_calls), old.of_calls.table, new.of_calls.table, before.call, after.call
+        )
+        return attrs.evolve(_compared(fields, TURN, TURN, before, after), calls=calls)
+    assert isinstance(old, Policy)
+    assert isinstance(new, Policy)
+    return _compared(_fields(old, new), old.table, new.table, before, after)
+
+
+_OWN = attrs.filters.exclude("call")
+
+
+def _compared(
+    fields: Iterable[FieldChange], old: Table, new: Table, before: Certificate, after: Certificate
+) -> PolicyDiff:
+    dead, now_dead = dead_rows(old, before), dead_rows(new, after)
+    shared = [row for row in old.rows if row in new.rows]
     return PolicyDiff(
-        fields=tuple(_changes("", _plain(old), _plain(new))),
-        appear=tuple(row for row in new.table.rows if row not in shared),
-        vanish=tuple(row for row in old.table.rows if row not in shared),
-        reordered=tuple(_reordered(old.table, new.table)),
+        fields=tuple(fields),
+        appear=tuple(row for row in new.rows if row not in shared),
+        vanish=tuple(row for row in old.rows if row not in shared),
+        reordered=tuple(_reordered(old, new)),
         die={row: now_dead[row] for row in shared if row in now_dead and row not in dead},
         revive={row: dead[row] for row in shared if row in dead and row not in now_dead},
         worst=tuple(WorstChange(*pair) for pair in zip(before.worst, after.worst, strict=False)),
         backends=len(before.chain),
+        table=after.table,
     )
 
 
@@ -139,6 +170,10 @@ def dead_rows(table: Table, certificate: Certificate) -> dict[Row, str]:
     reached = reached_states(table, off)
     unreached = {row: f"nothing leads to {row.source}" for row in table.rows if row.source not in reached}
     return {row: reason for row in table.rows if (reason := off.get(row) or unreached.get(row))}
+
+
+def _fields(old: Policy, new: Policy) -> Iterator[FieldChange]:
+    return _changes("", _plain(old), _plain(new))
 
 
 def _plain(policy: Policy) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.certificate.worst import WorstCase, number_text
+from rungwise.fsm.certificate.worst_case import WorstCase, number_text
 from rungwise.fsm.diagram.markdown import markdown_table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NOTHING = "Nothing changes: the two policies are the same."
 UNLIMITED = {"limits.fallbacks": "as many as the chain has"}
-SECONDS = ("waits.", "timeouts.", "budget.seconds")
+SECONDS = ("waits.", "timeouts.", "budget.seconds", "tool_seconds")
 WITHOUT_UNIT = ("waits.jitter",)
 WIDE = 50  # characters of two values that still stand on one line
 
@@ -25,6 +25,7 @@ def as_text(diff: PolicyDiff) -> str:
     """Write a difference for a terminal."""
     if diff.is_empty:
         return f"{NOTHING}\n"
+    of_calls = f"\nEach call\n\n{as_text(diff.calls)}" if diff.calls is not None and not diff.calls.is_empty else ""
     lines: list[str] = []
     for title, rows in _parts(diff):
         lines += [title, *_aligned([row for row in rows if not _is_long(row)])]
@@ -33,13 +34,16 @@ def as_text(diff: PolicyDiff) -> str:
         lines.append("")
     worst = [("", "before", "after", "factor"), *_worst(diff.worst)]
     unknown = [f"  {name}: {why}" for name, why in _unknown(diff.worst)]
-    return "\n".join([*lines, _worst_title(diff), *_aligned(worst), *unknown]) + "\n"
+    return "\n".join([*lines, _worst_title(diff), *_aligned(worst), *unknown]) + "\n" + of_calls
 
 
 def as_markdown(diff: PolicyDiff) -> str:
     """Write a difference as Markdown."""
     if diff.is_empty:
         return f"{NOTHING}\n"
+    of_calls = (
+        f"\n### Each call\n\n{as_markdown(diff.calls)}" if diff.calls is not None and not diff.calls.is_empty else ""
+    )
     lines: list[str] = []
     for title, rows in _parts(diff):
         lines += [f"**{title}**", ""]
@@ -50,7 +54,7 @@ def as_markdown(diff: PolicyDiff) -> str:
         lines.append("")
     worst = _table(["worst case", "before", "after", "factor"], _worst(diff.worst))
     unknown = [line for name, why in _unknown(diff.worst) for line in ("", f"{name}: {why}")]
-    return "\n".join([*lines, f"**{_worst_title(diff)}**", "", *worst, *unknown]) + "\n"
+    return "\n".join([*lines, f"**{_worst_title(diff)}**", "", *worst, *unknown]) + "\n" + of_calls
 
 
 def _parts(diff: PolicyDiff) -> Iterator[tuple[str, Lines]]:
@@ -83,7 +87,7 @@ def _value(name: str, value: object) -> str:
 def _worst_title(diff: PolicyDiff) -> str:
     backends = "one backend" if diff.backends == 1 else f"{diff.backends} backends"
     same = "" if any(change.is_change for change in diff.worst) else ": unchanged"
-    return f"Worst cases of a call, with {backends}{same}"
+    return f"Worst cases of a {diff.table}, with {backends}{same}"
 
 
 def _worst(changes: Iterable[WorstChange]) -> Lines:

@@ -25,7 +25,7 @@ from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.call.waiting import longest_wait
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Failure, Reason
-from rungwise.fsm.journal.record import Step
+from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.values.usage import Usage
 
 PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
@@ -40,6 +40,8 @@ AFTER_A_TOOL: tuple[Mapping[str, Any], ...] = (
 LONGEST_TEXT = 400_000
 """Bytes of text that one path may gather here; beyond that, parts are shorter than their caps allow."""
 
+ANSWER = Reply("An answer.", stop_reason="stop")
+
 SHORTEST_TEXT = 12
 """Bytes of a part that is surely kept: of less, a restart could not be told from what follows."""
 
@@ -52,11 +54,13 @@ class Enacted:
         steps: the steps that led to a rung, in order.
         rungs: the rungs that it sent from.
         spent: what it spent, by the names of the worst cases.
+        moves: the path that was played.
     """
 
     steps: tuple[Step, ...] = ()
     rungs: tuple[str, ...] = ()
     spent: Mapping[str, float] = field(factory=dict, hash=False)
+    moves: tuple[Move, ...] = field(default=(), hash=False)
 
 
 def enact(
@@ -84,24 +88,44 @@ def enact(
     longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
     if None in prices and policy.budget.money is not None:  # which nothing can be counted against then
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
-    ways = product(requests, PASSING)
-    found = [_Play(policy, prices, request, reason, longest).run(moves) for request, reason in ways]
+    links = links_of(prices)
+    found = []
+    for request, reason in product(requests, PASSING):
+        call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True)
+        Play(policy, prices, request.input_tokens or 0, reason, longest).run(call, moves, ANSWER)
+        found.append(_enacted(call, moves))
     return max(found, key=lambda each: each.spent[name])
 
 
+def links_of(prices: Sequence[Prices | None]) -> list[PlainLink]:
+    """Return backends with these prices."""
+    return [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(prices, 1)]
+
+
 @define
-class _Play:
+class Play:
+    """Play a path to calls, at its dearest.
+
+    Arguments:
+        policy: how the calls recover.
+        prices: of each backend.
+        input_tokens: the tokens of the prompt.
+        passing: the failure that may pass.
+        longest: bytes of a part of text.
+        began: when the call begins, in seconds.
+    """
+
     policy: Policy
     prices: Sequence[Prices | None]
-    request: Request
+    input_tokens: int
     passing: Reason
-    longest: int  # bytes of a part
+    longest: int = SHORTEST_TEXT
+    began: float = 0.0
     number: int = 0
 
-    def run(self, moves: Iterable[Move]) -> Enacted:
-        links = [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(self.prices, 1)]
-        call = Call(self.request, self.policy, links, jitter=lambda: 1.0, has_compactor=True)
-        send, todo = call.begin(), deque(moves)
+    def run(self, call: Call, moves: Iterable[Move], last: Reply) -> None:
+        """Play a path to a call that has not begun, and end it with a reply."""
+        send, todo = call.begin(self.began), deque(moves)
         while send is not None and todo and (sent := self.goes_out(call, send)) is not None:
             move = todo.popleft()
             self.number += 1
@@ -113,17 +137,17 @@ class _Play:
                 todo.appendleft(move)
         if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
             # The last attempt, which ends the call and costs all that it may.
-            call.receive(Reply("An answer.", usage=self.usage(sent), stop_reason="stop"))
-        return _enacted(call)
+            call.receive(evolve(last, usage=self.usage(sent)))
 
     def goes_out(self, call: Call, send: Send) -> Send | None:
         """Wait, compact nothing, and return what goes out; None if it may no longer."""
         if send.needs_compaction:
             call.compacted(send.messages)
-        return call.sending(call.spending.elapsed + send.wait)
+        return call.sending(self.began + call.spending.elapsed + send.wait)
 
     def usage(self, send: Send) -> Usage:
-        prompt, price = (self.request.input_tokens or 0) + send.added_tokens, self.prices[send.backend]
+        """Return the most that an attempt may be counted as."""
+        prompt, price = self.input_tokens + send.added_tokens, self.prices[send.backend]
         output = most_counted(send.max_tokens or 0)
         if price is None:
             return Usage(prompt, output)
@@ -189,16 +213,21 @@ _FAILURES: Mapping[str, Reason] = {
 _STOPS: Mapping[str, StopReason] = {"truncated": "length", "paused": "paused", "overflowed": "overflow"}
 
 
-def _enacted(call: Call) -> Enacted:
+def waited(journal: Record) -> float:
+    """Return how many seconds a call has waited before its attempts."""
+    path = [step for step in journal.steps if step.event != "skipped"]
+    return sum(step.wait for step, after in pairwise(path) if after.event == "sent")
+
+
+def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
     """Read off a call what it did and spent."""
     path = [step for step in call.journal.steps if step.event != "skipped"]
     rungs = [step.source for step in path if step.event == "sent"]
-    waits = [step.wait for step, after in pairwise(path) if after.event == "sent"]
     spent = {
         "attempts": call.position.attempts,
-        "waiting seconds": sum(waits),
+        "waiting seconds": waited(call.journal),
         "output tokens": call.spending.usage.output_tokens,
         "money": call.spending.cost or 0.0,
     }
     led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
-    return Enacted(led, tuple(rungs), spent)
+    return Enacted(led, tuple(rungs), spent, tuple(moves))

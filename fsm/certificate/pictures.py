@@ -1,4 +1,4 @@
-"""Keep a directory of pictures in step with the machine: write them all, or name those that have drifted."""
+"""Keep a directory of pictures in step with both machines: write them all, or name those that have drifted."""
 
 from __future__ import annotations
 
@@ -7,32 +7,40 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
 from rungwise.fsm.call.request import PlainLink
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
+from rungwise.fsm.machine.table import Table
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
 
 PICTURES: tuple[tuple[str, Format, View], ...] = (
     ("{name}.mmd", "mermaid", "hub"),
     ("{name}.svg", "svg", "hub"),
     ("{name}.dot", "dot", "hub"),
-    ("ladder.mmd", "mermaid", "ladder"),
-    ("ladder.svg", "svg", "ladder"),
-    ("rows.md", "rows", "hub"),
+    ("{of}ladder.mmd", "mermaid", "ladder"),
+    ("{of}ladder.svg", "svg", "ladder"),
+    ("{of}rows.md", "rows", "hub"),
 )
+OF_TURNS = "turn-"
+"""What the names of a turn's files begin with where those of a call have nothing."""
+
 EXPLANATION = "README.md"
+CERTIFICATE = "certificate.md"
 CHAINS = (1, 2, 3)
 """The lengths of chain for which the certificate is written."""
 
 
-def write_all(directory: Path, policy: Policy = DEFAULT_POLICY) -> list[str]:
-    """Write every picture and the certificate of a policy's table, and refresh the blocks of the README beside them.
+def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
+    """Write the pictures and certificates of a call and of a turn, and refresh the blocks of the README beside them.
 
     Returns the names of the files that changed.
 
     Arguments:
         directory: where to write; made if it is missing.
+        policy: of calls, for whose turns everything else is as by default; or of turns, with that of their calls.
 
     Raises:
         OSError: a file cannot be written.
@@ -44,7 +52,7 @@ def write_all(directory: Path, policy: Policy = DEFAULT_POLICY) -> list[str]:
     return list(changed)
 
 
-def drift(directory: Path, policy: Policy = DEFAULT_POLICY) -> list[str]:
+def drift(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
     """List the files of a directory that `write_all` would change."""
     return [name for name, _ in _drifted(directory, policy)]
 
@@ -58,28 +66,39 @@ def fill(text: str, blocks: dict[str, str]) -> str:
     return text
 
 
-def _drifted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:
+def _drifted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
     return ((name, wanted) for name, wanted in _wanted(directory, policy) if _read(directory / name) != wanted)
 
 
-def _wanted(directory: Path, policy: Policy) -> Iterator[tuple[str, str]]:
-    table = policy.table
-    for name, format, view in PICTURES:
-        yield name.format(name=table.name), render(table, format, view)
+def _wanted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
+    turn = policy if isinstance(policy, TurnPolicy) else TurnPolicy(call=policy)
+    call = turn.of_calls
+    yield from _pictures(call.table, "")
+    yield from _pictures(TURN, OF_TURNS)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
         blocks = {
-            "decisions": render(table, "rows", "ladder"),
-            "counters": counters(table, policy.limits),
-            "numbers": numbers(policy),
+            "decisions": render(call.table, "rows", "ladder"),
+            "counters": counters(call.table, call.limits),
+            "numbers": numbers(call),
+            "turn_decisions": render(TURN, "rows", "ladder"),
+            "turn_counters": counters(TURN, turn.limits),
+            "turn_numbers": turn_numbers(turn),
         }
         yield EXPLANATION, fill(explanation, blocks)
-    yield "certificate.md", _certificate(policy)
+    yield CERTIFICATE, _certificates(call)
+    yield f"{OF_TURNS}{CERTIFICATE}", _certificates(turn)
 
 
-def _certificate(policy: Policy) -> str:
+def _pictures(table: Table, of: str) -> Iterator[tuple[str, str]]:
+    for name, format, view in PICTURES:
+        yield name.format(name=table.name, of=of), render(table, format, view)
+
+
+def _certificates(policy: Policy | TurnPolicy) -> str:
+    """Write the certificate for each length of chain; those of a turn's calls stand in a file of their own."""
     chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]
-    return "\n".join(verify(policy, chain).to_markdown() for chain in chains)
+    return "\n".join(verify(policy, chain).to_markdown(calls=False) for chain in chains)
 
 
 def _read(path: Path) -> str | None:
@@ -95,10 +114,7 @@ def numbers(policy: Policy) -> str:
     caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
     reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
     lines = [
-        ["attempts of the whole call", f"{budget.attempts}"],
-        ["seconds of the whole call", _limit(budget.seconds)],
-        ["output tokens of the whole call", _limit(budget.output_tokens)],
-        ["money of the whole call", _limit(budget.money)],
+        *_budget(budget, "call"),
         ["wait before a retry", _series(waits.retry_base, waits.retry_cap)],
         ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
         ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
@@ -110,6 +126,29 @@ def numbers(policy: Policy) -> str:
         ["failures of a kind after which a backend is left", reasons or "no such kind"],
     ]
     return markdown_table(["what", "how much"], lines)
+
+
+def turn_numbers(policy: TurnPolicy) -> str:
+    """Write the numbers of a turn's policy that stand in no row: the budget, the tools, the window."""
+    lines = [
+        *_budget(policy.budget, "turn"),
+        ["equal calls with equal results that end the turn", f"{policy.same_calls}"],
+        ["tool calls of one reply that are run", f"{policy.calls_per_reply}"],
+        ["tools that run side by side", f"{policy.calls_at_once}"],
+        ["time of one tool", f"{policy.tool_seconds:g} s"],
+        ["the window, by which results and compactions are measured", f"{policy.window} tokens"],
+        ["what the results of one reply may have of it", f"{policy.results_share:.0%}, {policy.result_tokens} tokens"],
+    ]
+    return markdown_table(["what", "how much"], lines)
+
+
+def _budget(budget: Budget, whole: str) -> list[list[str]]:
+    return [
+        [f"attempts of the whole {whole}", f"{budget.attempts}"],
+        [f"seconds of the whole {whole}", _limit(budget.seconds)],
+        [f"output tokens of the whole {whole}", _limit(budget.output_tokens)],
+        [f"money of the whole {whole}", _limit(budget.money)],
+    ]
 
 
 def _limit(limit: float | None) -> str:

@@ -6,27 +6,35 @@ from attrs import asdict
 
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn
 from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram.page import Setup, play_page
 from rungwise.fsm.errors import TableError
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
 
 
-def play_policy(policy: Policy = DEFAULT_POLICY, backends: int = 1) -> str:
+def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1) -> str:
     """Write the page on which a reviewer plays a policy's machine.
 
     Arguments:
-        policy: the table with its limits and its budget.
+        policy: of a call: the table with its limits and its budget; or of a turn.
         backends: how many backends the chain has.
 
     Raises:
         ConfigurationError: there is no backend.
         TableError: the table cannot be proved.
     """
-    table, certificate = policy.table, verify(policy, backends)
+    table = TURN if isinstance(policy, TurnPolicy) else policy.table
+    certificate = verify(policy, backends)
     if not certificate.ok:
         failed = "; ".join(each.detail for each in certificate.properties if not each.holds)
         raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
+    if isinstance(policy, TurnPolicy):
+        found = {event: asdict(facts) for event, facts in usual_facts_of_turn().items()}
+        setup = Setup(limits=certificate.limits)  # its budget counts requests, and this page what a turn begins
+        return play_page(table, setup, heading=_turn_at_worst(certificate), facts=found, unit="action")
     usual = usual_facts(policy, backends)
     return play_page(
         table,
@@ -34,6 +42,15 @@ def play_policy(policy: Policy = DEFAULT_POLICY, backends: int = 1) -> str:
         heading=_at_worst(certificate),
         at_first=min((facts.now for facts in usual.values()), key=len, default=()),
         facts={event: asdict(facts) for event, facts in usual.items()},
+    )
+
+
+def _turn_at_worst(certificate: Certificate) -> str:
+    calls, attempts, _, runs = certificate.worst[:4]
+    return (
+        f"A turn makes at most {calls.value:,} calls with {attempts.value:,} requests, and runs at most {runs.value:,} "
+        "tools; an action is a call, a round of tools or a compaction. Choose what comes back, and see which guard "
+        "decides: any event can be chosen, also one that the last action could not bring."
     )
 
 

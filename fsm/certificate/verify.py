@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 
 from attrs import evolve
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.request import Link, Prices
+from rungwise.fsm.call.request import Link, PlainLink, Prices
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.certificate.worst import WorstCase, worst_cases
-from rungwise.fsm.checker.branches import dead_rows, overlaps
-from rungwise.fsm.checker.counterexample import Property
-from rungwise.fsm.checker.firing import ORDERED
-from rungwise.fsm.checker.proof import prove
-from rungwise.fsm.checker.structure import problems
-from rungwise.fsm.checker.walk import Walk, walk
-from rungwise.fsm.checker.walked import ALIVE
+from rungwise.fsm.certificate.checked import checked
+from rungwise.fsm.certificate.turns import calls_of, verify_turn
+from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.values.label import short
 
-WELL_FORMED = "well-formed table"
-HONEST = "honest endings"
-TERMINATES = "terminates for all limits"
+HONEST_CALL = "only an answer is done, and text that was gathered is no error"
 
 
 def verify(
-    policy: Policy = DEFAULT_POLICY,
+    policy: Policy | TurnPolicy = DEFAULT_POLICY,
     chain: int | Sequence[Link] = 1,
     *,
     max_tokens: int | None = None,
@@ -39,23 +32,37 @@ def verify(
     exhaustive: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
-    """Check a policy with its table, and find its worst cases.
+    """Check a policy with its table, and find its worst cases: those of a turn from the certificate of its calls.
 
     Arguments:
-        policy: what to check.
+        policy: of a call, or of a turn.
         chain: the backends, or how many there are; unusable ones and duplicates are left out, as a call does.
         max_tokens: the output cap that the caller will give, in tokens; without it the output is unbounded.
-        input_tokens: the tokens of the prompt, which the worst case in money needs.
+        input_tokens: the tokens of the prompt, which the worst case in money needs; for a turn, those of its first.
         assistant_turns: how many assistant turns the prompt has, to each of which a repair may add tokens; without it
             there are taken to be as many as `input_tokens` can hold.
-        exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest.
+        exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest
+            (those of a turn are walked over as they are where they are as small as the default ones).
         progress: is given the number of configurations looked at, every thousand of them.
 
     Raises:
         ConfigurationError: no backend is usable.
     """
+    if isinstance(policy, TurnPolicy):
+        call = verify(
+            calls_of(policy),
+            chain,
+            max_tokens=max_tokens,
+            input_tokens=input_tokens,
+            assistant_turns=assistant_turns,
+            exhaustive=exhaustive,
+            progress=progress,
+        )
+        prices = [each for _, each in _backends(chain)]
+        return verify_turn(policy, call, prices, exhaustive=exhaustive, progress=progress)
     if not isinstance(policy, Policy):
-        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}: Policy.load reads a file")
+        kinds = "a Policy or a TurnPolicy"
+        raise ConfigurationError(f"policy must be {kinds}, not {type(policy).__name__}: Policy.load reads a file")
     backends = _backends(chain)
     table, limits = policy.table, _limits(policy, len(backends))
     walked = limits if exhaustive else {name: min(limit, 1) for name, limit in limits.items()}
@@ -69,10 +76,7 @@ def verify(
         assistant_turns=assistant_turns,
         walked=walked,
     )
-    found = problems(table)
-    if found:
-        return evolve(blank, properties=(Property(WELL_FORMED, False, "; ".join(found)),))
-    certificate = _checked(blank, table, progress)
+    certificate = checked(blank, table, faults_of, HONEST_CALL, progress)
     if not certificate.ok:
         return certificate
     prices = [each for _, each in backends]
@@ -80,7 +84,7 @@ def verify(
 
 
 def worst_by_fallbacks(
-    policy: Policy,
+    policy: Policy | TurnPolicy,
     most: int,
     *,
     prices: Prices | None = None,
@@ -90,49 +94,17 @@ def worst_by_fallbacks(
 ) -> Mapping[int, tuple[WorstCase, ...]]:
     """Find the worst cases for chains with 0 to `most` fallbacks, all of them at the same prices."""
     asked = max_tokens, input_tokens, assistant_turns
-    chains = {fallbacks: fallbacks + 1 for fallbacks in range(most + 1)}
-    return {
-        fallbacks: worst_cases(policy, _limits(policy, backends), [prices] * backends, *asked)
-        for fallbacks, backends in chains.items()
-    }
-
-
-@lru_cache(maxsize=16)
-def _walk(table: Table, limits: tuple[tuple[str, int], ...]) -> Walk:
-    return walk(table, dict(limits))
-
-
-def _checked(blank: Certificate, table: Table, progress: Callable[[int], None] | None) -> Certificate:
-    """Fill in the proof and the walk."""
-    rows = prove(table)
-    refused = [proof for proof in rows if proof.verdict == "refused"]
-    if progress is None and max(blank.walked.values()) <= 1:  # a larger one takes memory, and is seldom asked for twice
-        seen = _walk(table, tuple(blank.walked.items()))
-    else:
-        seen = walk(table, blank.walked, progress=progress)
-    properties = {each.name: each for each in seen.properties}
-    together = () if refused else overlaps(table)
-    if not refused:
-        if properties[ORDERED].holds:
-            detail = "pairs of guards can hold at once; the machine takes the first row, as the table does"
-            properties[ORDERED] = Property(ORDERED, True, f"{len(together)} {detail}")
-        if dead := dead_rows(table):
-            properties[ALIVE] = Property(ALIVE, False, f"the rows before it always win: {'; '.join(map(str, dead))}")
-    shape = f"{len(table.rows)} rows, {len(table.events)} events, {len(table.states)} states"
-    dishonest = "; ".join(faults_of(table))
-    endless = "; ".join(f"{each.row}: {each.why}" for each in refused)
-    first = (
-        Property(WELL_FORMED, True, shape),
-        Property(HONEST, not dishonest, dishonest or "only an answer is done, and text that was gathered is no error"),
-        Property(TERMINATES, not endless, endless or f"proved for each of {len(rows)} rows; the argument is below"),
-    )
-    return evolve(
-        blank,
-        configurations=len(seen.configurations),
-        properties=(*first, *properties.values()),
-        rows=rows,
-        overlaps=together,
-    )
+    found = {}
+    for fallbacks in range(most + 1):
+        if isinstance(policy, TurnPolicy):
+            links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, fallbacks + 2)]
+            certificate = verify(
+                policy, links, max_tokens=max_tokens, input_tokens=input_tokens, assistant_turns=assistant_turns
+            )
+            found[fallbacks] = certificate.worst
+        else:
+            found[fallbacks] = worst_cases(policy, _limits(policy, fallbacks + 1), [prices] * (fallbacks + 1), *asked)
+    return found
 
 
 def _backends(chain: int | Sequence[Link]) -> list[tuple[str, Prices | None]]:

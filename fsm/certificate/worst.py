@@ -4,90 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, groupby
 from types import SimpleNamespace
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens
+from rungwise.fsm.call.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
-from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.pricing import TOKENS_PRICED, dearest_input
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.table import MAY_ASK
-from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
+from rungwise.fsm.certificate.cost import OWN_TURNS, Cost
 from rungwise.fsm.certificate.enactment import Enacted, enact
+from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
 from rungwise.fsm.checker.moves import Move, moves_of
-from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Table
-
-LEAST_TURN_TOKENS = 3
-"""Tokens that an assistant turn has at least: what marks it in the usual chat templates, and a word."""
-
-OWN_TURNS = 3
-"""Assistant turns that the rungs add at most: the text gathered, the placeholder before a nudge, the seed."""
-
-
-@frozen
-class WorstCase:
-    """Hold the worst case of one thing that a call spends.
-
-    Arguments:
-        name: what is spent.
-        value: the most that can be spent; None if nothing bounds it or too little is known.
-        ladder: what the ladder could spend without any budget; None if it is unbounded, unknown or too hard to find.
-        ended_by: what ends the worst path: `ladder`, or the field of the budget.
-        enacted: the costliest path found, as a call took it when its events were played to it.
-        note: what is counted and what is not.
-    """
-
-    name: str
-    value: Number | None
-    ladder: Number | None
-    ended_by: str
-    enacted: Enacted
-    note: str
-
-    @property
-    def attained(self) -> Number | None:
-        """Return what a call spent on the path; None where there is no path."""
-        return self.enacted.spent.get(self.name)
-
-    @property
-    def is_exact(self) -> bool:
-        """Tell whether the path attains the value; otherwise the value is an upper bound."""
-        return self.value is not None and self.attained is not None and math.isclose(self.value, self.attained)
-
-    @property
-    def rungs(self) -> tuple[str, ...]:
-        """List the rungs of the path."""
-        return self.enacted.rungs
-
-    @property
-    def path(self) -> str:
-        """Write the rungs of the path, those that repeat only once: `ask, retry x3, continuation`."""
-        return compressed(self.rungs)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the worst case as plain values."""
-        return {
-            "name": self.name,
-            "value": self.value,
-            "ladder": self.ladder,
-            "ended_by": self.ended_by,
-            "path": self.path,
-            "events": [step.event for step in self.enacted.steps],
-            "guards": [step.guard for step in self.enacted.steps],
-            "attained": self.attained,
-            "exact": self.is_exact,
-            "note": self.note,
-        }
 
 
 def worst_cases(
@@ -181,7 +116,8 @@ class _Search:
             found = search(attempts)
             alone = found.value if self.most <= attempts else search(None).value
         except TooLarge as error:
-            found = Longest(ceiling * min(attempts, self.most), ())
+            within = tuple(ceiling * count for count in range(1, min(attempts, self.most) + 1))
+            found = Longest(within[-1], (), within)
             note = f"{note}; this is an upper bound, as there are too many states to be exact: {error}"
         ended_by = "ladder" if alone is not None and math.isclose(alone, found.value) else "budget.attempts"
         value, most = found.value, getattr(self.policy.budget, budget) if budget else None
@@ -189,7 +125,7 @@ class _Search:
             value, ended_by = most, f"budget.{budget}"
         asked = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
         enacted = enact(self.policy, self.prices, found.path, name, **asked) if alone is not None else Enacted()
-        return WorstCase(name, value, alone, ended_by, enacted, note)
+        return WorstCase(name, value, alone, ended_by, enacted, note, tuple(min(each, value) for each in found.within))
 
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
         """Return a worst case that only one field of the budget bounds, if anything does."""
@@ -238,7 +174,8 @@ def _money(search: _Search) -> WorstCase:
     if max_tokens is None or input_tokens is None:
         missing = "max_tokens" if max_tokens is None else "input_tokens"
         return search.unknown("money", "money", f"needs {missing}")
-    cost = _Cost(search, known, input_tokens)
+    targets = {move.row.target for move in search.moves}
+    cost = Cost(search.policy, search.limits, targets, search.cap, known, input_tokens, search.assistant_turns)
     note = (
         f"every cap used up, with what is counted beside it; {input_tokens} input tokens at the dearest input price, "
         "growing by the text of each continuation, compaction and fallback, by the seeds of reasoning, all as long as "
@@ -261,70 +198,3 @@ def _uses(moves: Sequence[Move], limits: Mapping[str, int], ranks: Iterable[Iter
         taken = any(move.takes == name for move in moves)
         uses[name] = limits[name] * (1 + sum(uses[refiller] for refiller in refills)) if taken else 0
     return uses
-
-
-class _Cost:
-    """Weigh an attempt by what it costs, in the currency of the prices."""
-
-    def __init__(self, search: _Search, prices: Sequence[Prices], input_tokens: int) -> None:
-        self.policy, self.limits, self.cap = search.policy, search.limits, search.cap
-        self.prices, self.input_tokens = prices, input_tokens
-        self.inputs = [dearest_input(each) for each in prices]
-        targets = {move.row.target for move in search.moves}
-        self.start = search.table.start if search.table.start not in targets else None
-        self.seeded = {rung for rung in targets if self.keeps_seed(rung)}
-        counts = range(self.limits["continuations"] + 1)
-        # A part is as long, at most, as the widest cap that a request could have after so many continuations.
-        self.widest = [self.cap(SimpleNamespace(**{**self.limits, "continuations": count})) for count in counts]
-        self.parts = [0, *accumulate(self.widest)]
-        self.hints = _hint_tokens(search.policy)
-        given = search.assistant_turns
-        self.turns = input_tokens // LEAST_TURN_TOKENS if given is None else given
-        # A conversation that ends with an assistant turn is continued by a hint at once, where it cannot be prefilled.
-        self.opening = estimate_tokens(search.policy.hints.continuation) + MESSAGE_TOKENS if self.turns else 0
-        # After a repair, each assistant turn may carry a stand-in for reasoning that is not there.
-        self.stand_ins = STAND_IN_TOKENS * (self.turns + OWN_TURNS) if "repair" in targets else 0
-
-    def keeps_seed(self, rung: str) -> bool:
-        """Tell whether the reasoning seeded by an earlier attempt is still sent in a rung."""
-        transcript, declared = Transcript((), self.policy.hints, seed="seed"), self.policy.table.rung(rung)
-        if declared is not None:
-            transcript.prepare(declared, Observation(evidence=Evidence(event="")))
-        return bool(transcript.seed)
-
-    def __call__(self, spent: Any) -> float:
-        backend = min(spent.fallbacks, len(self.prices) - 1)
-        tokens = self.input_tokens + self.parts[spent.continuations]
-        if spent.rung in self.seeded:
-            tokens += self.limits["prefills"] * self.cap(spent)
-        # Text is also gathered where a context overflows or a stream breaks, and another backend goes on from it.
-        tokens += (spent.fallbacks + spent.compactions) * self.widest[spent.continuations]
-        tokens += self.opening if spent.rung == self.start else self.hints + self.stand_ins
-        cost: Number = (tokens * self.inputs[backend] + self.cap(spent) * self.prices[backend].output) / TOKENS_PRICED
-        return cost
-
-    def ceiling(self) -> float:
-        """Return more than any attempt costs."""
-        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions", "prefills"))
-        tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
-        dearest = max(each.output for each in self.prices)
-        return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
-
-
-def _hint_tokens(policy: Policy) -> int:
-    """Return the tokens of everything that the rungs may say of themselves in one request."""
-    hints = policy.hints
-    texts = [hints.placeholder, hints.nudge, hints.continuation, hints.seed, *hints.rungs.values()]
-    gathered = 1  # what was gathered stands in a message of its own
-    return sum(map(estimate_tokens, texts)) + (len(texts) + gathered) * MESSAGE_TOKENS
-
-
-def number_text(value: int | float) -> str:
-    """Write a figure: thousands apart, and no more than six places."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
-
-
-def compressed(names: Sequence[str]) -> str:
-    """Write a list of names, each run of equal ones once with its length."""
-    runs = [(name, len(list(group))) for name, group in groupby(names)]
-    return ", ".join(name if length == 1 else f"{name} x{length}" for name, length in runs)

@@ -44,10 +44,12 @@ class Longest:
     Arguments:
         value: its weight, the first attempt included.
         path: its moves in order; empty where the attempts were not limited.
+        within: the most weight of 1 attempt, of 2, and so on up to the limit; the value alone where there is none.
     """
 
     value: Number
     path: tuple[Move, ...]
+    within: tuple[Number, ...] = ()
 
 
 class TooLarge(Exception):
@@ -102,7 +104,8 @@ def longest(
     search.solve()
     path = search.path() if attempts is not None else ()
     first = search.weigh((start, ""), search.spent(search.zero))
-    return Longest(search.best[search.zero][-1] + first, path)
+    within = tuple(value + first for value in search.best[search.zero])
+    return Longest(within[-1], path, within)
 
 
 class _Search:

@@ -63,8 +63,8 @@ def prove_row(table: Table, row: Row) -> RowProof:
         return refused("counts no attempt" if is_sent else "changes the count of attempts, which only a send does")
     if row.target in table.outcomes:
         if touched:
-            return refused(f"changes {_list(touched)}, and a row that ends the call has nothing to pay for")
-        return RowProof(row, None, (), "proved", "the call ends")
+            return refused(f"changes {_list(touched)}, and a row that ends the {table.name} has nothing to pay for")
+        return RowProof(row, None, (), "proved", f"the {table.name} ends")
     if row.target == table.hub:
         if row.source not in table.rungs:
             return refused(f"leads to {table.hub!r} from {row.source!r}, which is no rung, so nothing falls")

@@ -8,7 +8,7 @@ from attrs import frozen
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import fault
 from rungwise.fsm.journal.record import Record, Step
-from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.machine.table import Row, Table, row_text
 from rungwise.fsm.values.label import short
 
 SKIPPED = "skipped"
@@ -84,8 +84,8 @@ def path_of(record: Record, table: Table) -> Path:
             raise fault(step, f"it was taken at {step.at:g} s, before the step that it follows")
         row = known.get((step.event, step.source, step.guard, step.target, step.effect))
         if row is None and (step.event, step.target) != (SKIPPED, state):
-            taken = Row(step.event, step.source, step.guard, step.target, step.effect)
-            raise fault(step, f"{short(str(taken))} is no row of the table {table.name!r}")
+            taken = row_text(step.event, step.source, step.guard, step.target, step.effect)
+            raise fault(step, f"{short(taken)} is no row of the table {table.name!r}")
         rows.append(row)
         state, now = step.target, step.at
     if record.outcome is not None and record.outcome != state:

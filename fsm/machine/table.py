@@ -51,9 +51,14 @@ class Row:
     effect: str | None = field(default=None, validator=validators.optional(_name))
 
     def __str__(self) -> str:
-        guard = f" [{self.guard}]" if self.guard else ""
-        effect = f" / {self.effect}" if self.effect else ""
-        return f"{self.source} --{self.event}{guard}{effect}--> {self.target}"
+        return row_text(self.event, self.source, self.guard, self.target, self.effect)
+
+
+def row_text(event: str, source: str, guard: str | None, target: str, effect: str | None) -> str:
+    """Write a row as text, also what could be none."""
+    guarded = f" [{guard}]" if guard else ""
+    affected = f" / {effect}" if effect else ""
+    return f"{source} --{event}{guarded}{affected}--> {target}"
 
 
 def _rows(rows: Iterable[Row]) -> tuple[Row, ...]:

@@ -108,7 +108,7 @@ class _Again:
             if source in CALLS:
                 self._make_call()
             self._record(row)
-        elif step.event == "cancelled" and not (step.facts or step.backend):
+        elif step.event == "cancelled" and not (step.facts or step.backend):  # the turn was, and not its call alone
             self._cancel(step)
         elif source != TURN.hub:
             row = self.position.fire(step.event)

@@ -11,6 +11,7 @@ from rungwise.fsm.call.parts import Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.turn.reading import read
 
 NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
@@ -34,6 +35,9 @@ class Conversation:
     asked: Message | None = None
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
+    _ids: dict[str, int] | None = field(
+        default=None, init=False
+    )  # of all tool calls; some providers want each to be unique
 
     def take(self, result: Result, event: str, *, is_summary: bool) -> None:
         """Take what a call ended with, and what that was for the turn."""
@@ -65,7 +69,9 @@ class Conversation:
         """Take a message that calls tools, and return it with names and ids that can be sent back."""
         self.gathered = ""
         self._show(result.text)
-        self.asked, self.results = Message("assistant", _sound(result.message.parts)), {}
+        if self._ids is None:
+            self._ids = {call.key[1]: 1 for message in self.messages for call in read(message).calls}
+        self.asked, self.results = Message("assistant", _sound(result.message.parts, self._ids)), {}
         return self.asked
 
     def tell(self, place: int, text: str, *, is_fault: bool = False) -> ToolResult:
@@ -93,23 +99,23 @@ class Conversation:
         self.shown = self.shown if is_blank(text) else text
 
 
-def _sound(parts: Sequence[Part]) -> tuple[Part, ...]:
+def _sound(parts: Sequence[Part], known: dict[str, int]) -> tuple[Part, ...]:
     """Return the parts of a message, each tool call with an id of its own, a name and arguments that can be sent."""
-    known: set[str] = set()
     sound: list[Part] = []
     for part in parts:
         if isinstance(part, ToolCall):
             name = NOT_IN_NAMES.sub("_", part.name)[:LONGEST_NAME] or "_"
             arguments = part.arguments if part.arguments.strip() else "{}"
             part = evolve(part, id=_unique(part.id, known), name=name, arguments=arguments)
-            known.add(part.id)
         sound.append(part)
     return tuple(sound)
 
 
-def _unique(id: str, known: set[str]) -> str:
-    base, number = id or "call", 1
-    while id in known or not id:
+def _unique(id: str, known: dict[str, int]) -> str:
+    """Return an id that no other tool call has; a number behind it tells it apart."""
+    base, number = id or "call", known.get(id or "call", 1)
+    while not id or id in known:
         number += 1
         id = f"{base}_{number}"
+    known[base], known[id] = number, 1  # so that nothing is tried twice, however often the same id comes
     return id

@@ -84,6 +84,7 @@ def _numbers(path: Path) -> Iterator[tuple[int, int]]:
             made += in_flight
         if in_flight:
             yield step.number, made
+        in_flight = in_flight and step.event == "sent"
 
 
 def _paths(calls: list[Journal], table: Table) -> Iterator[Path | None]:

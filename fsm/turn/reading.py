@@ -85,11 +85,10 @@ def read(message: PlainMessage | Message) -> ReadMessage:
         return ReadMessage(role=found, has_text=has_text, results=(_answered_by(message),))
     blocks = blocks_of(message)
     results = tuple([("block", _text(each.get("tool_use_id"))) for each in blocks if is_result(each)])
-    is_holding = [is_result(each) for each in blocks]
-    speaks_first = bool(results) and not all(is_holding[: len(results)])
     if found == "assistant":
         calls = tuple(_calls_in(message))
-        return ReadMessage(role=found, has_text=has_text, calls=calls, results=results, speaks_first=speaks_first)
+        return ReadMessage(role=found, has_text=has_text, calls=calls, results=results)
+    speaks_first = not all(is_result(each) for each in blocks[: len(results)])
     return ReadMessage(role="tool" if results else found, has_text=has_text, results=results, speaks_first=speaks_first)
 
 

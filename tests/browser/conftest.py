@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
@@ -40,6 +41,12 @@ class Tab:
     def click(self, selector: str) -> None:
         """Click on the middle of an element with the mouse, at once: nothing moves on these pages."""
         self._page.click(selector, force=True)
+
+    def run_inside(self, script: str) -> Any:
+        """Run a script in the frame within the page, once that has loaded."""
+        frame = self._page.wait_for_selector("iframe").content_frame()
+        frame.wait_for_function("typeof page !== 'undefined'")
+        return frame.evaluate(script)
 
     def be_still(self) -> None:
         """Tell the page that its user wants nothing to move."""

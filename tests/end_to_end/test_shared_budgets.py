@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import anyio
 import pytest
 
 import rungwise
@@ -306,6 +307,28 @@ def test_a_task_that_is_cancelled_leaves_the_queue(serve: Any) -> None:
     asyncio.run(main())
     assert (shared.attempts, shared.usage.output_tokens) == (2, 120)
     assert not shared._account.holders
+
+
+def test_tasks_of_another_kind_of_event_loop_wait_as_well() -> None:
+    pytest.importorskip("trio")
+    meter = Meter(share=0.2)
+    shared = SharedBudget(Budget(attempts=20, output_tokens=330))
+    texts: list[str] = []
+
+    async def main() -> None:
+        async def one() -> None:
+            texts.append((await client.acall("Where?", within=shared, max_tokens=100)).text)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(one)
+        await client.aclose()
+
+    with EmbeddedProvider(meter.answer) as provider:
+        client = Client(backend(provider.base_url, prices=PRICES))
+        anyio.run(main, backend="trio")
+    assert texts == ["Herons nest in reeds."] * 10
+    assert shared.usage.output_tokens == meter.tokens == 210
 
 
 @pytest.mark.parametrize("way", OWN)

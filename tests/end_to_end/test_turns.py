@@ -10,6 +10,8 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Policy, ScriptedReply, Tool, TurnPolicy
+from rungwise.fsm.turn.explained import read_turn
+from rungwise.fsm.turn.page import explain_turn
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
 TEXT = "Herons nest in the reeds by the lake."
@@ -282,6 +284,26 @@ def test_output_tokens_of_a_turn_are_never_passed(mode: str) -> None:
     caps = [body.get("max_tokens") or body["max_completion_tokens"] for body in turned.bodies]
     assert caps == sorted(caps, reverse=True)
     assert caps[0] <= 292
+
+
+@every_mode
+def test_a_journal_with_contents_replays_to_the_same_conversation(mode: str) -> None:
+    asked = calling(("look", '{"lake": "Vomb", "birds": 2}'), ("lok", "{}"), text="I look.")
+    turned = run_turn(
+        mode,
+        asked,
+        OVERFLOW,
+        ANSWER,
+        tools=TOOLS,
+        client_options={"contents": True},
+        messages=LONG,
+        compactor=lambda m, _: m,
+    )
+    assert turned.outcome == "failed"  # the compactor did not help
+    again = rungwise.replay(rungwise.TurnJournal.from_json(turned.result.journal.to_json()))
+    assert again.text == "I look."
+    assert again.messages == turned.result.messages[len(LONG) :]
+    assert "<h1>One turn" in explain_turn(read_turn(turned.result.journal.to_json()))
 
 
 @every_mode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -12,14 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rungwise.adapters.cli.told import told_in_lines
 from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.request import Request
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.turn.explained import TurnPath, read_recorded, read_turn
 from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.page import explain_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.turn import Turn
 from support.spoiling import RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
 from support.turns import BUSY, OVERFLOW, calling, played, said
@@ -40,8 +43,8 @@ JOURNALS = (
 )
 
 
-def survives(text: bytes) -> None:
-    """Read a journal; what is accepted can be written, replayed and shown."""
+def survives(text: bytes, *, shown: bool = True) -> None:
+    """Read a journal; what is accepted can be written, replayed and shown, which takes its time."""
     try:
         journal = TurnJournal.from_json(text)
     except ConfigurationError as error:
@@ -56,8 +59,15 @@ def survives(text: bytes) -> None:
         assert isinstance(replay(journal), TurnResult)
     except JournalMismatch as error:
         is_clear(error, "")
-    with suppress(ConfigurationError):
-        read_turn(text)
+    try:
+        found = read_turn(text)
+    except ConfigurationError as error:
+        is_clear(error, "journal: ")
+        return
+    if not shown:
+        return
+    explain_turn(found)
+    assert all(line.isprintable() for line in told_in_lines(found).splitlines())
 
 
 @pytest.mark.parametrize("index", range(len(JOURNALS)))
@@ -84,7 +94,7 @@ def test_every_value_of_a_turn_is_checked() -> None:
             spoilt = copy.deepcopy(whole)
             inner = at(spoilt, path[:-1])
             inner[path[-1]] = change(inner[path[-1]])
-            survives(json.dumps(spoilt).encode())
+            survives(json.dumps(spoilt).encode(), shown=False)
 
 
 BAD = {
@@ -103,6 +113,10 @@ BAD = {
     "a turn that took no row": (
         {"steps": JOURNALS[0]["steps"][:1], "calls": JOURNALS[0]["calls"][:1]},
         "its outcome is",
+    ),
+    "a step of nothing": (
+        {"steps": [{**JOURNALS[0]["steps"][0], "event": ""}], "calls": []},
+        "step 1: 'ask -- / count_attempt--> await' is no row of the table 'turn'",
     ),
     "nothing": ({"steps": [], "calls": []}, "no steps"),
     "deep contents": ({"steps": [{**JOURNALS[0]["steps"][0], "content": {"a": deep(900)}}]}, "nested"),
@@ -144,6 +158,24 @@ def test_each_kind_is_read_by_what_it_says_it_is() -> None:
     ):
         with pytest.raises(ConfigurationError, match=says):
             read(text)
+
+
+@pytest.mark.parametrize("at", [5e-324, 1e-12, 1e15])
+def test_a_turn_of_the_shortest_and_the_longest_times_is_drawn(at: float) -> None:
+    spoilt = copy.deepcopy(JOURNALS[0])
+    for step in spoilt["steps"]:
+        step["at"] = 0.0
+    spoilt["steps"][-1]["at"] = at
+    assert "<svg" in explain_turn(read_turn(orjson.dumps(spoilt)))
+
+
+def test_a_turn_that_was_cancelled_before_it_began_is_shown_and_replayed() -> None:
+    turn = Turn(Request("Where?"))
+    turn.cancel(5.0)
+    found = read_turn(turn.journal.to_json())
+    assert "No time passed in this turn" in explain_turn(found)
+    assert told_in_lines(found).endswith("cancelled: 0 calls, 0 requests, 0.0 s\n")
+    assert replay(found.journal).cause == turn.result.cause
 
 
 def test_the_steps_that_have_to_do_with_a_call_say_which() -> None:

@@ -10,6 +10,7 @@ from attrs import define
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, Script, ScriptedReply, ToolCall
+from rungwise.fsm.turn.explained import read_turn
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.validity import problems_of
 from support import ways
@@ -142,7 +143,12 @@ def _check(turned: Turned, mode: str, messages: Any) -> None:
     is_left = streams(mode) and turned.events[-1:] != [result] and turned.error is None
     assert result.is_success is (turned.error is None) or is_left
     journal = result.journal.to_json()
-    assert TurnJournal.from_json(journal).to_json() == journal
+    read = TurnJournal.from_json(journal)
+    assert read.to_json() == journal
+    again = rungwise.replay(read)
+    for name in ("outcome", "cause", "calls", "attempts", "usage", "seconds"):
+        assert getattr(again, name) == getattr(result, name), name
+    assert read_turn(journal).path.steps == again.journal.steps
     assert result.calls == len(result.journal.calls)
     assert result.attempts == sum(call.steps[-1].attempts for call in result.journal.calls if call.steps)
     hints = rungwise.Hints()

@@ -53,6 +53,8 @@ def use(client: rungwise.Client) -> str:
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
     replayed: rungwise.Result = rungwise.replay(rungwise.Journal.from_json(result.journal.to_json()))
+    retaken: rungwise.TurnResult = rungwise.replay(rungwise.TurnJournal.from_json("{}"), rungwise.TurnPolicy())
+    print(retaken.outcome)
     return f"{call.name} {usage.total_tokens} {replayed.outcome}"
 
 
@@ -108,3 +110,53 @@ def tools(event: rungwise.ToolStarted | rungwise.ToolEnded) -> rungwise.Tool:
         outcome: rungwise.ToolOutcome = event.outcome
         print(call.name, outcome.fault)
     return rungwise.Tool(look, name="look", alone=True, seconds=5)
+
+
+POLICY = rungwise.TurnPolicy(
+    auto_continues=5, budget=rungwise.Budget(attempts=20), hints=rungwise.TurnHints(not_run="-")
+)
+
+
+def turns(client: rungwise.Client, shared: rungwise.SharedBudget) -> list[dict[str, object]]:
+    result: rungwise.TurnResult = client.turn("hello", tools=[look], policy=POLICY, within=shared, max_tokens=100)
+    with client.stream_turn(result.messages, tools={"look": look}, compactor=rungwise.OldestFirst()) as stream:
+        for event in stream:
+            match event:
+                case rungwise.TurnStep() | rungwise.Step():
+                    print(event.note)
+                case rungwise.ToolStarted() | rungwise.ToolEnded():
+                    tools(event)
+                case rungwise.TurnResult():
+                    result = event
+                case rungwise.Text() | rungwise.Discard() | rungwise.Reasoning():
+                    print(event.text)
+    journal: rungwise.TurnJournal = result.journal
+    replayed: rungwise.TurnResult = rungwise.replay(journal)
+    try:
+        client.turn("hello", executor=lambda name, arguments: name, tools=[{"name": "look"}])
+    except rungwise.TurnError as error:
+        replayed = error.result
+    return replayed.plain_messages
+
+
+async def turns_in_a_loop(client: rungwise.Client) -> str:
+    result = await client.aturn("hello", tools=rungwise.Toolbox.of([look]))
+    async with client.astream_turn("hello") as stream:
+        async for event in stream:
+            if isinstance(event, rungwise.TurnResult):
+                result = event
+    return result.text
+
+
+def own_loop() -> rungwise.TurnResult:
+    turn = rungwise.Turn(rungwise.Request("hello"), POLICY, tools=[look], has_compactor=True)
+    action: rungwise.Action | None = turn.begin()
+    while action is not None:
+        match action:
+            case rungwise.MakeCall(call):
+                action = turn.called(call.cancel())
+            case rungwise.RunTools(runs):
+                action = turn.tools_ran([rungwise.ToolOutcome(run.call.name) for run in runs])
+            case rungwise.Compact(messages, room):
+                action = turn.compacted(messages[room:])
+    return turn.result

@@ -117,7 +117,13 @@ def page_of(path: Path, setup: Setup, told: Told) -> Page:
 
 
 def play_page(
-    table: Table, setup: Setup, *, heading: str, at_first: Sequence[str] = (), facts: Mapping[str, Any] | None = None
+    table: Table,
+    setup: Setup,
+    *,
+    heading: str,
+    at_first: Sequence[str] = (),
+    facts: Mapping[str, Any] | None = None,
+    unit: str = "attempt",
 ) -> str:
     """Write the page on which a reviewer plays a machine.
 
@@ -127,17 +133,21 @@ def play_page(
         heading: what to know before playing, in a sentence or two.
         at_first: the facts that are set at first.
         facts: for each event, the facts that usually hold `now`, and those of them that still do `later`.
+        unit: what a step to the hub is called.
     """
     body = "\n".join(
         [
             f"<header><h1>Play the {escape(table.name)}</h1><p>{escape(heading)}</p></header>",
-            columns(_PLAY, _LEFT + section("Machine", picture(render(table, "svg")), classes="path")),
+            columns(
+                _PLAY.replace(_NAME, escape(table.name)),
+                _LEFT + section("Machine", picture(render(table, "svg")), classes="path"),
+            ),
         ]
     )
     data = {
         "machine": machine_data(table, setup.limits),
         "budget": setup.budget,
-        "usual": {"at_first": list(at_first), "events": facts or {}},
+        "usual": {"at_first": list(at_first), "events": facts or {}, "unit": unit},
     }
     return document(f"Play the {table.name}", body, data)
 
@@ -172,10 +182,11 @@ _PLACE = "<svg></svg>"
 
 _LEFT = section("What is left", '<ul id="budget" class="amounts"></ul><ul id="counters" class="amounts"></ul>')
 
+_NAME = "{name}"
 _PLAY = "\n".join(
     [
         section(
-            "Where the call is",
+            f"Where the {_NAME} is",
             '<p class="where"><span id="state"></span> <span id="says" role="status"></span></p><p id="worst"></p>',
         ),
         section(

@@ -19,6 +19,8 @@ const machineOf = (data) => {
     return derived ? [...derived.any_holds, ...derived.any_lacks].flatMap(foundFacts) : [name];
   };
   const hasLeft = (counter, spent) => spent[counter] < data.limits[counter];
+  // Whether a fact can hold at all: some say that a unit of a counter is left.
+  const mayHold = (name, spent) => !(name in data.lasts) || hasLeft(data.lasts[name], spent);
 
   // What a guard asks, in order, as far as it has to: a fact that should hold or lack, then a unit of its counter.
   const asked = (guard, spent, facts) => {
@@ -84,7 +86,7 @@ const machineOf = (data) => {
     return new Set(names.filter((_, place) => matters(place)));
   };
 
-  return { ...data, rowsAt, eventsAt, start, decide, fire, factsOf, factsThatMatter, attemptsLeft: worstOf(data) };
+  return { ...data, rowsAt, eventsAt, start, decide, fire, mayHold, factsOf, factsThatMatter, attemptsLeft: worstOf(data) };
 };
 
 const MOST_FACTS = 10;

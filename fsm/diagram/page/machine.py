@@ -33,6 +33,7 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
         "limits": dict(limits),
         "rows": [asdict(row) for row in table.rows],
         "facts": _plain([fact for fact in table.facts if fact.is_derived], "any_holds", "any_lacks"),
+        "lasts": {fact.name: fact.lasts for fact in table.facts if fact.lasts},
         "guards": _plain(guards, "counter", "holds", "lacks"),
         "effects": _plain(effects, "spends", "refills", "refills_on"),
         "says": {guard.name: guard.says for guard in guards},

@@ -8,16 +8,17 @@ const play = (machine, usual, budget) => {
   let facts = new Set();
 
   const isOver = () => machine.outcomes.includes(at.state);
-  const isSpent = () => at.spent.attempts >= budget.attempts;
+  const isSpent = () => budget.attempts !== null && at.spent.attempts >= budget.attempts;
   const isAllowed = (name) => !(isSpent() && machine.rowsAt(at.state, name).some((row) => row.target === machine.hub));
   const left = () => {
     const most = machine.attemptsLeft(at);
-    return most === null ? null : Math.min(most, Math.max(0, budget.attempts - at.spent.attempts));
+    if (most === null || budget.attempts === null) return most;
+    return Math.min(most, Math.max(0, budget.attempts - at.spent.attempts));
   };
 
   const choose = (name) => {
     event = name;
-    facts = new Set([...carried, ...(usual.events[name]?.now ?? [])]);
+    facts = new Set([...carried, ...(usual.events[name]?.now ?? [])].filter((fact) => machine.mayHold(fact, at.spent)));
     byId("facts").replaceChildren(...factBoxes());
     byId("facts-box").hidden = !machine.factsOf(at.state, name).length;
     preview();
@@ -56,8 +57,8 @@ const play = (machine, usual, budget) => {
 
   const says = () => {
     const last = path.at(-1);
-    const came = last ? `${rowText(last.row)} led to ${at.state}. ` : `The call begins in ${at.state}. `;
-    if (isOver()) return `${came}The call is over after ${plural(at.spent.attempts, "attempt")}.`;
+    const came = last ? `${rowText(last.row)} led to ${at.state}. ` : `The ${machine.name} begins in ${at.state}. `;
+    if (isOver()) return `${came}The ${machine.name} is over after ${plural(at.spent.attempts, usual.unit)}.`;
     if (isSpent() && at.state !== machine.hub) return `${came}The budget has no attempt left.`;
     return came;
   };
@@ -67,7 +68,7 @@ const play = (machine, usual, budget) => {
     const most = left();
     if (most === null) return "Too many configurations follow to count them here; rungwise verify can.";
     const ended = most < machine.attemptsLeft(at) ? ", where the budget ends it" : "";
-    const words = `At most ${plural(most, "more attempt")} can follow${ended}.`;
+    const words = `At most ${plural(most, `more ${usual.unit}`)} can follow${ended}.`;
     return machine.exact ? words : `${words} This is an upper bound.`;
   };
 
@@ -87,7 +88,7 @@ const play = (machine, usual, budget) => {
     byId("choice").hidden = isOver();
     byId("events").replaceChildren(...eventChips());
     byId("counters").replaceChildren(...counterList(machine, at.spent, path.at(-1)?.before.spent));
-    byId("budget").replaceChildren(budgetRow("attempts", at.spent.attempts, budget.attempts, ""));
+    byId("budget").replaceChildren(budgetRow(`${usual.unit}s`, at.spent.attempts, budget.attempts, ""));
     byId("path").replaceChildren(...path.map(pathItem));
     byId("path").scrollTop = byId("path").scrollHeight;
     byId("no-path").hidden = path.length > 0;

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from rungwise.adapters.cli.policies import POLICY
 from support.command_line import invoke
 
 OURS = """
@@ -15,6 +18,7 @@ plead = rungwise.Rung("plead", holds=rungwise.Fact("is_off_topic", of=lambda rep
 class Held:
     POLICY = rungwise.Policy(table=rungwise.CALL.with_rung(plead, answered=None))
 POLICY, NUMBER = Held.POLICY, 3
+TURN_POLICY = rungwise.TurnPolicy(call=Held.POLICY, auto_continues=2)
 """
 
 
@@ -55,3 +59,79 @@ def test_what_is_no_policy_is_bad_input(ours: Path, given: str, says: str) -> No
     result: Any = invoke("verify", given)
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+# Turns
+
+
+@pytest.fixture
+def turn_file(ours: Path) -> str:
+    path = ours / "turn.toml"
+    path.write_text("auto_continues = 2\n[call.limits]\nretries = 1\n", encoding="utf-8")
+    return str(path)
+
+
+def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
+    result = invoke("verify", turn_file, "--turn", "--prices", "2/10", "--max-tokens", "100", "--input-tokens", "500")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("turn: everything holds\n")
+    assert "auto_continues 2" in result.stdout
+    assert "retries 1, reasks 3" in result.stdout
+    assert "  calls: 4; the ladder ends the path\n" in result.stdout
+    assert "money: no more than" in result.stdout
+    by_fallbacks = result.stdout.partition("Worst cases by the number of fallbacks\n")[2].splitlines()
+    assert by_fallbacks[0].split() == ["fallbacks", "0", "1", "2"]
+    assert by_fallbacks[1].split() == ["calls", "4", "4", "4"]
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_without_a_file_it_is_the_default_policy_of_a_turn() -> None:
+    plain = json.loads(invoke("verify", "--turn", "--backends", "2", "--json").stdout)
+    assert (plain["table"], plain["worst"][0]["value"], plain["chain"]) == ("turn", 27, ["backend 1", "backend 2"])
+    assert plain["call"]["worst"][0]["value"] == 24
+    assert "use_tools" in invoke("diagram", "--turn", "--format", "rows").stdout
+    assert "use_tools" not in invoke("diagram", "--format", "rows").stdout
+
+
+def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) -> None:
+    given = "écoles:TURN_POLICY"
+    assert "pleads 1" in invoke("verify", given, "--backends", "1").stdout
+    for more in ((), ("--turn",)):
+        assert "summarize" in invoke("diagram", given, "--format", "svg", *more).stdout
+    result = invoke("diff", "--turn", turn_file, given)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Worst cases of a turn" in result.stdout
+    assert "  limits.retries" in result.stdout.partition("Each call\n")[2]
+
+
+@pytest.mark.usefixtures("ours")
+def test_where_a_policy_of_calls_is_wanted_that_of_a_turn_is_told_apart() -> None:
+    with pytest.raises(click.BadParameter, match=r"is a TurnPolicy, and must be a rungwise\.Policy, as its `call` is"):
+        POLICY.convert("écoles:TURN_POLICY", None, None)
+
+
+def test_the_page_plays_the_machine_of_a_turn(ours: Path) -> None:
+    page = invoke("diagram", "écoles:TURN_POLICY", "--format", "html").stdout
+    assert "<h1>Play the turn</h1>" in page
+    assert "A turn makes at most 4 calls with 96 requests, and runs at most 96 tools" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("verify", "turn.toml"), "turn.toml is the policy of a turn: give --turn"),
+        (("verify", "écoles:POLICY", "--turn"), "is a Policy of calls, and --turn asks for a rungwise.TurnPolicy"),
+        (("verify", "écoles:NUMBER"), "must be a rungwise.Policy or a rungwise.TurnPolicy"),
+        (("diff", "écoles:POLICY", "écoles:TURN_POLICY"), "a call's policy and a turn's cannot be compared"),
+        (("verify", "--turn", "bad.toml"), "TurnPolicy: unknown key 'fault'"),
+        (("verify", "--turn", "paid.toml"), "needs prices"),
+    ],
+)
+@pytest.mark.usefixtures("turn_file")
+def test_a_policy_of_the_wrong_kind_is_bad_input(ours: Path, arguments: tuple[str, ...], says: str) -> None:
+    (ours / "bad.toml").write_text("fault = 1", encoding="utf-8")
+    (ours / "paid.toml").write_text("[call.budget]\nmoney = 1", encoding="utf-8")
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -261,7 +261,7 @@ def test_a_timeout_of_asyncio_sees_its_own_cancellation() -> None:
 
 
 CTRL_C = """
-import os, signal, sys, threading
+import asyncio, os, signal, sys, threading
 sys.path.insert(0, "tests")
 from support.tools import Cancellation, Watched, arun_tools, planned, run_tools, values
 from rungwise.adapters.tools.faults import ToolsEnded
@@ -287,7 +287,11 @@ async def later():
 
 action = planned([later, sync, lambda: 1], at_once=2)
 
+def look_around():  # a signal that comes in the instant before the loop falls asleep does not wake it
+    asyncio.get_running_loop().call_later(0.05, look_around)
+
 async def main():
+    look_around()
     try:
         await arun_tools(action, None, Cancellation(), Watched())
     except ToolsEnded as end:

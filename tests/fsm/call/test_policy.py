@@ -20,6 +20,8 @@ from rungwise.fsm.call.policy import from_mapping
         (lambda: rungwise.Limits(retries=2.5), ["Limits.retries", "2.5"]),
         (lambda: rungwise.Limits(retries=10**9), ["Limits.retries", "1000"]),
         (lambda: rungwise.Budget(attempts=0), ["Budget.attempts", "1 to"]),
+        (lambda: rungwise.Budget(attempts=10**10), ["Budget.attempts", "1 to"]),
+        (lambda: rungwise.Policy(budget=rungwise.Budget(attempts=1001)), ["Budget.attempts", "1 to 1000", "1001"]),
         (lambda: rungwise.Budget(seconds=0), ["Budget.seconds", "above 0"]),
         (lambda: rungwise.Budget(seconds=float("inf")), ["Budget.seconds", "finite"]),
         (lambda: rungwise.Budget(money=float("nan")), ["Budget.money", "finite"]),

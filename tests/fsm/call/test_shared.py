@@ -49,6 +49,18 @@ def test_without_a_wait_what_others_hold_cannot_be_afforded() -> None:
     assert shared.usage.output_tokens == 10
 
 
+def test_the_budget_that_others_hold_is_named() -> None:
+    session = SharedBudget(Budget(output_tokens=150))
+    other = sent(SharedBudget(Budget(), within=session))
+    inner = SharedBudget(Budget(), within=session, name="the budget of the tests")
+    assert over_budget(begun(inner)) == "other calls hold what is left of the shared budget"
+    own = SharedBudget(Budget(output_tokens=150), within=SharedBudget(Budget()), name="the budget of the tests")
+    mine = sent(own)
+    assert over_budget(begun(own)) == "other calls hold what is left of the budget of the tests"
+    assert not other.is_over
+    assert not mine.is_over
+
+
 def test_what_a_server_may_count_beside_a_cap_is_reserved() -> None:
     shared = SharedBudget(Budget(output_tokens=2 * most_counted(100)))
     calls = [sent(shared), sent(shared)]

@@ -169,6 +169,62 @@ def test_markdown_cells_hold_what_they_are_given() -> None:
     assert line.endswith(r"| 'a \| \`b\` &lt;c>\n# d' |")
 
 
+# Turns
+
+TURN_POLICY = rungwise.TurnPolicy()
+
+
+def test_a_policy_of_a_turn_does_not_differ_from_itself() -> None:
+    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()))
+    assert found.is_empty
+    assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
+
+
+def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
+    new = rungwise.TurnPolicy(compactions=0, auto_continues=5, tool_seconds=10, summary=False)
+    found = diff_policies(TURN_POLICY, new, 2)
+    assert fields(found) == {
+        "auto_continues": (25, 5),
+        "compactions": (3, 0),
+        "summary": (True, False),
+        "tool_seconds": (60.0, 10),
+    }
+    gone = {str(row) for row in found.die}
+    assert "await --overflowed [may_compact] / spend_compaction--> compact" in gone
+    assert "await --tools_ran [may_summarize] / spend_summary--> summarize" in gone
+    assert found.die[next(row for row in found.die if row.source == "compact")] == "nothing leads to compact"
+    assert diff_policies(new, TURN_POLICY, 2).revive == found.die
+    worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
+    assert worst["calls"] == (27, 6)
+    assert worst["tool runs"] == (26 * 32, 6 * 32)
+    assert found.calls is not None
+    assert found.calls.is_empty
+    text = found.to_text()
+    assert "  tool_seconds    60 s  ->  10 s\n" in text
+    assert "Worst cases of a turn, with 2 backends\n" in text
+    assert "Each call" not in text
+
+
+def test_what_changes_for_the_calls_of_a_turn_stands_below() -> None:
+    calls = rungwise.Policy(limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3))
+    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls))
+    assert (found.fields, found.die) == ((), {})
+    assert found.calls is not None
+    assert set(fields(found.calls)) == {"limits.nudges", "limits.compactions", "budget.attempts"}
+    assert {row.target for row in found.calls.die if row.guard} == {"nudge"}
+    worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
+    assert worst["attempts"] == (100, 27 * 3)
+    text, markdown = found.to_text(), found.to_markdown()
+    assert text.index("Worst cases of a turn") < text.index("Each call\n") < text.index("Worst cases of a call")
+    assert "### Each call\n" in markdown
+    assert "| limits.nudges | 1 | 0 |" in markdown
+
+
+def test_a_call_and_a_turn_cannot_be_compared() -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="the old is a Policy, the new a TurnPolicy"):
+        diff_policies(DEFAULT, TURN_POLICY)
+
+
 # The command
 
 

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from rungwise import CALL, PlainLink, Policy, Waits
+from rungwise import CALL, Budget, PlainLink, Policy, TurnPolicy, Waits
 from rungwise.fsm.certificate import pictures
-from rungwise.fsm.certificate.pictures import drift, fill, numbers, write_all
+from rungwise.fsm.certificate.pictures import drift, fill, numbers, turn_numbers, write_all
+from rungwise.fsm.turn.table import TURN
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
@@ -25,8 +26,9 @@ def test_the_diagrams_have_not_drifted() -> None:
 def headings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a certificate be the names of its chain alone: the real one takes seconds, and the first test has seen it."""
 
-    def verify(policy: Policy, chain: list[PlainLink]) -> SimpleNamespace:
-        return SimpleNamespace(to_markdown=lambda: f"# {', '.join(link.name for link in chain)}\n")
+    def verify(policy: Policy | TurnPolicy, chain: list[PlainLink]) -> SimpleNamespace:
+        heading = f"# {type(policy).__name__}: {', '.join(link.name for link in chain)}\n"
+        return SimpleNamespace(to_markdown=lambda calls: "" if calls else heading)
 
     monkeypatch.setattr(pictures, "verify", verify)
 
@@ -34,13 +36,28 @@ def headings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("headings")
 def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
     made = tmp_path / "new"
-    names = ["call.mmd", "call.svg", "call.dot", "ladder.mmd", "ladder.svg", "rows.md", "certificate.md"]
+    pictures = ["mmd", "svg", "dot"]
+    names = [f"call.{each}" for each in pictures] + ["ladder.mmd", "ladder.svg", "rows.md"]
+    names += [f"turn.{each}" for each in pictures] + ["turn-ladder.mmd", "turn-ladder.svg", "turn-rows.md"]
+    names += ["certificate.md", "turn-certificate.md"]
     assert write_all(made) == names
     assert sorted(path.name for path in made.iterdir()) == sorted(names)
     assert drift(made) == []
     assert write_all(made) == []
-    written = (made / "certificate.md").read_text()
-    assert written == "# backend 1\n\n# backend 1, backend 2\n\n# backend 1, backend 2, backend 3\n"
+    for name, kind in (("certificate.md", "Policy"), ("turn-certificate.md", "TurnPolicy")):
+        chains = ("backend 1", "backend 1, backend 2", "backend 1, backend 2, backend 3")
+        assert (made / name).read_text() == "\n".join(f"# {kind}: {chain}\n" for chain in chains)
+    assert "use_tools" in (made / "turn-rows.md").read_text()
+    assert "use_tools" not in (made / "rows.md").read_text()
+
+
+@pytest.mark.usefixtures("headings")
+def test_a_policy_of_a_turn_brings_that_of_its_calls(tmp_path: Path) -> None:
+    shorter = Policy(table=CALL.without("prefill"))
+    write_all(tmp_path, TurnPolicy(call=shorter))
+    assert "prefill" not in (tmp_path / "rows.md").read_text()
+    assert drift(tmp_path, shorter) == []
+    assert "rows.md" in drift(tmp_path)
 
 
 @pytest.mark.usefixtures("headings")
@@ -49,8 +66,10 @@ def test_a_changed_a_missing_and_an_outdated_file_have_drifted(tmp_path: Path) -
     shutil.copytree(DIAGRAMS, made)
     (made / "call.svg").unlink()
     (made / "rows.md").write_text((made / "rows.md").read_text() + "\n")
-    (made / "README.md").write_text(README.replace("| `nudges` | 1 |", "| `nudges` | 7 |"))
-    outdated = ["call.svg", "rows.md", "README.md", "certificate.md"]
+    (made / "turn-ladder.mmd").unlink()
+    changed = README.replace("| `nudges` | 1 |", "| `nudges` | 7 |").replace("| `faults` | 3 |", "| `faults` | 7 |")
+    (made / "README.md").write_text(changed)
+    outdated = ["call.svg", "rows.md", "turn-ladder.mmd", "README.md", "certificate.md", "turn-certificate.md"]
     assert drift(made) == outdated
     assert write_all(made) == outdated
     assert (made / "README.md").read_text() == README
@@ -65,6 +84,22 @@ def test_the_readme_beside_the_pictures_is_filled_and_otherwise_left_alone() -> 
 def test_the_readme_explains_every_name(name: str) -> None:
     written = re.sub(r"<!-- begin (\w+) -->.*?<!-- end \1 -->", "", README, flags=re.DOTALL)
     assert re.search(rf"^\| (?:`\w+`, )*`{name}`.*\|", written, re.M) or name == CALL.hub
+
+
+TURN_NAMES = [*TURN.states, *TURN.events, *sorted({row.guard for row in TURN.rows if row.guard})]
+
+
+@pytest.mark.parametrize("name", TURN_NAMES)
+def test_the_readme_explains_every_name_of_a_turn(name: str) -> None:
+    written = re.sub(r"<!-- begin (\w+) -->.*?<!-- end \1 -->", "", README, flags=re.DOTALL)
+    _, _, of_turns = written.partition("# The pictures of a turn\n")
+    assert re.search(rf"^\| (?:`\w+`, )*`{name}`.*\|", of_turns, re.M) or name == TURN.hub
+
+
+def test_the_numbers_of_a_turn_are_those_of_its_policy() -> None:
+    written = turn_numbers(TurnPolicy(window=10_000, results_share=0.1, budget=Budget(attempts=7, seconds=90)))
+    assert "| seconds of the whole turn | 90 |" in written
+    assert "| 10%, 1000 tokens |" in written
 
 
 def test_the_numbers_are_those_of_the_policy() -> None:

@@ -8,7 +8,8 @@ import pytest
 from attrs import evolve
 
 from rungwise import CALL, Budget, ConfigurationError, Effect, Guard, Limits, PlainLink, Policy, Prices
-from rungwise.fsm.certificate.verify import TERMINATES, WELL_FORMED, verify
+from rungwise.fsm.certificate.checked import TERMINATES, WELL_FORMED
+from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.firing import BOUNDED, COUNTS, FALLS
 from rungwise.fsm.checker.walked import ENDS
 from support.tables import COUNTERS, PLEAD, redeclaring, row_of, tampered, unchecked

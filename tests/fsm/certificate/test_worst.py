@@ -33,7 +33,8 @@ from rungwise import (
 from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.waiting import cap_of, longest_wait
-from rungwise.fsm.certificate.worst import WorstCase, compressed, worst_cases
+from rungwise.fsm.certificate.worst import worst_cases
+from rungwise.fsm.certificate.worst_case import WorstCase, compressed
 from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.machine.run import Run

@@ -15,12 +15,14 @@ import rungwise
 from rungwise.fsm.call.explained import explain_call, read_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.play import play_policy
+from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn
 from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
 from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
+from rungwise.fsm.turn.table import TURN
 from support.command_line import invoke
 from support.tables import KNOTTY, ONES
 from support.texts import places
@@ -197,6 +199,7 @@ PAGES = {
     "explain": lambda: explain_call(trail()),
     "explain with contents": lambda: explain_call(trail(contents=True)),
     "play": lambda: play_policy(rungwise.Policy(), 2),
+    "play a turn": lambda: play_policy(rungwise.TurnPolicy()),
 }
 
 
@@ -322,6 +325,17 @@ def test_with_the_usual_facts_every_event_goes_on() -> None:
         run = Run.at_start(CALL, ONES)
         run.fire("sent")
         assert run.fire(event, usual.now).target in CALL.rungs, event
+
+
+def test_the_usual_facts_of_a_turn_are_those_that_a_turn_finds_and_it_goes_on_with_them() -> None:
+    usual = usual_facts_of_turn()
+    assert {row.event for row in TURN.rows if row.guard} <= set(usual)
+    assert usual["tools_ran"].now == ("tool_worked", "may_fail_again", "may_go_on_later")
+    assert "has_compactor" in usual["overflowed"].now
+    for event in ("called_tools", "tools_ran", "truncated", "overflowed", "compacted"):
+        run = Run.at_start(TURN, rungwise.TurnPolicy().limits)
+        run.fire("sent")
+        assert run.fire(event, usual[event].now).target in TURN.rungs, event
 
 
 def test_the_play_page_states_the_worst_case_of_its_policy() -> None:

@@ -432,6 +432,10 @@ def test_ids_and_names_that_cannot_be_sent_back_are_mended() -> None:
         ("same_2", "functions_look"),
         ("call_2", "look"),
     ]
+    known = [{"role": "assistant", "tool_calls": [{"id": "c0", "function": {"name": "look", "arguments": "{}"}}]}]
+    known += [{"role": "tool", "tool_call_id": "c0", "content": "none"}]
+    again = play(calls("look"), calls("look"), said(TEXT), messages=[{"role": "user", "content": "Where?"}, *known])
+    assert [message.tool_calls[0].id for message in again.result.messages[3::2][:2]] == ["c0_2", "c0_3"]
 
 
 def test_arguments_that_were_left_out_stand_as_an_empty_object() -> None:

@@ -48,6 +48,10 @@ def results(*ids: str) -> Message:
     return Message("tool", [ToolResult(each, "look_up", SECRET) for each in ids])
 
 
+NEUTRAL_CALL = {"role": "assistant", "tool_calls": [{"id": "a", "name": "look_up", "arguments": "{}"}]}
+CUSTOM = {"id": "a", "type": "custom", "custom": {"name": "look_up", "input": SECRET}}
+FREE_CALL = {"role": "assistant", "tool_calls": [CUSTOM]}
+
 BEHIND = "has no result right after it"
 BEFORE = "has no call right before it"
 EMPTY = "an assistant's message has neither text nor tool calls"
@@ -64,6 +68,8 @@ AGAIN = "is not the first one of its call"
         ([USER, asks("a", "b"), says("a"), says("b"), ANSWER], []),
         ([USER, calling("a", "b"), says("a"), results("b")], []),
         ([SYSTEM, {**SYSTEM, "role": "developer"}, ANSWER, USER], []),
+        ([USER, NEUTRAL_CALL, {"role": "tool", "id": "a", "content": SECRET}], []),
+        ([USER, FREE_CALL, says("a")], [f"messages[1]: tool call 0 {BAD_ARGUMENTS}"]),
         ([USER, asks("a"), says("a"), asks("a"), says("a"), USER, USER], []),
         (
             [USER, asks("a"), USER, says("a")],
@@ -234,6 +240,10 @@ OLD_CALL = {"role": "assistant", "function_call": {"name": "look", "arguments": 
                 uses("a", "b"),
                 {"role": "user", "content": [{**LATE, "tool_use_id": "a"}, *blocks("b")["content"], "and so?"]},
             ],
+        ),
+        (
+            [calling("a", "b"), results("z", "a", "a")],
+            [calling("a", "b"), Message("tool", [*results("a").parts, missing("b"), *results("z", "a").parts])],
         ),
         ([OLD_CALL], [OLD_CALL, {"role": "function", "name": "look", "content": "late"}]),
         ([ANSWER], [ANSWER]),

@@ -1,0 +1,68 @@
+"""A recorded call or turn as lines of text, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rungwise.adapters.cli.output import counted, one_line
+from rungwise.adapters.cli.words import plain, sentence
+
+if TYPE_CHECKING:
+    from rungwise.fsm.journal.path import Path
+    from rungwise.fsm.journal.record import Step
+    from rungwise.fsm.turn.explained import TurnPath
+
+
+def told_in_lines(found: Path | TurnPath) -> str:
+    """Return the steps of a call, or those of a turn with the steps of its calls indented below them, and the end."""
+    from rungwise.fsm.turn.explained import TurnPath
+
+    lines = _of_turn(found) if isinstance(found, TurnPath) else _of_call(found)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _of_call(path: Path) -> Iterator[str]:
+    yield from _steps(path)
+    yield _end(path, counted(path.steps[-1].attempts, "request"))
+
+
+def _of_turn(turn: TurnPath) -> Iterator[str]:
+    attempts = 0
+    for step in turn.path.steps:
+        yield _line(step.at, _turn_sentence(step, turn))
+        call = turn.calls[turn.call_of[step.number] - 1] if _makes_call(step, turn) else None
+        if call is not None:
+            attempts += call.steps[-1].attempts
+            yield from _steps(call, step.at, "    ")
+    yield _end(turn.path, f"{counted(len(turn.calls), 'call')}, {counted(attempts, 'request')}")
+
+
+def _steps(path: Path, since: float = 0.0, indent: str = "") -> Iterator[str]:
+    for step in path.steps:
+        yield _line(since + step.at, indent + sentence(step, path.table))
+
+
+def _makes_call(step: Step, turn: TurnPath) -> bool:
+    return step.event == "sent" and step.number in turn.call_of
+
+
+def _turn_sentence(step: Step, turn: TurnPath) -> str:
+    """Say in one line what happened in a turn and what follows."""
+    table = turn.path.table
+    if _makes_call(step, turn):
+        return f"call {turn.call_of[step.number]} ({plain(step.source)})"
+    if step.event == "sent":
+        return plain(step.source)
+    rung = table.rung(step.target)
+    follows = rung.does if rung else plain(step.target)
+    return f"{table.says(step.event)}{f' ({step.note})' if step.note else ''}: {follows}"
+
+
+def _line(at: float, text: str) -> str:
+    indent = len(text) - len(text.lstrip())
+    return f"{at:9.2f} s  {' ' * indent}{one_line(text)}"
+
+
+def _end(path: Path, took: str) -> str:
+    return f"{plain(path.record.outcome or 'not ended')}: {took}, {path.steps[-1].at:.1f} s"

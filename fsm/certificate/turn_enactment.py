@@ -1,0 +1,129 @@
+"""Play a turn at its dearest to a real `Turn`, and see what it spends: what is told of a worst case has happened once.
+
+Each call plays the path that is dearest for one call, ends with as many tool calls as one reply may have run, and each
+of them works, so that the turn goes on as often as it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from attrs import define, evolve, field
+
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Prices, Request
+from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PASSING, Enacted, Play, links_of, waited
+from rungwise.fsm.checker.moves import Move
+from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.tools import Tool
+from rungwise.fsm.turn.turn import Turn
+
+MOST_RUNS = 20_000
+"""Tool runs that are played; beyond that, each reply calls one tool."""
+
+WORKS = Tool(lambda number: number, name="work", parameters={"type": "object", "properties": {"number": {}}})
+
+
+def enact_turn(
+    policy: TurnPolicy,
+    prices: Sequence[Prices | None],
+    name: str,
+    moves: Sequence[Move],
+    max_tokens: int | None,
+    input_tokens: int | None,
+) -> Enacted:
+    """Play a turn in every way that may make it dearest, and return the dearest.
+
+    Arguments:
+        policy: how the turn goes on, and what it may spend.
+        prices: of each backend.
+        name: what is to be spent, by the name of the worst case.
+        moves: the path of each call.
+        max_tokens: the output cap that the caller gives, in tokens.
+        input_tokens: the tokens of the first prompt.
+    """
+    if None in prices:  # which nothing can be counted against then
+        calls = evolve(policy.of_calls, budget=evolve(policy.of_calls.budget, money=None))
+        policy = evolve(policy, call=calls, budget=evolve(policy.budget, money=None))
+    request = Request(AFTER_A_TOOL, max_tokens=max_tokens, input_tokens=input_tokens)
+    found = [_TurnPlay(policy, prices, request, moves, passing).run() for passing in PASSING[: 2 if moves else 1]]
+    return max(found, key=lambda each: each.spent[name])
+
+
+@define
+class _TurnPlay:
+    policy: TurnPolicy
+    prices: Sequence[Prices | None]
+    request: Request
+    moves: Sequence[Move]
+    passing: Reason
+    now: float = 0.0
+    runs: int = 0
+    tool_seconds: float = 0.0
+    number: int = 0  # of the tool calls
+    play: Play = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        tokens = self.request.input_tokens or 0
+        self.play = Play(self.policy.of_calls, self.prices, tokens, self.passing)
+
+    def run(self) -> Enacted:
+        """Play the turn to its end."""
+        turn = Turn(self.request, self.policy, links_of(self.prices), tools=[WORKS], jitter=lambda: 1.0)
+        action = turn.begin(self.now)
+        while action is not None:
+            match action:
+                case MakeCall(call):
+                    self.make(call)
+                    action = turn.called(call.result, self.now)
+                case RunTools():
+                    outcomes = self.outcomes(action)
+                    action = turn.tools_ran(outcomes, self.now)
+                case Compact():  # which nobody asks for where there is no compactor
+                    action = turn.compacted(action.messages, self.now)
+        return self.enacted(turn)
+
+    def make(self, call: Call) -> None:
+        """Play the path to a call."""
+        self.play.began = self.now
+        self.play.run(call, self.moves, self.last())
+        self.now += call.spending.elapsed
+
+    def last(self) -> Reply:
+        """Return the reply that ends a call; no two of its tool calls are alike."""
+        most = self.policy.calls_per_reply
+        wanted = most if most * (self.policy.auto_continues + 1) <= MOST_RUNS else 1
+        self.number += wanted
+        numbers = range(self.number - wanted, self.number)
+        calls = [ToolCall(f"call_{number}", "work", f'{{"number": {number}}}') for number in numbers]
+        return Reply(tool_calls=tuple(calls), stop_reason="stop")  # at the cap, any other reason would be a cut
+
+    def outcomes(self, action: RunTools) -> list[ToolOutcome]:
+        """Run tools one after the other, each as long as it may."""
+        outcomes = []
+        for run in action.runs:
+            self.runs += 1
+            self.now += run.seconds
+            self.tool_seconds += run.seconds
+            outcomes.append(ToolOutcome(value=run.arguments["number"]))
+        return outcomes
+
+    def enacted(self, turn: Turn) -> Enacted:
+        """Read off the turn what it did and spent."""
+        result, path = turn.result, turn.journal.steps
+        spent = {
+            "calls": result.calls,
+            "attempts": result.attempts,
+            "waiting seconds": sum(map(waited, turn.journal.calls)),
+            "tool runs": self.runs,
+            "tool seconds": self.tool_seconds,
+            "output tokens": result.usage.output_tokens,
+            "money": result.cost or 0.0,
+        }
+        led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
+        return Enacted(led, tuple(step.source for step in path if step.event == "sent"), spent)

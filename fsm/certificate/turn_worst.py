@@ -1,0 +1,158 @@
+"""The worst that a turn can cost, from the worst that each of its calls can: the longest path, and sums along it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from rungwise.fsm.call.request import Prices
+from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.enactment import Enacted
+from rungwise.fsm.certificate.growth import Growth
+from rungwise.fsm.certificate.together import together
+from rungwise.fsm.certificate.turn_enactment import enact_turn
+from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.checker.best_values import Number
+from rungwise.fsm.checker.longest import Longest, longest
+from rungwise.fsm.checker.moves import Move, moves_of
+from rungwise.fsm.machine.table import Table
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import CALLS, SUMMARIZE
+
+
+def worst_of_turn(
+    policy: TurnPolicy,
+    table: Table,
+    call: Certificate,
+    prices: Sequence[Prices | None],
+) -> tuple[WorstCase, ...]:
+    """Compute the worst cases of a turn.
+
+    Arguments:
+        policy: of the turn.
+        table: the machine of the turn.
+        call: the certificate of each call.
+        prices: of each backend, in the order in which they are asked.
+    """
+    search = _Search(policy, table, call, prices)
+    return (
+        search.calls(),
+        search.summed("attempts", "every request of every call"),
+        search.summed("waiting seconds", "the waits of every call; nothing waits between calls"),
+        search.tool_runs(),
+        search.tool_seconds(),
+        search.summed("output tokens", "the cap of every request of every call, and what a server may count beside"),
+        search.money(),
+    )
+
+
+BUDGETS = {
+    "attempts": "attempts",
+    "waiting seconds": "seconds",
+    "tool seconds": "seconds",
+    "output tokens": "output_tokens",
+    "money": "money",
+}
+"""The field of the turn's budget that bounds what is spent."""
+
+
+@define
+class _Search:
+    policy: TurnPolicy
+    table: Table
+    call: Certificate
+    prices: Sequence[Prices | None]
+    moves: tuple[Move, ...] = field(init=False)
+    path: tuple[Move, ...] = field(init=False)
+    most_calls: int = field(init=False)
+    most_rounds: int = field(init=False)  # of tools
+
+    def __attrs_post_init__(self) -> None:
+        self.moves = moves_of(self.table, self.policy.limits)
+        found = self.heaviest(CALLS)
+        self.path, self.most_calls = found.path, int(found.value)
+        # Each call but the summary may bring a round of tools, and nothing else does.
+        self.most_rounds = int(self.heaviest(CALLS - {SUMMARIZE.name}).value)
+
+    def heaviest(self, rungs: Collection[str]) -> Longest:
+        """Find the path with the most of some rungs."""
+
+        def weight(spent: Any) -> int:
+            return int(spent.rung in rungs)
+
+        def search(most: int | None) -> Longest:
+            return longest(self.moves, self.table.start, self.policy.limits, self.table.ranks, weight, most)
+
+        return search(int(search(None).value))
+
+    @property
+    def attempts(self) -> int:
+        """Return the attempts that the whole turn may make."""
+        return self.policy.budget.attempts
+
+    @property
+    def rounds(self) -> int:
+        """Return how many rounds of tools the budget allows, each of which follows an attempt."""
+        return min(self.most_rounds, self.attempts)
+
+    def of_call(self, name: str) -> WorstCase:
+        """Return the worst case of one call."""
+        return next(each for each in self.call.worst if each.name == name)
+
+    # each worst case
+
+    def calls(self) -> WorstCase:
+        note = "each model call; for the last of them the budget may have nothing left"
+        return self.case("calls", min(self.most_calls, self.attempts + 1), self.most_calls, note)
+
+    def tool_runs(self) -> WorstCase:
+        each = self.policy.calls_per_reply
+        note = f"{self.rounds} rounds of tools, each with the {each} calls that one reply may have run"
+        return self.case("tool runs", self.rounds * each, self.most_rounds * each, note)
+
+    def tool_seconds(self) -> WorstCase:
+        each = self.policy.calls_per_reply * self.policy.tool_seconds
+        note = (
+            f"every run {self.policy.tool_seconds:g} s long, and one after the other, as tools that must run alone; a "
+            "tool with seconds of its own counts with those"
+        )
+        return self.case("tool seconds", self.rounds * each, self.most_rounds * each, note)
+
+    def summed(self, name: str, note: str) -> WorstCase:
+        """Sum up what all calls can spend of something, within the attempts that they have together."""
+        of_call = self.of_call(name)
+        if of_call.value is None:
+            return self.unknown(name, of_call.note)
+        within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
+        return self.case(name, within[-1], self.most_calls * of_call.value, note, of_call.enacted.moves)
+
+    def money(self) -> WorstCase:
+        """Sum up the money of all calls, the prompt of each as long as those before it can have made it."""
+        of_call, tokens = self.of_call("money"), self.of_call("output tokens")
+        if of_call.value is None or tokens.value is None or not of_call.within:
+            return self.unknown("money", of_call.note)
+        growth = Growth(self.policy, self.call, [each for each in self.prices if each is not None])
+        ladder = growth.alone(self.most_calls, self.most_rounds)
+        value = min(ladder, growth.most(self.most_calls, self.most_rounds, self.attempts))
+        return self.case("money", value, ladder, growth.note, of_call.enacted.moves)
+
+    # how each is told
+
+    def case(self, name: str, value: Number, ladder: Number, note: str, moves: Sequence[Move] = ()) -> WorstCase:
+        """Apply a field of the budget, and play the path; the attempts are looked at already."""
+        ended_by = "ladder" if math.isclose(value, ladder) else "budget.attempts"
+        budget = BUDGETS.get(name)
+        most = getattr(self.policy.budget, budget) if budget else None
+        if most is not None and most < value:
+            value, ended_by = most, f"budget.{budget}"
+        asked = self.call.max_tokens, self.call.input_tokens
+        enacted = enact_turn(self.policy, self.prices, name, moves, *asked)
+        return WorstCase(name, value, ladder, ended_by, enacted, note)
+
+    def unknown(self, name: str, why: str) -> WorstCase:
+        """Return a worst case that only one field of the budget bounds, if anything does."""
+        most = getattr(self.policy.budget, BUDGETS[name])
+        return WorstCase(name, most, None, f"budget.{BUDGETS[name]}" if most else "nothing", Enacted(), why)

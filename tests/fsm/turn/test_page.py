@@ -1,0 +1,149 @@
+"""The page of a recorded turn: its path, its timeline, its steps, and the pages of its calls within."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html.parser import HTMLParser
+from typing import Any
+
+import orjson
+import pytest
+
+from rungwise.fsm.call.explained import explain_call
+from rungwise.fsm.turn.explained import TurnPath, read_turn
+from rungwise.fsm.turn.page import explain_turn, lanes_of_turn
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
+from support.turns import BUSY, OVERFLOW, calling, played, said
+
+NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
+END = said("By the lake.")
+
+
+@cache
+def found() -> TurnPath:
+    replies = calling("look", "gone", text="Let me see."), OVERFLOW, calling("look"), BUSY, END
+    turn = played(*replies, has_compactor=True, contents=True, seed=7)
+    assert turn.result.outcome == "finished"
+    return read_turn(turn.journal.to_json())
+
+
+class Elements(HTMLParser):
+    """Read the elements of a page, and the data in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.data: Any = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements[-1:] and self.elements[-1][1].get("id") == "data" and self.data is None:
+            self.data = orjson.loads(data)
+
+    def count(self, tag: str) -> int:
+        return sum(each == tag for each, _ in self.elements)
+
+
+def pages_within(data: Any) -> list[str]:
+    """Write the pages within, as the script of the page does."""
+    frames = data["frames"]
+    shell, written = frames["shell"], []
+    for page in frames["pages"]:
+        if page is None:
+            continue
+        inner = orjson.dumps({"machine": frames["machines"][page["machine"]], **page["data"]}).decode()
+        inner = re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", inner)
+        body = page["before"] + frames["pictures"][page["picture"]] + page["after"]
+        written.append(shell[0] + page["title"] + shell[1] + body + shell[2] + inner + shell[3])
+    return written
+
+
+def test_the_pages_within_are_those_of_the_calls() -> None:
+    within = pages_within(Elements(explain_turn(found())).data)
+    assert within == [explain_call(call) for call in found().calls if call is not None]
+
+
+def test_the_page_tells_every_step_and_what_was_used_up() -> None:
+    page = Elements(explain_turn(found()))
+    call = page.data["call"]
+    assert [TURN.rows[row] for row in call["rows"]] == list(found().path.rows)
+    assert call["inner"] == [found().call_of.get(step.number) for step in found().path.steps]
+    calls = found().journal.calls
+    assert call["steps"][-1]["used"] == {
+        "attempts": sum(each.last.attempts for each in calls),
+        "seconds": found().path.steps[-1].at,
+        "output_tokens": sum(step.usage.output_tokens for each in calls for step in each.steps),
+        "money": pytest.approx(
+            sum(s.usage.input_tokens * 1e-6 + s.usage.output_tokens * 2e-6 for c in calls for s in c.steps)
+        ),
+    }
+    assert page.data["machine"]["limits"] == dict(TurnPolicy().limits)
+    assert page.data["budget"]["attempts"] == 100
+
+
+def test_the_list_of_steps_tells_calls_seconds_and_n_of_max() -> None:
+    text = explain_turn(found())
+    told = re.findall(r'<span class="aside">(.*?)</span>', text)
+    assert len([each for each in told if re.match(r"call \d, [\d.]+ s", each)]) == len(found().calls)
+    assert [each.rpartition("; ")[2] for each in told if "auto-continue" in each] == [
+        f"auto-continue {n}/25" for n in (1, 2, 3)
+    ]
+    assert any(each.endswith("compaction 1/3") for each in told)
+
+
+def test_the_timeline_shows_calls_tools_and_compactions_in_lanes_of_their_own() -> None:
+    lanes = lanes_of_turn(found())
+    assert list(lanes) == ["calls", "tools", "compaction"]
+    assert [len(bars) for bars in lanes.values()] == [4, 2, 1]
+    assert [bar.kind for bar in lanes["calls"]] == ["attempt", "attempt", "attempt", "end"]
+    steps = {step.number: step for step in found().path.steps}
+    for bar in (bar for bars in lanes.values() for bar in bars):
+        assert bar.start + bar.seconds == pytest.approx(steps[bar.step].at)
+        assert bar.start == steps[bar.step - 1].at
+
+
+def test_what_a_stranger_wrote_is_only_ever_text_also_within() -> None:
+    document = orjson.loads(found().journal.to_json())
+    for step in document["steps"]:
+        step |= {"note": NASTY, "backend": NASTY, "facts": [NASTY], "content": {NASTY: NASTY}}
+    for call in document["calls"]:
+        call["chain"][0]["name"] = NASTY
+        for step in call["steps"]:
+            step |= {"note": NASTY, "code": NASTY, "backend": NASTY, "content": {NASTY: NASTY}}
+    page = Elements(explain_turn(read_turn(orjson.dumps(document))))
+    assert (page.count("script"), page.count("img")) == (2, 0)
+    assert page.data["call"]["steps"][0]["note"] == page.data["frames"]["pages"][0]["data"]["call"]["steps"][0]["note"]
+    for text in pages_within(page.data):
+        within = Elements(text)
+        assert (within.count("script"), within.count("img")) == (2, 0)
+        assert within.data["call"]["steps"][0]["content"] == {NASTY: NASTY}
+
+
+def test_the_page_loads_nothing() -> None:
+    page = Elements(explain_turn(found()))
+    assert {tag for tag, _ in page.elements} & {"link", "img", "iframe", "object", "embed", "form", "base"} == set()
+    assert not any({"src", "href", "action"} & set(attributes) for _, attributes in page.elements)
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+
+
+def test_the_page_of_many_calls_stays_small() -> None:
+    turn = played(*[calling("look", "note")] * 26, END, policy=TurnPolicy(same_calls=1000), contents=True)
+    assert len(turn.journal.calls) == 27
+    assert len(explain_turn(read_turn(turn.journal.to_json()))) < 600_000
+
+
+@pytest.mark.parametrize("kept", range(1, 7))
+def test_a_turn_that_was_killed_has_a_page_too(kept: int) -> None:
+    document = orjson.loads(found().journal.to_json())
+    document["steps"], document["outcome"] = document["steps"][:kept], None
+    made = [step for step in document["steps"] if step["event"] == "sent" and step["source"] in ("ask", "go_on")]
+    document["calls"] = document["calls"][: len(made)]
+    document["calls"][-1] |= {"steps": [], "outcome": None}
+    page = Elements(explain_turn(read_turn(orjson.dumps(document))))
+    assert page.data["frames"]["pages"][-1] is None
+    assert page.data["call"]["outcome"] is None
