@@ -270,9 +270,10 @@ class Turn:
 
     def _broken_by(self, shorter: tuple[PlainMessage | Message, ...]) -> str | None:
         """Say what a compaction has broken, such as a tool call that it parted from its result, if anything."""
-        if problems_of(self._conversation.messages, given=self.request.messages):
+        follows = Message.saying("assistant", "An answer.")
+        if problems_of((*self._conversation.messages, follows), given=self.request.messages):
             return None  # the caller's own messages were like that
-        return next(iter(problems_of(shorter, given=shorter)), None)
+        return next(iter(problems_of((*shorter, follows), given=shorter)), None)
 
     def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
         """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.

@@ -319,6 +319,12 @@ def test_a_compactor_that_parts_a_call_from_its_result_is_no_help() -> None:
     assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]
 
 
+def test_a_compactor_that_leaves_an_answer_to_follow_an_answer_is_no_help() -> None:
+    ends = [LONG[1], {"role": "assistant", "content": "In short, they"}]
+    played = play(OVERFLOW, messages=LONG, compactor=lambda messages: ends)
+    assert "messages[2]: a second assistant's message in a row" in str(played.result.cause)
+
+
 def test_what_the_caller_broke_a_compactor_may_leave_broken() -> None:
     orphan = {"role": "tool", "tool_call_id": "c9", "content": "three"}
     turn = Turn(Request([*LONG, orphan]), has_compactor=True)
