@@ -60,7 +60,8 @@ class Retold:
         if not self.contents:
             names = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off")
             return {name: name in step.facts for name in names}
-        calls, results = self._calls, list(self.tell(step))
+        results = list(self.tell(step))
+        calls = self._calls
         if len(results) != len(calls):
             raise JournalMismatch(f"step {step.number}: it holds {len(results)} results of {len(calls)} calls")
         counts = [self._repeats.count(call, result) for call, result in zip(calls, results, strict=True)]
@@ -91,9 +92,19 @@ class Retold:
         return self._conversation.asked.tool_calls if self._conversation.asked is not None else ()
 
     def _told(self, step: Step) -> Iterator[ToolResult]:
-        places = {(call.id, call.name): place for place, call in enumerate(self._calls)}
+        """Tell each result to its call, which then has the id that it had: it may depend on what is not recorded."""
+        free = dict(enumerate(self._calls))
         for id, name, text, is_fault in (step.content or {}).get("results", ()):
-            place = places.pop((id, name), None)
+            places = [place for place, call in free.items() if call.name == name and _may_be(call.id, id)]
+            place = next((each for each in places if free[each].id == id), next(iter(places), None))
             if place is None:
                 raise JournalMismatch(f"step {step.number}: a result in it is of no call that waits for one")
+            del free[place]
+            self._conversation.call_it(place, id)
             yield self._conversation.tell(place, text, is_fault=is_fault)
+
+
+def _may_be(made: str, recorded: str) -> bool:
+    """Tell whether an id is that of a call, but for the number behind it: the caller's own messages had ids, too."""
+    base = recorded.rpartition("_")[0]
+    return made == recorded or base in (made, made.rpartition("_")[0])

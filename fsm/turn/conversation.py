@@ -74,6 +74,13 @@ class Conversation:
         self.asked, self.results = Message("assistant", _sound(result.message.parts, self._ids)), {}
         return self.asked
 
+    def call_it(self, place: int, id: str) -> None:
+        """Give a tool call that waits for its result another id, as it has in a journal."""
+        assert self.asked is not None
+        named = self.asked.tool_calls[place]
+        parts = [evolve(each, id=id) if each is named else each for each in self.asked.parts]
+        self.asked = Message("assistant", parts)
+
     def tell(self, place: int, text: str, *, is_fault: bool = False) -> ToolResult:
         """Take the result of a tool call; the place is that among the calls of its message."""
         assert self.asked is not None
