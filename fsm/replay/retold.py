@@ -94,9 +94,12 @@ class Retold:
     def _told(self, step: Step) -> Iterator[ToolResult]:
         """Tell each result to its call, which then has the id that it had: it may depend on what is not recorded."""
         free = dict(enumerate(self._calls))
-        for id, name, text, is_fault in (step.content or {}).get("results", ()):
+        results = (step.content or {}).get("results", ())
+        is_whole = len(results) == len(free)  # then they stand in the order of the calls
+        for id, name, text, is_fault in results:
             places = [place for place, call in free.items() if call.name == name and _may_be(call.id, id)]
-            place = next((each for each in places if free[each].id == id), next(iter(places), None))
+            first = next(iter(places), None)
+            place = first if is_whole else next((each for each in places if free[each].id == id), first)
             if place is None:
                 raise JournalMismatch(f"step {step.number}: a result in it is of no call that waits for one")
             del free[place]

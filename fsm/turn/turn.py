@@ -273,7 +273,7 @@ class Turn:
         given, follows = self.request.messages, Message.saying("assistant", "An answer.")
         if problems_of((*self._conversation.messages, follows), given=given):
             return None  # the caller's own messages were like that
-        return next(iter(problems_of((*shorter, follows), given=given)), None)
+        return next(iter(problems_of((*shorter, follows), given=shorter)), None)
 
     def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
         """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.

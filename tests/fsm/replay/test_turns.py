@@ -147,10 +147,10 @@ def test_what_is_no_journal_or_no_policy_of_it_is_refused(journal: Any, policy: 
 
 def test_ids_that_were_changed_for_the_caller_s_own_messages_replay() -> None:
     reply = Reply(
-        tool_calls=[ToolCall("call_1", "look_up", '{"path": "x"}'), ToolCall("call_1", "ask_user", "{}")],
+        tool_calls=[ToolCall("call_1", "ask_user", '{"n": 1}'), ToolCall("call_1", "ask_user", '{"n": 2}')],
         stop_reason="tool_calls",
     )
     run = run_turn(TurnPolicy(), TurnScript([reply], asked="after tools", contents=True))
     now, was = again(run.turn), run.turn.result
-    assert [call.id for call in was.handed_off] == ["call_1_3"]
+    assert [call.id for call in was.handed_off] == ["call_1_2", "call_1_3"]
     assert (now.handed_off, now.messages) == (was.handed_off, was.messages[3:])
