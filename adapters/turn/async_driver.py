@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
 
 from attrs import frozen
 
 from rungwise.adapters.http.async_driver import AsyncDriver
-from rungwise.adapters.http.waiting import within
 from rungwise.adapters.tools.tasks import ToolTasks
-from rungwise.adapters.turn.sync_driver import TurnCompactor, leave
+from rungwise.adapters.turn.compacting import ashorten
+from rungwise.adapters.turn.sync_driver import TurnCompactor, leave, seconds_left, when_compacted
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools
 from rungwise.fsm.turn.events import TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
-from rungwise.fsm.values.frozen_map import thawed
 
 AsyncTurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Awaitable[Sequence[PlainMessage | Message]]]
 
@@ -60,26 +58,11 @@ class AsyncTurnDriver:
                                 yield told
                         action = turn.tools_ran(running.outcomes, clock())
                     case Compact():
-                        action = turn.compacted(await self._shorten(action, turn), clock())
+                        assert self.compactor is not None  # or the turn would not have asked for it
+                        left = seconds_left(turn, clock())
+                        shorter = await ashorten(self.compactor, action, left, self.calls.cancellation)
+                        action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))
         except BaseException as error:
             leave(turn, error, clock())
         for step in turn.drain():
             yield step
-
-    async def _shorten(self, action: Compact, turn: Turn) -> Any:
-        """Have the conversation shortened; a coroutine is ended when the time of the turn is up."""
-        compactor, deadline = self.compactor, turn.budget.deadline
-        assert compactor is not None
-
-        async def shorten() -> Any:
-            try:
-                shorter = compactor(thawed(action.messages), action.room)  # its own copy, to change as it likes
-                return await shorter if isinstance(shorter, Awaitable) else shorter
-            except Exception as error:
-                return error
-
-        left = None if deadline is None else max(0.0, deadline - self.calls.clock())
-        try:
-            return await within(left, shorten, cancellation=self.calls.cancellation)
-        except TimeoutError as error:
-            return error

@@ -59,7 +59,8 @@ class Planned:
         """Make a turn of what a client has and was given.
 
         Arguments:
-            request: what is asked, whose tools are definitions for the executor.
+            request: what is asked; the tools in it are for the executor where no others are given, and otherwise what
+                the provider runs itself.
             options: those of the turn.
             chain: the client's backends.
             policy: the client's policy of calls.
@@ -69,19 +70,23 @@ class Planned:
         Raises:
             ConfigurationError: one of the options is not of its form.
         """
-        own = options.get("policy") or TurnPolicy()
+        own = options.get("policy")
+        own = TurnPolicy() if own is None else own
         if not isinstance(own, TurnPolicy):
             raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}")
+        given_tools, executor = options.get("tools"), options.get("executor")
+        if given_tools is None and executor is not None:  # whom the request's own are for
+            given_tools, request = request.tools, evolve(request, tools=())
         shorten = options.get("compactor")
         check_functions(compactor=shorten)
         if shorten is None and compactor is not None:
             whole = compactor
             shorten = lambda messages, room: whole(messages)  # noqa: E731 # what awaits it sees what it returns
         turn = Turn(
-            evolve(request, tools=()),
+            request,
             evolve(own, call=with_overrides(own.call or policy)),
             tuple(chain),
-            tools=Toolbox.of(options.get("tools") or request.tools or None, options.get("executor")),
+            tools=Toolbox.of(given_tools, executor),
             within=options.get("within"),
             **{**given, "has_compactor": shorten is not None},
         )

@@ -7,17 +7,18 @@ from typing import Any
 
 from attrs import frozen
 
+from rungwise.adapters.http.exchange import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
-from rungwise.adapters.http.waiting import CallEnded, check
+from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.faults import ToolsEnded
 from rungwise.adapters.tools.threads import run_tools
+from rungwise.adapters.turn.compacting import LATE, shorten
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools
 from rungwise.fsm.turn.events import TurnEvent
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
-from rungwise.fsm.values.frozen_map import thawed
 
 TurnCompactor = Callable[[Sequence[PlainMessage | Message], int], Sequence[PlainMessage | Message]]
 
@@ -69,16 +70,21 @@ class SyncTurnDriver:
                 outcomes = yield from run_tools(action, turn.tools.executor, cancellation)
                 return turn.tools_ran(outcomes, clock())
             case Compact():
-                return turn.compacted(self._shorten(action), clock())
+                assert self.compactor is not None  # or the turn would not have asked for it
+                shorter = shorten(self.compactor, action, seconds_left(turn, clock()), cancellation)
+                return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
-    def _shorten(self, action: Compact) -> Any:
-        assert self.compactor is not None
-        try:
-            shorter = self.compactor(thawed(action.messages), action.room)  # its own copy, to change as it likes
-        except Exception as error:
-            return error
-        check(self.calls.cancellation)
-        return shorter
+
+def seconds_left(turn: Turn, now: float) -> float | None:
+    """Return the seconds that a turn has left; None where its time has no limit."""
+    deadline = turn.budget.deadline
+    return None if deadline is None else max(0.0, deadline - now)
+
+
+def when_compacted(turn: Turn, shorter: object, now: float) -> float:
+    """Return the time; where that was up, the clock may not show it yet."""
+    deadline = turn.budget.deadline
+    return max(now, deadline + LATE_BY) if shorter is LATE and deadline is not None else now
 
 
 def leave(turn: Turn, error: BaseException, now: float) -> None:

@@ -41,7 +41,7 @@ from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shared import SharedBudget
-from rungwise.fsm.call.table import ANSWERS
+from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Row
@@ -403,4 +403,5 @@ class Call:
                 else cause_of(self._context.policy.table, row, observation.evidence, facts)
             )
             self._result = self._outcome.settle(row, cause)
-            self._delivery.correct(self._result.text)
+            is_shown = row.effect == KEEP_PRIOR.effect and self.turn.is_shown
+            self._delivery.correct(self._context.transcript.gathered if is_shown else self._result.text)

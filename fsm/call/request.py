@@ -150,11 +150,13 @@ class TurnContext:
         prior_answer: the text that the previous assistant message gave beside its tool calls.
         only_housekeeping: whether all of those tool calls were housekeeping (notes, to-do lists, titles), so that the
             prior answer may stand for an empty reply.
+        is_shown: whether a consumer was shown the prior answer, so that no stream hands it out once more.
         gathered: the text of a cut answer that an earlier call of the turn has brought, and that this one goes on from.
     """
 
     prior_answer: str | None = field(default=None, repr=False, validator=validators.optional(_kind(str)))
     only_housekeeping: bool = field(default=False, validator=_kind(bool))
+    is_shown: bool = field(default=False, validator=_kind(bool))
     gathered: str = field(default="", repr=False, validator=_kind(str))
 
 

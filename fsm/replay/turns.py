@@ -26,7 +26,7 @@ from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
-_ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long")}
+_ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long", "ran_out")}
 """What can come back from what is no call."""
 
 

@@ -59,15 +59,23 @@ class ToolRound:
                 runs.append((place, evolve(planned, seconds=most_seconds)))
         return cls(calls, tuple(runs), faults, frozenset(handed), len(calls) > most)
 
-    def outcomes(self, returned: Sequence[ToolOutcome | None], policy: TurnPolicy) -> Iterator[tuple[int, str, bool]]:
+    def outcomes(
+        self, returned: Sequence[ToolOutcome | None], policy: TurnPolicy, *, may_lack: bool = False
+    ) -> Iterator[tuple[int, str, bool]]:
         """Yield the place of each call whose outcome is known, its result in words, and whether it is a fault.
 
         Arguments:
             returned: what came of the runs, in their order; None for what was not run.
+            may_lack: whether some may have brought nothing, because they were ended.
             policy: how long the results of one reply may be together.
         """
-        if len(returned) != len(self.runs) or not all(isinstance(each, ToolOutcome | None) for each in returned):
-            raise ConfigurationError(f"outcomes must hold a ToolOutcome for each of the {len(self.runs)} runs")
+        if not isinstance(returned, list | tuple) or len(returned) != len(self.runs):
+            raise ConfigurationError(
+                f"outcomes must be a list with a ToolOutcome for each of the {len(self.runs)} runs"
+            )
+        for each in returned:
+            if not isinstance(each, ToolOutcome) and not (each is None and may_lack):
+                raise ConfigurationError(f"outcomes must hold a ToolOutcome for each run, not {type(each).__name__}")
         found = dict.fromkeys(self.handed, (policy.hints.handed_off, False))
         found |= {place: (text, True) for place, text in self.faults.items()}
         for (place, _), outcome in zip(self.runs, returned, strict=True):

@@ -193,6 +193,8 @@ class Turn:
             raise ConfigurationError(f"result must be a Result, not {type(result).__name__}")
         if self._call is None or self.position.state != TURN.hub:
             raise IllegalEvent(f"no call is being made in state {self.position.state!r}")
+        if result.journal is not self._call.journal:
+            raise ConfigurationError("result must be that of the call that was to be made")
         self._pass_time(now, result.seconds)
         is_summary = self._is_summary
         self._settle_call(result)
@@ -256,11 +258,13 @@ class Turn:
         if self.position.state != TURN.hub or self._call is not None or self._round is not None:
             raise IllegalEvent(f"no compaction was asked for in state {self.position.state!r}")
         self._pass_time(now)
+        if (late := self._late()) is not None:
+            return self._advance("ran_out", (), note=late)
         if isinstance(messages, Exception):
             self._error = messages
             return self._advance("stayed_long", (), note=f"the compactor raised {type(messages).__name__}")
         try:
-            shorter = Request(messages).messages
+            shorter = Request(() if isinstance(messages, str) else messages).messages
         except ConfigurationError:
             return self._advance("stayed_long", (), note="what the compactor returned is no conversation")
         if (fault := self._broken_by(shorter)) is not None:
@@ -294,7 +298,7 @@ class Turn:
             content = None
             if self._round is not None:
                 known = outcomes or [None] * len(self._round.runs)
-                found = self._round.outcomes(known, self.policy)
+                found = self._round.outcomes(known, self.policy, may_lack=True)
                 told = [self._conversation.tell(place, text, is_fault=is_fault) for place, text, is_fault in found]
                 content = _in_journal(told)
             self._advance("cancelled", (), content=content)
@@ -313,8 +317,8 @@ class Turn:
         state, conversation, policy = self.position.state, self._conversation, self.policy
         deadline = self.budget.deadline
         left = None if deadline is None else deadline - (self._began or 0.0) - self._elapsed
-        if state not in CALLS and left is not None and left <= 0:  # a call sees this for itself
-            self._end(self.position.fire("ran_out"), self.budget.lacking((self._began or 0.0) + self._elapsed))
+        if state not in CALLS and (late := self._late()) is not None:  # a call sees this for itself
+            self._end(self.position.fire("ran_out"), late)
             return None
         action: Action
         if state in CALLS:
@@ -333,7 +337,9 @@ class Turn:
 
     def _new_call(self, request: Request) -> Call:
         prior = self._prior_answer
-        turn = TurnContext(prior, only_housekeeping=prior is not None, gathered=self._conversation.gathered)
+        turn = TurnContext(
+            prior, only_housekeeping=prior is not None, is_shown=True, gathered=self._conversation.gathered
+        )
         return Call(request, self.policy.of_calls, self._chain, turn, within=self.budget, **self._options)
 
     def _request(self, state: str) -> Request:
@@ -355,6 +361,11 @@ class Turn:
     @property
     def _is_summary(self) -> bool:
         return self.position.spent_of("summaries") > 0
+
+    def _late(self) -> str | None:
+        """Say whose time is up, if any is."""
+        deadline, now = self.budget.deadline, (self._began or 0.0) + self._elapsed
+        return self.budget.lacking(now) if deadline is not None and now >= deadline else None
 
     # what came back
 

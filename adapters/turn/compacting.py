@@ -1,0 +1,98 @@
+"""Have a conversation shortened by the caller's function, for no longer than the turn may take."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from inspect import isawaitable
+from typing import Any, Final
+
+from rungwise.adapters.http.cancellation import SLICE, Cancellation
+from rungwise.adapters.http.waiting import WakeUp, check, within
+from rungwise.adapters.tools.calling import Brought, Report, Worker, is_async
+from rungwise.fsm.turn.actions import Compact
+from rungwise.fsm.values.frozen_map import thawed
+
+LATE: Final = TimeoutError("the compactor has used up the time of the turn")
+
+
+def shorten(compactor: Callable[..., Any], action: Compact, seconds: float | None, cancellation: Cancellation) -> Any:
+    """Return what a compactor returned or raised, or `LATE`; one that is late is left in a daemon thread.
+
+    Arguments:
+        compactor: is given its own copy of the messages, and by how many tokens they should become shorter.
+        action: says both.
+        seconds: how long it may take; None for as long as it takes.
+        cancellation: ends the wait.
+
+    Raises:
+        CallEnded: the turn was cancelled.
+    """
+    found, is_done = list[Brought](), threading.Event()
+
+    def report(brought: Brought) -> None:
+        found.append(brought)
+        is_done.set()
+
+    _begin(compactor, action, report)
+    until = None if seconds is None else time.monotonic() + seconds
+    while not is_done.wait(SLICE if until is None else max(0.0, min(SLICE, until - time.monotonic()))):
+        check(cancellation)
+        if until is not None and time.monotonic() >= until:
+            return LATE
+    check(cancellation)
+    return _taken(found[0])
+
+
+async def ashorten(
+    compactor: Callable[..., Any], action: Compact, seconds: float | None, cancellation: Cancellation
+) -> Any:
+    """Return what a compactor returned or raised, or `LATE`; one that is late is cancelled, or left in a thread.
+
+    See `shorten`.
+    """
+    began, shorter = time.monotonic(), None
+    if is_async(compactor):
+        shorter = compactor(thawed(action.messages), action.room)
+    else:
+        found, wake = list[Brought](), WakeUp()
+
+        def report(brought: Brought) -> None:
+            found.append(brought)
+            wake.call()
+
+        _begin(compactor, action, report)
+        if not await wake.wait(seconds, cancellation):
+            return LATE
+        shorter = _taken(found[0])
+    if not isawaitable(shorter):
+        return shorter
+    awaited: list[Any] = []
+    left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
+    try:
+        await within(left, partial(_await_into, awaited, shorter), cancellation=cancellation)
+    except TimeoutError:
+        return LATE
+    return awaited[0]
+
+
+async def _await_into(found: list[Any], shorter: Any) -> None:
+    """Await what a compactor returned; what it raises is none of a wait that has ended."""
+    try:
+        found.append(await shorter)
+    except Exception as error:
+        found.append(error)
+
+
+def _begin(compactor: Callable[..., Any], action: Compact, report: Report) -> None:
+    call = partial(compactor, thawed(action.messages), action.room)  # its own copy, to change as it likes
+    Worker("the compactor", call, copy_context(), report).start()
+
+
+def _taken(brought: Brought) -> Any:
+    if brought.error is not None and not isinstance(brought.error, Exception):
+        raise brought.error
+    return brought.value if brought.error is None else brought.error
