@@ -43,14 +43,25 @@ class Retold:
         return self._conversation.messages
 
     @property
+    def ids(self) -> dict[str, list[str]] | None:
+        """Return what a journal tells of the tool calls that wait for results; None where there are none."""
+        return {"ids": [call.id for call in self._calls]} if self._calls else None
+
+    @property
     def gathered(self) -> str:
         """Return the text that the next call goes on from."""
         return self._conversation.gathered
 
-    def call_ended(self, result: Result, event: str, *, is_summary: bool) -> None:
-        """Take what a call ended with, and what that was for the turn."""
-        if self.contents:
-            self._conversation.take(result, event, is_summary=is_summary)
+    def call_ended(self, result: Result, event: str, step: Step | None, *, is_summary: bool) -> None:
+        """Take what a call ended with, what that was for the turn, and the step that it was taken for."""
+        if not self.contents:
+            return
+        ids, calls = None, result.tool_calls
+        if event == "called_tools" and step is not None:
+            ids = (step.content or {}).get("ids")
+            if ids is not None and not len({*ids}) == len(ids) == len(calls):
+                raise JournalMismatch(f"step {step.number}: its ids are not those of {len(calls)} tool calls")
+        self._conversation.take(result, event, is_summary=is_summary, ids=ids)
 
     def tools_ran(self, step: Step) -> dict[str, bool]:
         """Take the results of a round of tools, and return what that says of the turn.
@@ -60,8 +71,7 @@ class Retold:
         if not self.contents:
             names = ("tool_worked", "repeats_calls", "over_tool_limit", "was_handed_off")
             return {name: name in step.facts for name in names}
-        results = list(self.tell(step))
-        calls = self._calls
+        calls, results = self._calls, list(self.tell(step))
         if len(results) != len(calls):
             raise JournalMismatch(f"step {step.number}: it holds {len(results)} results of {len(calls)} calls")
         counts = [self._repeats.count(call, result) for call, result in zip(calls, results, strict=True)]
@@ -92,22 +102,9 @@ class Retold:
         return self._conversation.asked.tool_calls if self._conversation.asked is not None else ()
 
     def _told(self, step: Step) -> Iterator[ToolResult]:
-        """Tell each result to its call, which then has the id that it had: it may depend on what is not recorded."""
-        free = dict(enumerate(self._calls))
-        results = (step.content or {}).get("results", ())
-        is_whole = len(results) == len(free)  # then they stand in the order of the calls
-        for id, name, text, is_fault in results:
-            places = [place for place, call in free.items() if call.name == name and _may_be(call.id, id)]
-            first = next(iter(places), None)
-            place = first if is_whole else next((each for each in places if free[each].id == id), first)
+        places = {(call.id, call.name): place for place, call in enumerate(self._calls)}
+        for id, name, text, is_fault in (step.content or {}).get("results", ()):
+            place = places.pop((id, name), None)
             if place is None:
                 raise JournalMismatch(f"step {step.number}: a result in it is of no call that waits for one")
-            del free[place]
-            self._conversation.call_it(place, id)
             yield self._conversation.tell(place, text, is_fault=is_fault)
-
-
-def _may_be(made: str, recorded: str) -> bool:
-    """Tell whether an id is that of a call, but for the number behind it: the caller's own messages had ids, too."""
-    base = recorded.rpartition("_")[0]
-    return made == recorded or base in (made, made.rpartition("_")[0])
