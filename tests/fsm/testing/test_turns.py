@@ -66,6 +66,11 @@ PLAYS = {
     "many": (evolve(SMALL, calls_per_reply=2), MANY),
     "cancelled": (SMALL, evolve(LOOKED, stop=testing.Stop("cancel", 5))),
     "killed": (SMALL, evolve(LOOKED, stop=testing.Stop("kill", 5))),
+    "cancelled at once": (SMALL, evolve(LOOKED, stop=testing.Stop("cancel", 0))),
+    "late": (
+        evolve(SMALL, budget=Budget(seconds=10)),
+        script(calling("look_up"), calling("note", "look_up"), latency=6.0),
+    ),
     "streamed": (SMALL, evolve(CUT, streams=True, contents=True)),
     "over budget": (evolve(SMALL, budget=Budget(attempts=1)), LOOKED),
 }

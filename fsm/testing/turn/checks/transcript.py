@@ -154,8 +154,8 @@ def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]
     base, _ = _expected(seen)
     own = [each for each in messages[len(base) :] if isinstance(each, Message)]
     pairs = [(asked, told) for asked, told in pairwise(own) if asked.tool_calls]
-    last = seen.run.doings[-1]
-    if isinstance(last, PlayedCall) and seen.asked_by(last):
+    last = seen.run.doings[-1] if seen.run.doings else None
+    if isinstance(last, PlayedCall) and seen.is_settled(last) and seen.asked_by(last):
         pairs.pop()  # the turn ended before its tools began
     rounds = [round for _, round in seen.rounds()]
     for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False):
