@@ -207,9 +207,10 @@ class Client:
             messages: a prompt, messages in the form of chat completions, or a `Request`.
             cancellation: ends the turn from another thread.
             options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says more; `executor`,
-                which runs those that have no function, given the name and the arguments; `policy`, a `TurnPolicy`, whose
-                calls have the client's policy where it names none; `compactor`, which makes a conversation shorter,
-                given its messages and by how many tokens; `within`, a `SharedBudget`; and the fields of `Request`.
+                which runs those that have no function, given the name and the arguments; `policy`, a `TurnPolicy`,
+                whose calls have the client's policy where it names none; `compactor`, which makes a conversation
+                shorter, given its messages and by how many tokens; `within`, a `SharedBudget`; and the fields of
+                `Request`.
 
         Raises:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.

@@ -53,6 +53,8 @@ class SharedBudget:
         if not isinstance(budget, Budget):
             raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
         check_within(within)
+        if not isinstance(self.name, str):
+            raise ConfigurationError(f"name must be a text, not {type(self.name).__name__}")
         if within is not None and len(within._accounts) >= MOST_LEVELS:
             raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
         self._account = Account(budget, self.name or f"the {'' if within is None else 'inner '}shared budget")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
@@ -54,6 +55,10 @@ def _parameters(value: Any) -> Mapping[str, Any] | None:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ConfigurationError(f"Tool.parameters must be a JSON schema, not {type(value).__name__}")
     copy: Mapping[str, Any] = frozen_copy(value, "Tool.parameters")
+    try:
+        json.dumps(copy, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"Tool.parameters must be a JSON schema: {error}") from None
     return copy
 
 

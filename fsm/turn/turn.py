@@ -119,6 +119,8 @@ class Turn:
             if not isinstance(value, kind):
                 raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         self.policy, self.tools = policy, Toolbox.of(tools)
+        if self.tools and "tools" in request.parameters:
+            raise ConfigurationError("Request.parameters cannot set 'tools' beside the tools of the turn")
         self.budget = SharedBudget(policy.budget, within, name="the turn's budget")
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)

@@ -12,6 +12,7 @@ import rungwise
 from rungwise import Budget, Policy, ScriptedReply, Tool, TurnPolicy
 from rungwise.fsm.turn.explained import read_turn
 from rungwise.fsm.turn.page import explain_turn
+from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams
 
 TEXT = "Herons nest in the reeds by the lake."
@@ -241,6 +242,59 @@ def test_an_answer_beside_housekeeping_stands_for_an_empty_reply(mode: str) -> N
     assert (turned.outcome, turned.text, len(turned.bodies)) == ("finished", TEXT, 2)
 
 
+@pytest.mark.parametrize("mode", [mode for mode in MODES if streams(mode)])
+def test_an_answer_that_was_shown_is_not_shown_again(mode: str) -> None:
+    tools = {"note": Tool(lambda: "noted", housekeeping=True)}
+    turned = run_turn(mode, calling(("note", "{}"), text=TEXT), ScriptedReply(), tools=tools)
+    assert follow(turned.events) == TEXT == turned.text
+
+
+@every_mode
+def test_a_compactor_ends_with_the_time_of_the_turn(mode: str) -> None:
+    is_over = threading.Event()
+
+    def hang(messages: Any, room: int) -> Any:
+        is_over.wait(30)
+        return messages[1:]
+
+    async def sleep(messages: Any, room: int) -> Any:
+        await anyio.sleep_forever()
+
+    policy = TurnPolicy(budget=Budget(seconds=0.3))
+    try:
+        for compactor in (hang, sleep) if is_async(mode) else (hang,):
+            turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=compactor, policy=policy)
+            assert (turned.outcome, turned.result.error) == ("over_budget", None)
+            assert turned.result.seconds < 5
+    finally:
+        is_over.set()
+
+
+@pytest.mark.parametrize("mode", ["turn", "stream_turn"])
+def test_a_turn_is_cancelled_in_the_middle_of_a_compaction(mode: str) -> None:
+    cancellation, is_over = rungwise.Cancellation(), threading.Event()
+
+    def hang(messages: Any, room: int) -> Any:
+        cancellation.cancel()
+        is_over.wait(30)
+
+    turned = run_turn(mode, OVERFLOW, messages=LONG, compactor=hang, cancellation=cancellation)
+    is_over.set()
+    assert (turned.outcome, turned.result.plain_messages) == ("cancelled", LONG)
+
+
+@every_mode
+def test_what_a_provider_runs_itself_goes_out_beside_the_tools(mode: str) -> None:
+    request = rungwise.Request("Where?", tools=[{"type": "web_search"}])
+    turned = run_turn(mode, ANSWER, messages=request, tools=[look])
+    assert [tool["type"] for tool in turned.bodies[0]["tools"]] == ["web_search", "function"]
+    assert run_turn(mode, ANSWER, messages=request).bodies[0]["tools"] == [{"type": "web_search"}]
+    definition = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
+    asked = rungwise.Request("Where?", tools=[definition])
+    turned = run_turn(mode, calling(("find", "{}")), ANSWER, messages=asked, executor=lambda name, arguments: name)
+    assert (turned.outcome, turned.told()) == ("finished", ["find"])
+
+
 @every_mode
 def test_results_share_a_part_of_the_window_visibly(mode: str) -> None:
     policy = TurnPolicy(window=4_000, results_share=0.25)
@@ -406,6 +460,11 @@ def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -
         {"tools": {"look": 5}},
         {"tools": [Tool(name="look", parameters={})]},
         {"policy": Policy()},
+        {"policy": {}},
+        {"policy": 0},
+        {"tools": 0},
+        {"tools": ""},
+        {"parameters": {"tools": []}, "tools": [look]},
         {"compactor": 5},
         {"within": Budget()},
         {"temperature": 1},

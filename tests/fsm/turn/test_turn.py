@@ -291,7 +291,7 @@ def test_a_compactor_may_sum_up_in_a_message_of_its_own() -> None:
     assert played.sent[1].messages == (LONG[1], summed)
 
 
-@pytest.mark.parametrize("useless", [lambda messages: messages, lambda messages: [], lambda messages: 5])
+@pytest.mark.parametrize("useless", [lambda messages: messages, lambda _: [], lambda _: 5, lambda _: "Herons."])
 def test_a_compactor_that_does_not_help_ends_the_turn(useless: Any) -> None:
     played = play(OVERFLOW, messages=LONG, compactor=useless)
     assert (played.result.outcome, played.events) == ("failed", ["overflowed", "stayed_long"])
@@ -420,10 +420,14 @@ def test_what_does_not_belong_is_refused_and_changes_nothing() -> None:
             wrong()
     with pytest.raises(rungwise.ConfigurationError):
         turn.called("done")  # type: ignore[arg-type]
+    other = rungwise.Call(Request("hello"))
+    other.cancel()
+    with pytest.raises(rungwise.ConfigurationError, match="that of the call"):
+        turn.called(other.result)
     run_call(action.call, iter([calls("look", "look")]), [])
     action = turn.called(action.call.result)
     before = turn.journal.to_json()
-    for outcomes in ([], [ToolOutcome("one")], ["one", "two"]):
+    for outcomes in ([], [ToolOutcome("one")], ["one", "two"], [None, None], None, iter([ToolOutcome("one")] * 2)):
         with pytest.raises(rungwise.ConfigurationError):
             turn.tools_ran(outcomes)  # type: ignore[arg-type]
     assert turn.journal.to_json() == before
@@ -465,6 +469,25 @@ def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() ->
         {"tool_choice": "auto", "top_p": 1},
         {"top_p": 1},
     ]
+
+
+def test_a_compactor_that_uses_up_the_time_ends_the_turn_over_budget() -> None:
+    policy = TurnPolicy(budget=Budget(seconds=10))
+    turn = Turn(Request(LONG), policy, has_compactor=True, contents=True)
+    action = turn.begin(100.0)
+    assert isinstance(action, MakeCall)
+    run_call(action.call, iter([OVERFLOW]), [])
+    assert isinstance(turn.called(action.call.result, 101.0), Compact)
+    assert turn.compacted(TimeoutError(), 110.0) is None
+    assert (turn.result.outcome, turn.result.error) == ("over_budget", None)
+    assert "10 s of the turn's budget" in str(turn.result.cause)
+    replayed = rungwise.replay(TurnJournal.from_json(turn.journal.to_json()))
+    assert (replayed.outcome, replayed.cause) == ("over_budget", turn.result.cause)
+
+
+def test_parameters_cannot_take_the_tools_away() -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="'tools'"):
+        Turn(Request("hello", parameters={"tools": []}), tools=TOOLS)
 
 
 def test_journals_hold_no_texts_unless_asked_to() -> None:
