@@ -5,6 +5,10 @@
         call = rungwise.fsm.testing.run(POLICY, script, chain=2)
         rungwise.fsm.testing.assert_call_honest(call, certificate=CERTIFICATE)
 
+    @given(rungwise.fsm.testing.scripts_of_turns())
+    def test_our_turn_policy(script):
+        rungwise.fsm.testing.assert_turn_honest(rungwise.fsm.testing.run_turn(TURN_POLICY, script))
+
 It needs Hypothesis: `pip install 'rungwise[testing]'`.
 """
 
@@ -38,12 +42,24 @@ from rungwise.fsm.testing.strategies import (
 )
 from rungwise.fsm.testing.switch import set_testing, testing
 from rungwise.fsm.testing.tables import assert_run_holds, events_of
+from rungwise.fsm.testing.turn.compactors import TURN_COMPACTORS, TurnCompactor, turn_compactors
+from rungwise.fsm.testing.turn.honesty import assert_turn_honest
+from rungwise.fsm.testing.turn.player import RunOfTurn, TurnPlayer, run_turn
+from rungwise.fsm.testing.turn.script import CONVERSATIONS, Stop, TurnScript
+from rungwise.fsm.testing.turn.stateful import TurnMachine, turns_of
+from rungwise.fsm.testing.turn.strategies import called_tools, scripts_of_turns, turn_policies
+from rungwise.fsm.testing.turn.tools import TOOL_WAYS, TOOLS, ToolPlay, tool_plays
+from rungwise.fsm.testing.turn.written import read_turn_script, write_turn_script
 
 __all__ = [
     "COMPACTORS",
+    "CONVERSATIONS",
     "FORMS",
     "HOSTILITIES",
     "RECORDER",
+    "TOOLS",
+    "TOOL_WAYS",
+    "TURN_COMPACTORS",
     "CallMachine",
     "Compactor",
     "CompactorFailed",
@@ -52,10 +68,19 @@ __all__ = [
     "Played",
     "RawResponse",
     "RawStep",
+    "RunOfTurn",
     "ScriptedBackend",
+    "Stop",
+    "ToolPlay",
+    "TurnCompactor",
+    "TurnMachine",
+    "TurnPlayer",
+    "TurnScript",
     "VirtualClock",
     "assert_call_honest",
     "assert_run_holds",
+    "assert_turn_honest",
+    "called_tools",
     "calls_of",
     "chains",
     "chunkings",
@@ -71,18 +96,26 @@ __all__ = [
     "policies",
     "raw_responses",
     "read_responses",
+    "read_turn_script",
     "register_profiles",
     "replies",
     "requests",
     "run",
+    "run_turn",
     "scripts_of_replies",
+    "scripts_of_turns",
     "set_testing",
     "testing",
     "texts",
     "tool_calls",
+    "tool_plays",
+    "turn_compactors",
+    "turn_policies",
     "turns",
+    "turns_of",
     "usages",
     "write_responses",
+    "write_turn_script",
 ]
 
 register_profiles()

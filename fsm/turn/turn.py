@@ -40,6 +40,7 @@ from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolO
 from rungwise.fsm.turn.causes import cause_of
 from rungwise.fsm.turn.compaction import helps, room_for
 from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.counting import prompt_tokens
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
 from rungwise.fsm.turn.observe import counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
@@ -269,10 +270,10 @@ class Turn:
 
     def _broken_by(self, shorter: tuple[PlainMessage | Message, ...]) -> str | None:
         """Say what a compaction has broken, such as a tool call that it parted from its result, if anything."""
-        given = self.request.messages
-        if problems_of(self._conversation.messages, given=given):
+        follows = Message.saying("assistant", "An answer.")
+        if problems_of((*self._conversation.messages, follows), given=self.request.messages):
             return None  # the caller's own messages were like that
-        return next(iter(problems_of(shorter, given=given)), None)
+        return next(iter(problems_of((*shorter, follows), given=shorter)), None)
 
     def cancel(self, now: float | None = None, outcomes: Sequence[ToolOutcome | None] = ()) -> TurnResult:
         """End the turn; what was gathered stays in the result. A turn that has ended is left as it is.
@@ -337,13 +338,13 @@ class Turn:
         request, messages = self.request, self._conversation.messages
         if state == "ask":
             return request
-        known = {"input_tokens": None}  # which the caller has counted for the first request alone
-        if state != "summarize":
-            return evolve(request, messages=messages, **known)
-        asked = Message.saying("user", self.policy.hints.summary)
-        shapes = self._last.shapes if self._last is not None else self._chain[0].shapes
-        parameters = {name: each for name, each in request.parameters.items() if name not in shapes.tool_parameters}
-        return evolve(request, messages=(*messages, asked), tools=(), parameters=parameters, **known)
+        if state == "summarize":
+            messages = (*messages, Message.saying("user", self.policy.hints.summary))
+            shapes = self._last.shapes if self._last is not None else self._chain[0].shapes
+            parameters = {name: each for name, each in request.parameters.items() if name not in shapes.tool_parameters}
+            request = evolve(request, tools=(), parameters=parameters)
+        tokens = prompt_tokens(request, messages, self._conversation.gathered, self._usage.output_tokens)
+        return evolve(request, messages=messages, input_tokens=tokens)
 
     @property
     def _cap(self) -> int:

@@ -126,7 +126,7 @@ def test_the_calls_are_those_of_the_longest_path_through_every_configuration(lim
 
 # Every script, on real turns
 
-CUT = Reply("A part of an answer that was cut.", stop_reason="length")
+CUT = Reply(" ".join(f"incomprehensible{number}" for number in range(40)), stop_reason="length")
 CALLED = Reply("work", stop_reason="stop")
 ENDS: tuple[tuple[Reply | Failure, ...], ...] = (
     (Reply("An answer.", stop_reason="stop"),),
@@ -152,7 +152,8 @@ def play(
 ) -> tuple[TurnResult, int]:
     """Play the ends of calls, and whether each round of tools works, to a turn; the last of them go on for ever."""
     tool = Tool(lambda number: number, name="work", parameters={"type": "object"})
-    request = Request("Do it.", max_tokens=50, input_tokens=1000)
+    # The caller has counted fewer tokens than these bytes are taken for where nobody has.
+    request = Request("Do it. " * 400, max_tokens=50, input_tokens=100)
     turn = Turn(request, policy, [link], tools=[tool], has_compactor=True)
     action, runs, rounds, now = turn.begin(), 0, 0, 0.0
     while action is not None:
@@ -182,9 +183,9 @@ def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(cha
     call = evolve(
         ONE_ATTEMPT, limits=Limits(**{**dict.fromkeys(COUNTERS, 0), "continuations": 1}), budget=Budget(attempts=2)
     )
-    policy = TurnPolicy(**{"call": call, "auto_continues": 3, "calls_per_reply": 2, "window": 1000, **changes})
+    policy = TurnPolicy(**{"call": call, "auto_continues": 3, "calls_per_reply": 2, "window": 100, **changes})
     link = PlainLink(prices=Prices(1_000_000, 1_000_000))
-    found = worst(verify(policy, [link], max_tokens=50, input_tokens=1000))
+    found = worst(verify(policy, [link], max_tokens=50, input_tokens=100))
     spent: dict[str, float] = dict.fromkeys(("calls", "attempts", "tool runs", "output tokens", "money"), 0.0)
     for script in product(ENDS, repeat=3):
         for works in product((True, False), repeat=2):

@@ -80,7 +80,7 @@ def play(
     played, coming = Played(turn), iter(replies)
     action = turn.begin()
     while action is not None:
-        assert not problems_of(turn.messages)
+        assert not problems_of(turn.messages, given=turn.messages)
         if stop_in and stop_in in (type(action).__name__, turn.position.row.source if turn.position.row else ""):
             turn.cancel(1.0)
             break
@@ -99,7 +99,7 @@ def play(
                 except ValueError as error:
                     action = turn.compacted(error)
     assert turn.is_over
-    assert not problems_of(turn.result.messages)
+    assert not problems_of(turn.result.messages, given=turn.result.messages)
     text = turn.journal.to_json()
     assert TurnJournal.from_json(text).to_json() == text
     return played
@@ -284,6 +284,13 @@ def test_an_overflow_goes_through_the_compactor() -> None:
     assert 200 < played.rooms[0] < 1200
 
 
+def test_a_compactor_may_sum_up_in_a_message_of_its_own() -> None:
+    summed = {"role": "system", "content": "They asked for herons, at length."}
+    played = play(OVERFLOW, said(TEXT), messages=LONG, compactor=lambda messages: [messages[1], summed])
+    assert played.result.outcome == "finished"
+    assert played.sent[1].messages == (LONG[1], summed)
+
+
 @pytest.mark.parametrize("useless", [lambda messages: messages, lambda messages: [], lambda messages: 5])
 def test_a_compactor_that_does_not_help_ends_the_turn(useless: Any) -> None:
     played = play(OVERFLOW, messages=LONG, compactor=useless)
@@ -310,6 +317,12 @@ def test_a_compactor_that_parts_a_call_from_its_result_is_no_help() -> None:
     assert (played.result.outcome, played.events[-1]) == ("failed", "stayed_long")
     assert "messages[0]: tool result 0 has no call right before it" in str(played.result.cause)
     assert [role for role, _ in plain(played)] == ["user", "assistant", "tool"]
+
+
+def test_a_compactor_that_leaves_an_answer_to_follow_an_answer_is_no_help() -> None:
+    ends = [LONG[1], {"role": "assistant", "content": "In short, they"}]
+    played = play(OVERFLOW, messages=LONG, compactor=lambda messages: ends)
+    assert "messages[2]: a second assistant's message in a row" in str(played.result.cause)
 
 
 def test_what_the_caller_broke_a_compactor_may_leave_broken() -> None:
@@ -383,7 +396,7 @@ def test_the_time_of_the_turn_ends_before_its_tools_begin() -> None:
     assert turn.called(action.call.result, 110.0) is None
     assert turn.result.outcome == "over_budget"
     assert "10 s" in str(turn.result.cause)
-    assert not problems_of(turn.result.messages)
+    assert not problems_of(turn.result.messages, given=turn.result.messages)
 
 
 def test_a_tool_has_no_more_time_than_the_turn() -> None:

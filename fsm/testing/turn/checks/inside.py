@@ -10,7 +10,9 @@ import orjson
 
 from rungwise.fsm.call.events import Text
 from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError, TurnError
+from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
 from rungwise.fsm.testing.checks.privacy import PRIVATE, SHORTEST
@@ -39,9 +41,28 @@ def check_journal(seen: SeenTurn) -> None:
         raise Dishonest(REPLAYS, f"the journal cannot be read: {type(error).__name__}: {error}") from error
     if again.to_json() != text or again.steps != seen.steps:
         raise Dishonest(REPLAYS, "the journal that was read is another one")
+    _check_replay(seen, again)
     made = [each.call.journal for each in seen.run.calls]
     if [id(each) for each in made] != [id(each) for each in seen.journal.calls][: len(made)]:
         raise Dishonest(REPLAYS, "the journal holds other calls than were made")
+
+
+SAME = ("outcome", "usage", "cost", "seconds", "calls", "attempts", "cause")
+SAME_WITH_CONTENTS = ("text", "handed_off")
+
+
+def _check_replay(seen: SeenTurn, read: TurnJournal) -> None:
+    try:
+        replayed = replay(read, seen.policy if seen.policy.of_calls.table != CALL else None)
+    except RungwiseError as error:
+        raise Dishonest(REPLAYS, f"{type(error).__name__}: {error}") from error
+    result = seen.result
+    if result is None:
+        return
+    for name in (*SAME, *(SAME_WITH_CONTENTS if seen.journal.contents else ())):
+        before, after = getattr(result, name), getattr(replayed, name)
+        if before != after:
+            raise Dishonest(REPLAYS, f"{name} is {before!r}, and {after!r} in the replay")
 
 
 def check_privacy(seen: SeenTurn) -> None:

@@ -1,0 +1,33 @@
+"""How many tokens the prompt of a later call has, where the caller has counted the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import PlainMessage, Request
+
+
+def prompt_tokens(
+    request: Request, messages: Sequence[PlainMessage | Message], gathered: str, written: int
+) -> int | None:
+    """Return the tokens of a prompt: what the caller has counted, and what came since; None where nobody has counted.
+
+    What the model wrote is no longer than all that was written, whatever its bytes look like.
+
+    Arguments:
+        request: the first one.
+        messages: the conversation so far.
+        gathered: the text that the next call goes on from, which it counts by its bytes beside this.
+        written: the output tokens of all calls so far.
+    """
+    first = len(request.messages)
+    if request.input_tokens is None or tuple(messages[:first]) != request.messages:
+        return None  # a compactor has taken it from here
+    came, apart = messages[first:], estimate_tokens(gathered)
+    said = [each for each in came if isinstance(each, Message) and each.role == "assistant"]
+    others = [each for each in came if not (isinstance(each, Message) and each.role == "assistant")]
+    by_bytes = estimate_tokens(said) + apart
+    counted = min(by_bytes, written) if written else by_bytes
+    return max(1, request.input_tokens + counted + estimate_tokens(others) - apart)

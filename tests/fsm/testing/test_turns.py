@@ -1,0 +1,414 @@
+"""The fuzz kit for turns: what it generates, that honest turns pass, and that each thing it asserts can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+import rungwise
+from rungwise import Budget, Failure, Limits, Message, Policy, Reply, ToolCall, Turn, TurnPolicy, Usage
+from rungwise.fsm import testing
+from rungwise.fsm.call import classify
+from rungwise.fsm.machine.run import Run
+from rungwise.fsm.testing.checks import path, privacy, success
+from rungwise.fsm.testing.coverage import Coverage
+from rungwise.fsm.testing.turn import honesty
+from rungwise.fsm.testing.turn.checks import ends, tools, transcript
+from rungwise.fsm.testing.turn.checks.seen import SeenTurn
+from rungwise.fsm.testing.turn.player import ENDS
+from rungwise.fsm.turn import tool_round
+from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.turn.tools import Toolbox
+
+USAGE = Usage(10, 5)
+TEXT = "Herons nest in the reeds by the lake."
+ONCE = TurnPolicy(auto_continues=1, call=Policy(limits=Limits(continuations=0, retries=0, reasks=0, nudges=0)))
+SMALL = evolve(ONCE, auto_continues=3)
+SILENT = (HealthCheck.too_slow, HealthCheck.data_too_large)
+
+
+def said(text: str, stop: Any = "stop") -> Reply:
+    return Reply(text, stop_reason=stop, stop_raw=stop, usage=USAGE)
+
+
+def calling(*names: str, text: str = "", arguments: str = '{"path": "x"}') -> Reply:
+    made = [ToolCall(f"c{place}", name, arguments) for place, name in enumerate(names)]
+    return Reply(text, tool_calls=made, stop_reason="tool_calls", stop_raw="tool_calls", usage=USAGE)
+
+
+def script(*replies: Reply | Failure, **fields: Any) -> testing.TurnScript:
+    return testing.TurnScript(replies, **fields)
+
+
+OVERFLOW = Failure("context_overflow")
+EMPTY = said("")
+NOTED = script(calling("note", text=TEXT), calling("look_up"), EMPTY)
+LOOKED = script(calling("look_up", "write", text="I look, and then I write."), said(TEXT))
+SUMMED_UP = script(calling("look_up"), calling("look_up"), said(TEXT))
+CUT = script(said("Herons nest in ", "length"), said("the reeds."))
+HANDED = script(calling("look_up", "ask_user"))
+SHORTENED = script(OVERFLOW, said(TEXT), asked="a turn of ours", compactor=testing.TurnCompactor())
+HUGE = script(calling("look_up"), said(TEXT), tools=[testing.ToolPlay("returns much text")])
+MANY = script(calling(*["look_up"] * 4))
+PLAYS = {
+    "noted": (SMALL, NOTED),
+    "looked": (SMALL, LOOKED),
+    "summed up": (ONCE, SUMMED_UP),
+    "cut": (SMALL, CUT),
+    "handed": (SMALL, HANDED),
+    "shortened": (SMALL, SHORTENED),
+    "huge": (evolve(SMALL, window=2_000), HUGE),
+    "many": (evolve(SMALL, calls_per_reply=2), MANY),
+    "cancelled": (SMALL, evolve(LOOKED, stop=testing.Stop("cancel", 5))),
+    "killed": (SMALL, evolve(LOOKED, stop=testing.Stop("kill", 5))),
+    "streamed": (SMALL, evolve(CUT, streams=True, contents=True)),
+    "over budget": (evolve(SMALL, budget=Budget(attempts=1)), LOOKED),
+}
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_honest_turns_pass(name: str) -> None:
+    policy, played = PLAYS[name]
+    run = testing.run_turn(policy, played, chain=2)
+    testing.assert_turn_honest(run, secrets=["sk-5e884898"])
+    assert run.turn.is_over is (name != "killed")
+
+
+# what breaks, and how it is told
+
+
+def results_are_lost(patch: pytest.MonkeyPatch) -> None:
+    whole = Conversation.whole
+    patch.setattr(Conversation, "whole", lambda self, text: [m for m in whole(self, text) if _role(m) != "tool"])
+
+
+def _role(message: Any) -> str:
+    return message.role if isinstance(message, Message) else str(message["role"])
+
+
+def results_change_places(patch: pytest.MonkeyPatch) -> None:
+    whole = Conversation.whole
+
+    def turned(self: Conversation, text: str) -> Any:
+        return tuple(Message("tool", m.parts[::-1]) if _role(m) == "tool" else m for m in whole(self, text))
+
+    patch.setattr(Conversation, "whole", turned)
+
+
+def faults_pass_for_results(patch: pytest.MonkeyPatch) -> None:
+    tell = Conversation.tell
+    patch.setattr(Conversation, "tell", lambda self, place, text, is_fault=False: tell(self, place, text))
+
+
+def text_is_said_twice(patch: pytest.MonkeyPatch) -> None:
+    say = Conversation.say
+    patch.setattr(Conversation, "say", lambda self, result: say(self, evolve(result, text=result.text * 2)))
+
+
+def text_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Conversation, "say", lambda self, result: self._show(result.text))
+
+
+def cut_text_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Conversation, "hold", lambda self, result: self._show(result.text))
+
+
+def nothing_is_shown(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Conversation, "_show", lambda self, text: None)
+
+
+def the_hint_stays(patch: pytest.MonkeyPatch) -> None:
+    request = Turn._request
+
+    def leaving(self: Turn, state: str) -> Any:
+        made = request(self, state)
+        self._conversation.messages = made.messages
+        return made
+
+    patch.setattr(Turn, "_request", leaving)
+
+
+def summaries_may_call_tools(patch: pytest.MonkeyPatch) -> None:
+    request = Turn._request
+    patch.setattr(Turn, "_request", lambda self, state: evolve(request(self, state), tools=self.request.tools))
+
+
+def one_call_more(patch: pytest.MonkeyPatch) -> None:
+    at_start = Run.at_start.__func__  # type: ignore[attr-defined]
+
+    def more(cls: Any, table: Any, limits: Any) -> Any:
+        return at_start(cls, table, {**limits, "auto_continues": 9} if table is TURN else limits)
+
+    patch.setattr(Run, "at_start", classmethod(more))
+
+
+def budgets_are_not_shared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Turn, "_new_call", lambda self, request: rungwise.Call(request, self.policy.of_calls, self._chain))
+
+
+def answers_are_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
+    def remember(self: Turn, round: Any) -> None:
+        assert self._last is not None
+        self._prior_answer = self._last.text or self._prior_answer
+
+    patch.setattr(Turn, "_remember_answer", remember)
+
+
+def nothing_is_paid(patch: pytest.MonkeyPatch) -> None:
+    settle = Turn._settle_call
+    patch.setattr(Turn, "_settle_call", lambda self, result: settle(self, evolve(result, usage=Usage())))
+
+
+def results_have_any_length(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tool_round, "shortened", lambda texts, tokens: tuple(texts))
+
+
+def as_many_run_as_are_called(patch: pytest.MonkeyPatch) -> None:
+    of = tool_round.ToolRound.of
+    more = lambda calls, tools, policy, left: of(calls, tools, evolve(policy, calls_per_reply=99), left)  # noqa: E731
+    patch.setattr(tool_round.ToolRound, "of", more)
+
+
+def every_tool_hands_off(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(tool_round.ToolRound, "handed_off", lambda self, tools, conversation: self.calls)
+
+
+def cut_calls_are_run(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(classify, "is_complete", lambda *given: True)
+
+
+def compactors_may_do_anything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Turn, "_broken_by", lambda self, shorter: None)
+
+
+def journals_tell_everything(patch: pytest.MonkeyPatch) -> None:
+    record = Turn._record
+
+    def telling(
+        self: Turn, row: Any, facts: Any = (), evidence: Any = None, note: Any = None, content: Any = None
+    ) -> None:
+        record(self, row, facts, evidence, TEXT, content)
+
+    patch.setattr(Turn, "_record", telling)
+
+
+def journals_lose_calls(patch: pytest.MonkeyPatch) -> None:
+    end = Turn._end
+
+    def losing(self: Turn, *given: Any) -> None:
+        end(self, *given)
+        self.journal.calls.pop()
+
+    patch.setattr(Turn, "_end", losing)
+
+
+def journals_know_no_end(patch: pytest.MonkeyPatch) -> None:
+    end = Turn._end
+
+    def forgetting(self: Turn, *given: Any) -> None:
+        end(self, *given)
+        self.journal.outcome = None
+
+    patch.setattr(Turn, "_end", forgetting)
+
+
+PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = [
+    (results_are_lost, transcript.VALID, "looked"),
+    (results_change_places, transcript.VALID, "looked"),
+    (faults_pass_for_results, transcript.ANSWERED, "many"),
+    (text_is_said_twice, transcript.WHOLE, "looked"),
+    (text_is_dropped, transcript.WHOLE, "looked"),
+    (cut_text_is_forgotten, transcript.WHOLE, "cut"),
+    (nothing_is_shown, transcript.LAST, "looked"),
+    (the_hint_stays, transcript.CLEAN, "summed up"),
+    (summaries_may_call_tools, ends.LIMITED, "summed up"),
+    (one_call_more, path.LEGAL, "summed up"),
+    (budgets_are_not_shared, ends.BUDGET, "over budget"),
+    (answers_are_remembered_for_ever, tools.PRIOR, "noted"),
+    (nothing_is_paid, ends.SUMMED, "looked"),
+    (results_have_any_length, tools.SHORTENED, "huge"),
+    (as_many_run_as_are_called, tools.ALLOWED, "many"),
+    (every_tool_hands_off, tools.HANDED, "looked"),
+    (cut_calls_are_run, success.WHOLE_TOOLS, "cut call"),
+    (compactors_may_do_anything, transcript.VALID, "parted"),
+    (journals_tell_everything, privacy.PRIVATE, "looked"),
+    (journals_lose_calls, path.LEGAL, "looked"),
+    (journals_know_no_end, ENDS, "looked"),
+]
+PARTS = testing.TurnCompactor("keeps the last message")
+FAULTY = {
+    **PLAYS,
+    "cut call": (SMALL, script(calling("look_up", arguments='{"pa'), said(TEXT))),
+    "parted": (
+        SMALL,
+        script(calling("look_up", arguments='{"path": "' + "x" * 3000 + '"}'), OVERFLOW, compactor=PARTS),
+    ),
+}
+
+
+@pytest.mark.parametrize(("plant", "property", "name"), PLANTED, ids=[plant.__name__ for plant, _, _ in PLANTED])
+def test_each_assertion_can_fail(plant: Any, property: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    policy, played = FAULTY[name]
+    with pytest.raises(testing.Dishonest) as caught:
+        testing.assert_turn_honest(testing.run_turn(policy, played))
+    assert caught.value.property == property
+    assert str(caught.value).startswith(f"{property}: ")
+
+
+def test_what_was_proved_of_something_else_is_refused() -> None:
+    run = testing.run_turn(SMALL, LOOKED)
+    with pytest.raises(testing.Dishonest, match="is for the table 'call'") as caught:
+        testing.assert_turn_honest(run, certificate=rungwise.verify())
+    assert caught.value.property == ends.CERTIFIED
+    proved = evolve(rungwise.verify(), table="turn")
+    testing.assert_turn_honest(run, certificate=proved)
+    few = evolve(proved, worst=[evolve(each, value=1.0) for each in proved.worst if each.name == "attempts"])
+    with pytest.raises(testing.Dishonest, match="2 attempts, and at worst there are 1"):
+        testing.assert_turn_honest(run, certificate=few)
+
+
+def test_a_cut_call_that_is_run_all_the_same_is_found() -> None:
+    with pytest.raises(testing.Dishonest, match="no JSON") as caught:
+        tools._check_whole("look_up", '{"pa')
+    assert caught.value.property == tools.WHOLE_CALLS
+
+
+def test_a_turn_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(self: Turn, result: Any, now: float) -> Any:
+        return rungwise.MakeCall(rungwise.Call(rungwise.Request("again")))
+
+    monkeypatch.setattr(Turn, "called", again)
+
+    with pytest.raises(testing.Dishonest, match="moments"):
+        testing.run_turn(SMALL, LOOKED)
+
+
+def test_every_property_was_broken() -> None:
+    broken = {property for _, property, _ in PLANTED} | {ends.CERTIFIED, tools.WHOLE_CALLS}
+    assert set(honesty.TURN_PROPERTIES) <= broken
+
+
+def test_a_secret_is_found() -> None:
+    with pytest.raises(testing.Dishonest, match="secret"):
+        testing.assert_turn_honest(testing.run_turn(SMALL, LOOKED), secrets=["backend-1"])
+
+
+# what is generated
+
+UNREACHED = {
+    # A turn asks for something as soon as it is in a rung, so the caller finds it in one only before it begins.
+    *((event, state) for event in ("cancelled",) for state in ("use_tools", "go_on", "compact", "summarize")),
+    # Calls find out for themselves that the budget is spent.
+    *(("ran_out", state) for state in ("ask", "go_on", "summarize")),
+}
+"""The events that no turn meets in these states."""
+
+
+def rows() -> Iterator[Any]:
+    """Yield the rows that a turn can take; one that cannot go on asks for no compaction, so it never has one."""
+    for row in TURN.rows:
+        if (row.event, row.source) not in UNREACHED and (row.event, row.target) != ("compacted", "limit_reached"):
+            yield row
+
+
+def fuzz(examples: int, start: int, coverage: Coverage | None = None, **options: Any) -> None:
+    @seed(start)
+    @settings(
+        max_examples=examples, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=SILENT
+    )
+    @given(testing.scripts_of_turns(), testing.turn_policies())
+    def attempt(played: testing.TurnScript, policy: TurnPolicy) -> None:
+        seen = SeenTurn(testing.run_turn(policy, played, chain=2))
+        honesty.check_turn(seen)
+        if coverage is not None:
+            honesty.record_turn(coverage, seen)
+
+    attempt()
+
+
+def test_random_turns_are_honest() -> None:
+    fuzz(100, 1)
+
+
+@pytest.mark.full
+def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
+    coverage = Coverage()
+    for start in range(30):
+        fuzz(100, start, coverage)
+    assert coverage.paths >= 3_000
+    assert [str(row) for row in rows() if row not in coverage.rows] == []
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=SILENT)
+@given(testing.scripts_of_turns())
+def test_every_script_can_be_written_and_read(played: testing.TurnScript) -> None:
+    assert testing.read_turn_script(testing.write_turn_script(played)) == played
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "replies = 5", "[[replies]]\ntext = 5", "[[replies]]\nno = 1", "[[replies]]\n[[tools]]\nway = 'x'", "="],
+)
+def test_a_script_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(rungwise.ConfigurationError):
+        testing.read_turn_script(text)
+
+
+def test_the_tools_of_a_script_are_the_callers_own() -> None:
+    box = Toolbox.of({"heron": lambda path: None})
+    names = set()
+
+    @settings(max_examples=30, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=SILENT)
+    @given(testing.scripts_of_turns(tools=box, stops=False))
+    def collect(played: testing.TurnScript) -> None:
+        run = testing.run_turn(SMALL, played, tools=box)
+        testing.assert_turn_honest(run)
+        names.update(each.call.name for round in run.rounds for each in round.runs)
+
+    collect()
+    assert names == {"heron"}
+
+
+# several turns at once
+
+Several = testing.turns_of(TurnPolicy(call=Policy(limits=Limits(retries=1, reasks=1)), budget=Budget(attempts=20)))
+TestSeveral = Several.TestCase
+TestSeveral.settings = settings(max_examples=8, deadline=None, stateful_step_count=20, suppress_health_check=SILENT)
+Tight = testing.turns_of(TurnPolicy(auto_continues=4), shared=Budget(attempts=5, output_tokens=3_000, seconds=100))
+TestTight = Tight.TestCase
+TestTight.settings = settings(max_examples=8, deadline=None, stateful_step_count=20, suppress_health_check=SILENT)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"policy": Policy()},
+        {"policy": TurnPolicy(), "most": 0},
+        {"policy": TurnPolicy(), "shared": 5},
+        {"policy": TurnPolicy(budget=Budget(money=1.0))},
+    ],
+)
+def test_what_makes_no_stateful_test_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(rungwise.ConfigurationError):
+        testing.turns_of(wrong.pop("policy"), **wrong)
+
+
+def test_turns_that_pass_their_shared_budget_are_found() -> None:
+    machine = testing.turns_of(SMALL, shared=Budget(attempts=1))()
+    machine.shared = Budget(attempts=1)
+    machine.within = rungwise.SharedBudget(Budget(attempts=9))
+    machine.begin(LOOKED)
+
+    def go_on() -> None:
+        for _ in range(9):
+            machine.go_on(0, 1)
+            machine.the_budget_is_never_passed()
+
+    with pytest.raises(testing.Dishonest, match="1 attempts"):
+        go_on()

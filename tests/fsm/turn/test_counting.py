@@ -1,0 +1,33 @@
+"""The tokens of later prompts of a turn: the caller's count goes on as long as its messages stand there."""
+
+from __future__ import annotations
+
+from rungwise import Message, Request
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.turn.counting import prompt_tokens
+
+FIRST = Request("Do it." * 100, input_tokens=50)
+SAID = Message.saying("assistant", "incomprehensible " * 20)
+TOLD = Message.saying("user", "found")
+
+
+def test_what_nobody_has_counted_is_not_known() -> None:
+    assert prompt_tokens(Request("Do it."), Request("Do it.").messages, "", 5) is None
+
+
+def test_what_a_compactor_left_is_not_known() -> None:
+    assert prompt_tokens(FIRST, ({"role": "user", "content": "short"}, SAID), "", 5) is None
+
+
+def test_what_was_written_counts_as_it_was_counted_and_the_rest_by_its_bytes() -> None:
+    messages = (*FIRST.messages, SAID, TOLD)
+    assert prompt_tokens(FIRST, messages, "", 21) == 50 + 21 + estimate_tokens(TOLD)
+    assert prompt_tokens(FIRST, messages, "", 0) == 50 + estimate_tokens(SAID) + estimate_tokens(TOLD)
+    assert prompt_tokens(FIRST, (*FIRST.messages, TOLD), "", 21) == 50 + estimate_tokens(TOLD)
+
+
+def test_the_call_counts_the_text_that_it_goes_on_from_itself() -> None:
+    text = "incomprehensible " * 20
+    known = prompt_tokens(Request("Do it.", input_tokens=500), Request("Do it.").messages, text, 21)
+    assert known is not None
+    assert known + estimate_tokens(text) == 500 + 21
