@@ -17,7 +17,7 @@ from rungwise.adapters.cli.answer import Answer, answer_to_stdout
 from rungwise.adapters.cli.backends import OPENAI, Target, backend_of, check_set, targets_of, url
 from rungwise.adapters.cli.interrupts import ctrl_c_cancels
 from rungwise.adapters.cli.options import TOKENS, check_prices, prices_option
-from rungwise.adapters.cli.output import bad_input, is_terminal, note, require_stdout
+from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
 from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, Shown
 from rungwise.adapters.cli.tools import TOOLS
@@ -43,7 +43,7 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
         raise click.BadParameter("it is not UTF-8 text: convert it first") from None
 
 
-@click.command(short_help="Run one call against any server that speaks chat completions.")
+@click.command(short_help="Run one call, or a turn with tools, against any server that speaks chat completions.")
 @click.argument("prompt", required=False, callback=_text)
 @click.option("--model", required=True, callback=_text, help="The model id that is sent.")
 @click.option("--base-url", default=OPENAI, show_default=True, callback=url, help="The URL up to /chat/completions.")
@@ -106,9 +106,9 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
 
     With --tools it is a turn: the tools that the model calls are run, and it is asked again until it has answered.
     Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of them). A pipe gets
-    the last answer alone, once the turn has ended; with --json, handed_off stands for tool_calls, calls counts them,
-    and messages is the conversation. Ctrl-C ends the turn, but waits for tools that cannot be stopped; a second one
-    does not.
+    the last answer alone, once the turn has ended, and what tools print goes to stderr; with --json, handed_off stands
+    for tool_calls, calls counts them, and messages is the conversation. Ctrl-C ends the turn, but waits for tools that
+    cannot be stopped; a second one does not.
 
     Keys are read from the environment and shown nowhere.
 
@@ -207,7 +207,7 @@ def _run(client: Client, shown: Shown[Any], request: Request, options: Options, 
     if options.tools is None:
         _follow(shown, client.stream, client.call, request, options)
         return
-    with ctrl_c_cancels() as cancellation:
+    with ctrl_c_cancels() as cancellation, prints_aside():
         given = {"tools": options.tools, "policy": policy, "cancellation": cancellation}
         _follow(shown, client.stream_turn, client.turn, request, options, **given)
 

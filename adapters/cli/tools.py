@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rungwise.adapters.cli.imports import IN_PYTHON, import_named
+from rungwise.adapters.cli.output import prints_aside
 from rungwise.fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             return value
         if not IN_PYTHON.fullmatch(value):
             self.fail(f"{value!r} is not of the form module:NAME, as in birds:TOOLS.", param, ctx)
-        found = import_named(value, param, ctx)
+        with prints_aside():
+            found = import_named(value, param, ctx)
         if callable(found) or isinstance(found, Tool):
             found = [found]
         if not isinstance(found, Toolbox | Iterable) or isinstance(found, str | bytes):

@@ -183,8 +183,8 @@ def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
         is_limited = one.result.outcome == "limit_reached"
         if is_limited and isinstance(one.result, TurnResult) and (worst := _worst(screen, _turn_policy(one.scenario))):
             screen.paragraph(
-                f"Of the turn {one.scenario.name} it says: everything holds, and {worst['calls']} calls at worst. It "
-                f"made {one.result.calls}."
+                f"rungwise verify says of the turn {one.scenario.name}: everything holds, and at worst "
+                f"{worst['calls']} calls. It made {one.result.calls}."
             )
 
 

@@ -29,6 +29,10 @@ def look(lake: str) -> list[str]:
     "Look which birds nest by a lake."
     return ["heron"]
 
+def tell() -> str:
+    print("told by a tool")
+    return "told"
+
 def breaks():
     raise rungwise.ToolError("the boat has sunk")
 
@@ -151,6 +155,14 @@ def test_json_holds_the_turn_with_the_conversation(rungwise_provider: Serve, ask
         "cause": None,
         "failures": [],
     }
+
+
+def test_what_tools_print_is_no_part_of_the_answer(birds: Path, rungwise_provider: Serve, ask: Ask) -> None:
+    (birds / "birds.py").write_text(f"print('told by the module')\n{BIRDS}", encoding="utf-8")
+    result = ask(rungwise_provider(calling(("tell", "{}")), ANSWER), tools="birds:tell")
+    assert (result.exit_code, result.stdout) == (0, "A heron.")
+    assert "told by the module\n" in result.stderr
+    assert "told by a tool\n" in result.stderr
 
 
 SUMMARY = "auto_continues = 1\n"

@@ -715,7 +715,7 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
         "turn: called_tools [may_use_tools] → use_tools",
         ', tool "boat 2 leaks, boat 3 does not"; cap 300, stream',
         "turn: answered [is_summary] → limit_reached",
-        "made 5.",
+        "says of the turn endless-turn: everything holds, and at worst 5\ncalls. It made 5.",
     ],
 )
 def test_the_demo_shows(demo: str, line: str) -> None:
