@@ -84,6 +84,36 @@ def _script(replies: tuple[Any, ...], **options: Any) -> Any:
     return rungwise.Script(replies or (rungwise.ScriptedReply(),), **options)
 
 
+class ScriptedTool:
+    """Answer from a list, call by call, and remember what the tool was called with; the last answer comes for ever."""
+
+    def __init__(self, name: str, answers: tuple[Any, ...]) -> None:
+        self.__name__ = name
+        self.answers = answers or (None,)
+        self.called: list[dict[str, Any]] = []
+
+    def __call__(self, **arguments: Any) -> Any:
+        """Return the next answer, or raise it where it is an exception."""
+        self.called.append(arguments)
+        answer = self.answers[min(len(self.called), len(self.answers)) - 1]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def rungwise_tools() -> Callable[..., ScriptedTool]:
+    """Return `tool(name, *answers)`, a tool for `client.turn(..., tools=[...])` that answers from a list.
+
+    An answer that is an exception is raised; `tool.called` lists the arguments of each call.
+    """
+
+    def build(name: str, *answers: Any) -> ScriptedTool:
+        return ScriptedTool(name, answers)
+
+    return build
+
+
 @pytest.fixture
 def rungwise_client(rungwise_clock: VirtualClock) -> Iterator[Callable[..., Client]]:
     """Return `client(*providers, **options)`: its backends are these providers, in order, and its waits are virtual.

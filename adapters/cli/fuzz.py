@@ -9,18 +9,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from rungwise.adapters.cli.output import bad_input, complain, counted, note, one_line, progress_bar, put, write_out
-from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
+from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rungwise.adapters.testing.fuzzing import Finding, Fuzzer
+    from rungwise.adapters.testing.fuzzing import Fuzzer
+    from rungwise.adapters.testing.search import Finding
+    from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
     from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.turn.policy import TurnPolicy
 
 DISHONEST: Final = 1
 STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
@@ -30,8 +33,9 @@ REPORT_SECONDS: Final = 5.0
 REFRESH_SECONDS: Final = 0.1
 
 
-@click.command(short_help="Look for a provider's behaviour that makes a call dishonest.")
-@click.argument("policy", required=False, type=POLICY, metavar=f"[{METAVAR}]")
+@click.command(short_help="Look for a behaviour that makes a call or a turn dishonest.")
+@click.argument("policy", required=False, type=EITHER, metavar=f"[{METAVAR}]")
+@turn_option
 @click.option(
     "--examples", type=click.IntRange(min=1), metavar="N", help="How many calls to make; 1000 unless --seconds."
 )
@@ -46,7 +50,8 @@ REFRESH_SECONDS: Final = 0.1
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
 )
 def fuzz(
-    policy: Policy | None,
+    policy: Policy | TurnPolicy | None,
+    turn: bool,
     examples: int | None,
     seconds: float | None,
     seed: int | None,
@@ -65,9 +70,12 @@ def fuzz(
     policy's seconds and timeouts are cut to fractions of a second; `rungwise.fsm.testing.read_responses` takes what
     failed.
 
+    With --turn turns are played in memory, of which the tools, the compactor and the caller do anything as well. The
+    script that fails is as `rungwise.fsm.testing.read_turn_script` takes it, for `run_turn`.
+
     \b
     Exit codes:
-      0  every call was honest
+      0  every call, or turn, was honest
       1  one was not; stdout has the script
       2  bad input, or Hypothesis is not installed
 
@@ -78,20 +86,22 @@ def fuzz(
       rungwise fuzz --examples 20000
       rungwise fuzz --over-http --examples 500
       rungwise fuzz policy.toml --hostile --seconds 60
+      rungwise fuzz turn.toml --turn --seconds 60
       rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
     """
-    chosen = policy or default_policy()
+    chosen = policy or default_of(turn=turn)
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
     with _no_litter(), _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http, hostile=share) as fuzzer:
         _check_certificate(fuzzer)
-        with _progress(examples, seconds) as fuzzer.progress:
+        what = fuzzer.certificate.table
+        with _progress(examples, seconds, what) as fuzzer.progress:
             found = fuzzer.run(examples=examples, seconds=seconds)
-    note(f"seed {seed}: {counted(fuzzer.examples, 'call')}; {fuzzer.coverage.summary()}")
+    note(f"seed {seed}: {counted(fuzzer.examples, what)}; {fuzzer.coverage.summary()}")
     if found is None:
-        put(f"every one of {counted(fuzzer.examples, 'call')} was honest\n")
+        put(f"every one of {counted(fuzzer.examples, what)} was honest\n")
         return 0
     return _report(found, output)
 
@@ -110,35 +120,48 @@ def _no_litter() -> Iterator[None]:
             del os.environ[STORAGE]
 
 
-def _fuzzer(policy: Policy, **options: Any) -> Fuzzer:
+def _fuzzer(
+    policy: Policy | TurnPolicy, *, backends: int, seed: int, over_http: bool, hostile: float
+) -> Fuzzer | TurnFuzzer:
+    from rungwise.fsm.call.policy import Policy
+
     try:
         from rungwise.adapters.testing.fuzzing import Fuzzer
+        from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
     except ImportError as error:
         bad_input(str(error))
-    return Fuzzer(policy, **options)
+    if isinstance(policy, Policy):
+        return Fuzzer(policy, backends=backends, seed=seed, over_http=over_http, hostile=hostile)
+    if hostile or over_http:
+        bad_input("turns are played in memory: give --hostile and --over-http with a policy of calls")
+    return TurnFuzzer(policy, backends=backends, seed=seed)
 
 
-def _check_certificate(fuzzer: Fuzzer) -> None:
+def _check_certificate(fuzzer: Fuzzer | TurnFuzzer) -> None:
     failed = [each.name for each in fuzzer.certificate.properties if each.holds is False]
     if failed:
         bad_input(f"the policy has no certificate: {'; '.join(failed)}; rungwise verify tells more")
 
 
 @contextmanager
-def _progress(examples: int | None, seconds: float | None) -> Iterator[Callable[[Fuzzer], None]]:
+def _progress(
+    examples: int | None, seconds: float | None, what: str
+) -> Iterator[Callable[[Fuzzer | TurnFuzzer], None]]:
     """Show on stderr how far it is: a bar for a person, a line now and then for anyone else."""
     with progress_bar("{task.description}") as bar:
-        task = bar.add_task("0 calls", total=examples if examples is not None else seconds) if bar is not None else None
+        task = (
+            bar.add_task(f"0 {what}s", total=examples if examples is not None else seconds) if bar is not None else None
+        )
         started = last = time.monotonic()
 
-        def show(fuzzer: Fuzzer) -> None:
+        def show(fuzzer: Fuzzer | TurnFuzzer) -> None:
             nonlocal last
             now = time.monotonic()
             if now - last < (REPORT_SECONDS if bar is None else REFRESH_SECONDS):
                 return
             last = now
             rows = len(fuzzer.coverage.known)
-            standing = f"{counted(fuzzer.examples, 'call')}, {rows - len(fuzzer.coverage.missing)} of {rows} rows"
+            standing = f"{counted(fuzzer.examples, what)}, {rows - len(fuzzer.coverage.missing)} of {rows} rows"
             if bar is None or task is None:
                 note(f"  {standing}")
             else:
@@ -155,6 +178,6 @@ def _report(found: Finding, output: str | None) -> int:
         note(f"  {one_line(line)}")
     write_out(output, found.to_toml())
     if output is not None:
-        serve = "" if hasattr(found.case, "responses") else f": rungwise serve {output}"
+        serve = f": rungwise serve {output}" if found.case.is_served else ""
         note(f"  what failed is in {output}{serve}")
     return DISHONEST

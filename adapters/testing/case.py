@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 from attrs import field, fields, frozen
@@ -42,6 +42,9 @@ class Case:
         is_fair: whether the provider keeps to the caps, and counts prompts as they are.
         leaves_after: for a stream, the number of events after which the consumer goes away; None stays.
     """
+
+    is_served: ClassVar[bool] = True
+    """Whether `rungwise serve` takes what is written down."""
 
     script: Script
     mode: str = "call"

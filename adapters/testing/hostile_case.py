@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ClassVar
 
 import attrs
 from attrs import field, frozen
@@ -39,6 +40,9 @@ class HostileCase:
         responses: what the server writes, request by request; the last is repeated.
         mode: the method of the client.
     """
+
+    is_served: ClassVar[bool] = False
+    """Whether `rungwise serve` takes what is written down."""
 
     responses: tuple[RawResponse, ...] = field(converter=_tuple)
     mode: str = "call"

@@ -43,14 +43,25 @@ class Retold:
         return self._conversation.messages
 
     @property
+    def ids(self) -> dict[str, list[str]] | None:
+        """Return what a journal tells of the tool calls that wait for results; None where there are none."""
+        return {"ids": [call.id for call in self._calls]} if self._calls else None
+
+    @property
     def gathered(self) -> str:
         """Return the text that the next call goes on from."""
         return self._conversation.gathered
 
-    def call_ended(self, result: Result, event: str, *, is_summary: bool) -> None:
-        """Take what a call ended with, and what that was for the turn."""
-        if self.contents:
-            self._conversation.take(result, event, is_summary=is_summary)
+    def call_ended(self, result: Result, event: str, step: Step | None, *, is_summary: bool) -> None:
+        """Take what a call ended with, what that was for the turn, and the step that it was taken for."""
+        if not self.contents:
+            return
+        ids, calls = None, result.tool_calls
+        if event == "called_tools" and step is not None:
+            ids = (step.content or {}).get("ids")
+            if ids is not None and not len({*ids}) == len(ids) == len(calls):
+                raise JournalMismatch(f"step {step.number}: its ids are not those of {len(calls)} tool calls")
+        self._conversation.take(result, event, is_summary=is_summary, ids=ids)
 
     def tools_ran(self, step: Step) -> dict[str, bool]:
         """Take the results of a round of tools, and return what that says of the turn.

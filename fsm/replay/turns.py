@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from attrs import define, field
 
 from rungwise.fsm.call.journal import Journal
@@ -115,7 +118,7 @@ class _Again:
             self.cause = step.note
             self._record(row, note=step.note)
         elif self.doing in CALLS:
-            self._call_ended()
+            self._call_ended(step)
         else:
             self._answered(step)
 
@@ -163,14 +166,14 @@ class _Again:
         self.usage += result.usage
         return result
 
-    def _call_ended(self) -> None:
+    def _call_ended(self, step: Step) -> None:
         is_summary = self._is_summary
         result = self._settle()
         event = event_of(result)
-        self.retold.call_ended(result, event, is_summary=is_summary)
+        self.retold.call_ended(result, event, step, is_summary=is_summary)
         has_compactor = self.recorded.setting.has_compactor
         facts = facts_of(result, self.position, has_compactor=has_compactor, is_summary=is_summary)
-        self._advance(event, facts, result=result)
+        self._advance(event, facts, result=result, content=self.retold.ids)
 
     def _answered(self, step: Step) -> None:
         """Take what came back from the tools or the compactor; it is known from the step alone."""
@@ -182,17 +185,23 @@ class _Again:
             facts = facts_of_tools(self.position, **self.retold.tools_ran(step))
         elif step.event == "compacted":
             self.retold.compacted()
-        self._advance(step.event, facts, step=step)
+        self._advance(step.event, facts, step=step, content=step.content if step.event == "tools_ran" else None)
 
     def _cancel(self, step: Step | None) -> None:
         if self.doing in CALLS:
-            self.retold.call_ended(self._settle(), "cancelled", is_summary=False)
+            self.retold.call_ended(self._settle(), "cancelled", None, is_summary=False)
         if step is not None and self.doing == "use_tools":
             self.retold.tell(step)
-        self._advance("cancelled", (), step=step)
+        self._advance("cancelled", (), step=step, content=None if step is None else step.content)
 
     def _advance(
-        self, event: str, facts: tuple[str, ...], *, result: Result | None = None, step: Step | None = None
+        self,
+        event: str,
+        facts: tuple[str, ...],
+        *,
+        result: Result | None = None,
+        step: Step | None = None,
+        content: Mapping[str, Any] | None = None,
     ) -> None:
         row = self.position.fire(event, facts)
         is_last = row.target in OUTCOMES
@@ -202,7 +211,7 @@ class _Again:
         if is_last:
             self.cause = self.why if self._is_summary and row.target == "limit_reached" else why
         self.why = why
-        self._record(row, facts, result, "; ".join(filter(None, (told, note))) or None, step)
+        self._record(row, facts, result, "; ".join(filter(None, (told, note))) or None, content)
 
     def _record(
         self,
@@ -210,9 +219,8 @@ class _Again:
         facts: tuple[str, ...] = (),
         result: Result | None = None,
         note: str | None = None,
-        step: Step | None = None,
+        content: Mapping[str, Any] | None = None,
     ) -> None:
-        has_contents = self.recorded.contents and step is not None and step.event in ("tools_ran", "cancelled")
         self.journal.record(
             RecordedStep(
                 row=row,
@@ -223,7 +231,7 @@ class _Again:
                 spent=tuple(self.position.spent),
                 attempts=self.position.attempts,
                 note=note,
-                content=step.content if has_contents and step is not None else None,
+                content=content if self.recorded.contents else None,
             )
         )
 

@@ -35,14 +35,19 @@ class Conversation:
     asked: Message | None = None
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
-    _ids: dict[str, int] | None = field(
-        default=None, init=False
-    )  # of all tool calls; some providers want each to be unique
+    _ids: dict[str, int] | None = field(default=None, init=False)  # of all tool calls: some providers want no id twice
 
-    def take(self, result: Result, event: str, *, is_summary: bool) -> None:
-        """Take what a call ended with, and what that was for the turn."""
+    def take(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
+        """Take what a call ended with, and what that was for the turn.
+
+        Arguments:
+            result: the end of the call.
+            event: what it was.
+            is_summary: whether the call asked for the summary.
+            ids: what its tool calls are told apart by, where that is known already.
+        """
         if event == "called_tools" and not is_summary:
-            self.ask(result)
+            self.ask(result, ids)
         elif event in ("truncated", "overflowed"):
             self.hold(result)
         else:
@@ -65,13 +70,15 @@ class Conversation:
         self.gathered = result.text
         self._show(result.text)
 
-    def ask(self, result: Result) -> Message:
+    def ask(self, result: Result, ids: Sequence[str] | None = None) -> Message:
         """Take a message that calls tools, and return it with names and ids that can be sent back."""
         self.gathered = ""
         self._show(result.text)
         if self._ids is None:
             self._ids = {call.key[1]: 1 for message in self.messages for call in read(message).calls}
-        self.asked, self.results = Message("assistant", _sound(result.message.parts, self._ids)), {}
+        calls = result.message.tool_calls
+        own = ids or [_unique(call.id, self._ids) for call in calls]
+        self.asked, self.results = Message("assistant", _sound(result.message.parts, own)), {}
         return self.asked
 
     def tell(self, place: int, text: str, *, is_fault: bool = False) -> ToolResult:
@@ -99,16 +106,15 @@ class Conversation:
         self.shown = self.shown if is_blank(text) else text
 
 
-def _sound(parts: Sequence[Part], known: dict[str, int]) -> tuple[Part, ...]:
-    """Return the parts of a message, each tool call with an id of its own, a name and arguments that can be sent."""
-    sound: list[Part] = []
-    for part in parts:
-        if isinstance(part, ToolCall):
-            name = NOT_IN_NAMES.sub("_", part.name)[:LONGEST_NAME] or "_"
-            arguments = part.arguments if part.arguments.strip() else "{}"
-            part = evolve(part, id=_unique(part.id, known), name=name, arguments=arguments)
-        sound.append(part)
-    return tuple(sound)
+def _sound(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ...]:
+    """Return the parts of a message, its tool calls with these ids, and with names and arguments that can be sent."""
+    own = iter(ids)
+    return tuple(_sendable(part, next(own)) if isinstance(part, ToolCall) else part for part in parts)
+
+
+def _sendable(call: ToolCall, id: str) -> ToolCall:
+    name = NOT_IN_NAMES.sub("_", call.name)[:LONGEST_NAME] or "_"
+    return evolve(call, id=id, name=name, arguments="{}" if is_blank(call.arguments) else call.arguments)
 
 
 def _unique(id: str, known: dict[str, int]) -> str:

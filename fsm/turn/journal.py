@@ -54,7 +54,7 @@ class TurnJournal(Record):
     forms: ClassVar[Forms] = {**Record.forms, "policy": OBJECT, "has_compactor": FLAG, "calls": OBJECTS}
     content_forms: ClassVar[Forms] = {
         "results": (list_of(_is_result), "a list of results, each of which is a list of id, name, text and is_fault"),
-        "handed_off": (list_of(is_text), "a list of the ids of calls"),
+        **dict.fromkeys(("ids", "handed_off"), (list_of(is_text), "a list of the ids of calls")),
     }
     step_type: ClassVar[type[Step]] = TurnStep
 

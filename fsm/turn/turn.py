@@ -199,7 +199,9 @@ class Turn:
         event = event_of(result)
         self._conversation.take(result, event, is_summary=is_summary)
         facts = facts_of(result, self.position, has_compactor=self.journal.setting.has_compactor, is_summary=is_summary)
-        return self._advance(event, facts, result=result)
+        asked = self._conversation.asked
+        content = None if asked is None else {"ids": [call.id for call in asked.tool_calls]}
+        return self._advance(event, facts, result=result, content=content)
 
     @without_locals
     def tools_ran(self, outcomes: Sequence[ToolOutcome], now: float | None = None) -> Action | None:

@@ -72,6 +72,29 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
     result.stdout.no_fnmatch_line("*- rungwise -*")
 
 
+def test_turns_run_with_tools_that_answer_from_a_list(run) -> None:
+    result = run(
+        """
+        from rungwise import ScriptedReply
+
+        def test_a_turn(rungwise_provider, rungwise_client, rungwise_tools):
+            asks = ScriptedReply(tool_calls=[{"name": "look", "arguments": '{"path": "x"}'}])
+            provider = rungwise_provider(asks, asks, ScriptedReply(text="An answer."))
+            look = rungwise_tools("look", "two nests", OSError("the bank is closed"))
+            result = rungwise_client(provider).turn("hi", tools=[look])
+            assert (result.outcome, result.text) == ("finished", "An answer.")
+            assert look.called == [{"path": "x"}] * 2
+            told = [m["content"] for m in provider.requests[2].body["messages"] if m["role"] == "tool"]
+            assert told[0] == "two nests"
+            assert "two nests" not in told[1]
+
+        def test_without_answers_there_is_none(rungwise_tools):
+            assert rungwise_tools("look")(path="x") is None
+        """
+    )
+    result.assert_outcomes(passed=2)
+
+
 def test_the_summary_tells_what_was_covered(run) -> None:
     result = run(
         """

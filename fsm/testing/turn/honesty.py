@@ -31,8 +31,8 @@ TURN_CHECKS: Final[tuple[Callable[[SeenTurn], None], ...]] = (
     tools.check_results,
     tools.check_handed_off,
     tools.check_prior,
-    inside.check_journal,
     inside.check_privacy,
+    inside.check_journal,
 )
 """The checks, in the order in which they are made: first those without which the others mean nothing."""
 

@@ -99,7 +99,9 @@ def _turning() -> SearchStrategy[Scripted]:
         usage=usages(most=500),
     )
     empty = st.builds(Reply, stop_reason=st.just("stop"), stop_raw=st.just("stop"), usage=usages(most=500))
-    return evenly(overflow, cut, empty, overflow)
+    refused = st.builds(Reply, stop_reason=st.just("content_filter"), stop_raw=st.just("content_filter"))
+    broken = st.builds(Reply, st.sampled_from((ANSWER, "They nest in the ")), interrupted=st.just(True))
+    return evenly(overflow, cut, empty, overflow, refused, broken)
 
 
 def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStrategy[TurnScript]:
@@ -124,7 +126,7 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
         max_tokens=st.sampled_from((None, None, None, 4096, 50, 1)),
         compactor=turn_compactors() | st.none(),
         stop=seldom(stop) if stops else st.none(),
-        latency=st.sampled_from((0.0, 0.5, 20.0)),
+        latency=st.sampled_from((0.0, 0.5, 20.0, 20.0)),
         streams=st.booleans(),
         contents=st.booleans(),
         is_fair=st.booleans(),
@@ -142,7 +144,7 @@ def turn_policies(*, calls: SearchStrategy[Policy] | None = None, money: bool = 
     budget = st.builds(
         Budget,
         attempts=st.sampled_from((100, 24)) | st.integers(1, 30),
-        seconds=seldom(st.sampled_from((600.0, 60.0, 5.0)) | st.floats(0.5, 100.0)),
+        seconds=seldom(st.sampled_from((600.0, 60.0, 5.0, 5.0))),
         output_tokens=seldom(st.integers(1, 50_000)),
         money=seldom(st.floats(0.001, 1.0)) if money else st.none(),
     )

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rungwise import CALL, Effect, Guard, Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, verify
+from rungwise import CALL, Effect, Guard, Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, TurnPolicy, verify
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
@@ -26,7 +26,8 @@ from rungwise.fsm.call import classify, delivery, observe
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.machine.machine import machine_of
-from rungwise.fsm.testing import Compactor, Dishonest
+from rungwise.fsm.testing import Compactor, Dishonest, TurnScript, assert_turn_honest, read_turn_script, run_turn
+from rungwise.fsm.turn.conversation import Conversation
 from support.command_line import invoke
 from support.tables import redeclaring
 
@@ -328,3 +329,39 @@ def test_the_command_is_imported_without_hypothesis() -> None:
     code = "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, 'httpx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+# turns
+
+
+def forgetful(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Conversation, "say", lambda self, result: self._show(result.text))
+
+
+def test_honest_turns_exit_with_0(tmp_path: Path) -> None:
+    policy = tmp_path / "turn.toml"
+    policy.write_text("auto_continues = 2\n[budget]\nattempts = 8\n")
+    result = invoke("fuzz", policy, "--turn", "--examples", 20, "--seed", 3)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "every one of 20 turns was honest\n"
+    assert "seed 3: 20 turns; 20 paths," in result.stderr
+    assert " of 8 attempts" in result.stderr
+    assert invoke("fuzz", policy).exit_code == 2
+    assert "give --hostile and --over-http with a policy of calls" in invoke("fuzz", "--turn", "--hostile").stderr
+
+
+def test_a_policy_of_turns_in_python_needs_no_flag() -> None:
+    result = invoke("fuzz", "rungwise.fsm.turn.policy:DEFAULT_TURN_POLICY", "--examples", 3, "--seed", 1)
+    assert (result.exit_code, result.stdout) == (0, "every one of 3 turns was honest\n")
+
+
+def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    forgetful(monkeypatch)
+    result = invoke("fuzz", "--turn", "--seed", 5, "--examples", 50)
+    assert result.exit_code == 1
+    assert "# found with --seed 5: what was shown stands in the conversation" in result.stdout
+    script = read_turn_script(result.stdout)
+    assert script == TurnScript(script.replies)
+    assert len(script.replies) == 1
+    with pytest.raises(Dishonest, match="what was shown stands in the conversation"):
+        assert_turn_honest(run_turn(TurnPolicy(), script))

@@ -11,11 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
 from rungwise.fsm.machine.declare import Fact, Rung
 from rungwise.fsm.replay.replay import replay
+from rungwise.fsm.testing import TurnScript, run_turn
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
@@ -140,3 +143,14 @@ def test_a_journal_holds_the_calls_that_its_steps_made() -> None:
 def test_what_is_no_journal_or_no_policy_of_it_is_refused(journal: Any, policy: Any) -> None:
     with pytest.raises(ConfigurationError, match="must be a"):
         replay(journal, policy)
+
+
+def test_ids_that_were_changed_for_the_caller_s_own_messages_replay() -> None:
+    reply = Reply(
+        tool_calls=[ToolCall("call_1", "ask_user", '{"n": 1}'), ToolCall("call_1", "ask_user", '{"n": 2}')],
+        stop_reason="tool_calls",
+    )
+    run = run_turn(TurnPolicy(), TurnScript([reply], asked="after tools", contents=True))
+    now, was = again(run.turn), run.turn.result
+    assert [call.id for call in was.handed_off] == ["call_1_2", "call_1_3"]
+    assert (now.handed_off, now.messages) == (was.handed_off, was.messages[3:])

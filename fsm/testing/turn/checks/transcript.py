@@ -28,8 +28,9 @@ Said = tuple[str, str, tuple[str, ...]]
 
 def check_valid(seen: SeenTurn) -> None:
     """Check the conversation at every moment, and as plain messages at the end."""
-    given = seen.run.request.messages
-    known = set(problems_of(given, given=given))
+    asked = seen.run.request.messages
+    given = (*asked, *_expected(seen)[0])  # what a compactor says by itself counts as the caller's own
+    known = set(problems_of(asked, given=given))
     for number, messages in enumerate(seen.run.seen):
         problems = [each for each in problems_of(messages, given=given) if each not in known]
         if problems:
@@ -48,7 +49,7 @@ def check_valid(seen: SeenTurn) -> None:
 
 def check_clean(seen: SeenTurn) -> None:
     """Look for the hints of the policies in what the turn has added; the results that it words itself may stay."""
-    hints, given = seen.policy.of_calls.hints, seen.run.request.messages
+    hints, given = seen.policy.of_calls.hints, (*seen.run.request.messages, *_expected(seen)[0])
     seed = hints.seed.split("{reasoning}")
     ours = {seen.policy.hints.summary, hints.placeholder, hints.nudge, hints.continuation, *hints.rungs.values(), *seed}
     for message in seen.run.seen[-1]:
@@ -153,6 +154,9 @@ def results_of(seen: SeenTurn) -> Iterator[tuple[PlayedRound, Message, Message]]
     base, _ = _expected(seen)
     own = [each for each in messages[len(base) :] if isinstance(each, Message)]
     pairs = [(asked, told) for asked, told in pairwise(own) if asked.tool_calls]
+    last = seen.run.doings[-1]
+    if isinstance(last, PlayedCall) and seen.asked_by(last):
+        pairs.pop()  # the turn ended before its tools began
     rounds = [round for _, round in seen.rounds()]
     for round, (asked, told) in zip(reversed(rounds), reversed(pairs), strict=False):
         yield round, asked, told

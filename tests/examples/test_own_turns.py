@@ -1,0 +1,17 @@
+"""Fuzz our turns: whatever models and tools do, a turn ends within its certificate and can be gone on from."""
+
+from hypothesis import given
+
+import rungwise
+from rungwise.fsm import testing
+
+TURNS = rungwise.TurnPolicy(auto_continues=6, budget=rungwise.Budget(attempts=20))
+PROVED = rungwise.verify(TURNS, chain=2)
+
+
+@given(testing.scripts_of_turns())
+def test_our_turns_are_honest(script):
+    testing.assert_turn_honest(testing.run_turn(TURNS, script, chain=2), certificate=PROVED)
+
+
+TestManyTurnsAtOnce = testing.turns_of(TURNS, shared=rungwise.Budget(attempts=30)).TestCase
