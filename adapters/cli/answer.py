@@ -19,6 +19,9 @@ class Answer:
     def settle(self) -> None:
         """Learn that nothing that came so far will be taken back."""
 
+    def set_aside(self) -> None:
+        """Learn that what came so far was said beside tool calls: the answer comes later."""
+
     def interlude(self) -> None:
         """Make room for a line on stderr."""
 
@@ -47,6 +50,10 @@ class PipedAnswer(Answer):
         self._pending.clear()
         self._write(text)
 
+    def set_aside(self) -> None:
+        """Forget what was said; the result holds it, should nothing come after it."""
+        self._pending.clear()
+
     def end(self, whole: str) -> None:
         """Write what is missing of the result's text."""
         self._pending.clear()
@@ -63,6 +70,7 @@ class TerminalAnswer(Answer):
 
     def __init__(self) -> None:
         self._shown = ""
+        self._aside = ""
         self._at_line_start = True
 
     def add(self, text: str) -> None:
@@ -78,6 +86,11 @@ class TerminalAnswer(Answer):
         self._write(f"[taken back: the last {counted(len(text), 'character')} above; {after}]\n")
         self._write(safe(self._shown))
 
+    def set_aside(self) -> None:
+        """Leave what was said where it stands, and begin a new line."""
+        self._aside, self._shown = self._shown if self._shown.strip() else self._aside, ""
+        self.interlude()
+
     def interlude(self) -> None:
         """Begin a new line if need be."""
         if not self._at_line_start:
@@ -85,9 +98,10 @@ class TerminalAnswer(Answer):
 
     def end(self, whole: str) -> None:
         """Show what is missing of the result's text, and end the line."""
-        if not whole.startswith(self._shown):
+        is_above = self._aside == whole != "" and not self._shown.strip()  # nothing came after it
+        if not is_above and not whole.startswith(self._shown):
             self.take_back(self._shown)
-        self.add(whole[len(self._shown) :])
+        self.add("" if is_above else whole[len(self._shown) :])
         self.interlude()
 
     def _write(self, text: str) -> None:

@@ -1,67 +1,36 @@
-"""`rungwise ask`: one call to any server that speaks chat completions."""
+"""`rungwise ask`: one call, or one turn with tools, to any server that speaks chat completions."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 from attrs import frozen
 
 from rungwise.adapters.cli.answer import Answer, answer_to_stdout
+from rungwise.adapters.cli.backends import OPENAI, Target, backend_of, check_set, targets_of, url
+from rungwise.adapters.cli.interrupts import ctrl_c_cancels
 from rungwise.adapters.cli.options import TOKENS, check_prices, prices_option
-from rungwise.adapters.cli.output import bad_input, is_terminal, note, require_stdout
-from rungwise.adapters.cli.policies import METAVAR, POLICY, default_policy
-from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, ShownCall
-from rungwise.adapters.endpoint import OPENAI_KEY, read_url, shown_url
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
+from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
+from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, Shown
+from rungwise.adapters.cli.tools import TOOLS
+from rungwise.adapters.endpoint import OPENAI_KEY, read_url
 
 if TYPE_CHECKING:
+    from rungwise.adapters.client import Client
+    from rungwise.adapters.http.streams import SyncStream
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.call.request import Prices
-
-OPENAI: Final = "https://api.openai.com/v1"
-VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
-"""How variables of the environment are called; what is called otherwise may be a key in the place of a name."""
-
-
-@frozen
-class Target:
-    """Name a backend as the command line does: where, which model, and the variable that holds the key."""
-
-    url: str
-    model: str
-    key_env: str | None = None
-
-
-def _check_url(url: str) -> str:
-    try:
-        problem = read_url(url, "/chat/completions").problem
-    except ConfigurationError as error:
-        raise click.BadParameter(str(error).replace("base_url", "the URL")) from None
-    if problem is not None:
-        raise click.BadParameter(f"{problem.replace('base_url', 'the URL')}, as in {OPENAI}")
-    return url
-
-
-def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    return _check_url(value)
-
-
-def _targets(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Target, ...]:
-    targets = []
-    for value in values:
-        parts = value.split("#")
-        if len(parts) not in (2, 3) or not parts[0].strip() or not parts[1].strip():
-            shape = "URL#MODEL or URL#MODEL#KEYENV, as in http://localhost:8000/v1#llama"
-            raise click.BadParameter(f"what begins with {shown_url(parts[0])} is not of the form {shape}")
-        targets.append(Target(_check_url(parts[0]), *parts[1:]))
-    return tuple(targets)
+    from rungwise.fsm.call.request import Prices, Request
+    from rungwise.fsm.turn.policy import TurnPolicy
+    from rungwise.fsm.turn.tools import Toolbox
 
 
 def _text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -74,10 +43,10 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
         raise click.BadParameter("it is not UTF-8 text: convert it first") from None
 
 
-@click.command(short_help="Run one call against any server that speaks chat completions.")
+@click.command(short_help="Run one call, or a turn with tools, against any server that speaks chat completions.")
 @click.argument("prompt", required=False, callback=_text)
 @click.option("--model", required=True, callback=_text, help="The model id that is sent.")
-@click.option("--base-url", default=OPENAI, show_default=True, callback=_url, help="The URL up to /chat/completions.")
+@click.option("--base-url", default=OPENAI, show_default=True, callback=url, help="The URL up to /chat/completions.")
 @click.option(
     "--api-key-env",
     default="OPENAI_API_KEY",
@@ -90,7 +59,7 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
     "fallbacks",
     multiple=True,
     metavar="URL#MODEL[#KEYENV]",
-    callback=_targets,
+    callback=targets_of,
     help="Whom to ask next where the one before fails; may be repeated. KEYENV names the variable that holds its key; "
     "without it, the key of --base-url is used for the same scheme, host and port, and none elsewhere.",
 )
@@ -98,10 +67,19 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request.")
 @click.option(
     "--policy",
-    type=POLICY,
+    type=TOOLS_POLICY,
     metavar=METAVAR,
-    help="A TOML file with limits, budget, waits, timeouts and hints; or a policy in Python.",
+    help="A TOML file with limits, budget, waits, timeouts and hints; or a policy in Python. With --tools, that of the "
+    "turn; one of calls is then that of each call.",
 )
+@click.option(
+    "--tools",
+    metavar="module:NAME",
+    is_eager=True,  # so that it is known when the policy is read
+    help="Run a turn with these tools: a function, a rungwise.Tool, a list or mapping of them, or a rungwise.Toolbox. "
+    "The module may stand in the current directory.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show the arguments of tools, and what they brought.")
 @prices_option("from every backend")
 @click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object in place of the text.")
@@ -110,9 +88,11 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
     "journal_file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write every step of the call to this file, as JSON, however the call ends. It holds no texts and no keys.",
+    help="Write every step of the call, or of the turn, to this file, as JSON, however that ends. It holds no texts "
+    "and no keys.",
 )
-def ask(prompt: str | None, **options: Any) -> int:
+@click.pass_context
+def ask(context: click.Context, /, prompt: str | None, tools: str | None, **options: Any) -> int:
     """Run one call and write its answer to stdout; the path that it took goes to stderr.
 
     The prompt is PROMPT; or stdin, where PROMPT is "-" or left out and something is piped in.
@@ -123,6 +103,12 @@ def ask(prompt: str | None, **options: Any) -> int:
 
     With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null without --prices),
     attempts, backend, model, seconds, cause, failures.
+
+    With --tools it is a turn: the tools that the model calls are run, and it is asked again until it has answered.
+    Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of them). A pipe gets
+    the last answer alone, once the turn has ended, and what tools print goes to stderr; with --json, handed_off stands
+    for tool_calls, calls counts them, and messages is the conversation. Ctrl-C ends the turn, but waits for tools that
+    cannot be stopped; a second one does not.
 
     Keys are read from the environment and shown nowhere.
 
@@ -137,10 +123,11 @@ def ask(prompt: str | None, **options: Any) -> int:
 
     \b
     Exit codes:
-      0    done; or salvaged or partial, which stderr tells apart
+      0    done; or salvaged or partial, which stderr tells apart; a turn:
+           finished, handed off by a tool, or at its limit with what it found
       2    bad input: nothing was sent
-      3    refused, by the provider or the model
-      4    exhausted: every way was tried, and no answer came
+      3    refused, by the provider or the model; a turn: its last call was
+      4    exhausted: every way was tried, and no answer came; likewise
       5    failed: the provider failed, or cannot be reached
       6    over the budget of the policy
       7    as 0, and the answer is written, but the journal could not be
@@ -155,8 +142,13 @@ def ask(prompt: str | None, **options: Any) -> int:
       rungwise ask "Hello" --model gpt-4o --json --journal steps.json \\
           --fallback https://api.openai.com/v1#gpt-4o-mini \\
           --fallback http://localhost:8000/v1#qwen
+      rungwise ask "Who nests by the Vomb?" --model gpt-4o --tools birds:look
     """
-    return _ask(Options(prompt=prompt, **options))
+    if tools is None and options["verbose"]:
+        raise click.UsageError("--verbose is for tools: give --tools as well, or leave it out", context)
+    [parameter] = [each for each in context.command.params if each.name == "tools"]
+    toolbox = None if tools is None else TOOLS.convert(tools, parameter, context)
+    return _ask(Options(prompt=prompt, tools=toolbox, **options))
 
 
 @frozen(kw_only=True)
@@ -170,7 +162,9 @@ class Options:
     fallbacks: tuple[Target, ...]
     system: str | None
     max_tokens: int | None
-    policy: Policy | None
+    policy: Policy | TurnPolicy | None
+    tools: Toolbox | None
+    verbose: bool
     prices: Prices | None
     no_stream: bool
     as_json: bool
@@ -179,24 +173,57 @@ class Options:
 
 def _ask(options: Options) -> int:
     from rungwise.adapters.client import Client
+    from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.call.request import Request
 
     require_stdout()  # an answer that nobody gets is not paid for
     chain = _chain(options)
-    policy = options.policy or default_policy()
+    policy = options.policy or default_of(turn=options.tools is not None)
     check_prices(policy, options.prices)
-    answer = Answer() if options.as_json else answer_to_stdout()
-    shown = ShownCall(answer)
-    with Client(chain, policy=policy, observer=shown.step if options.no_stream else None) as client:
+    shown = _shown(options)
+    of_calls = policy if isinstance(policy, Policy) else default_policy()
+    with Client(chain, policy=of_calls, observer=shown.step if options.no_stream else None) as client:
         for index, backend in enumerate(chain):
             if index and backend.problem:
                 note(f"  the fallback {backend.name} cannot be used: {backend.problem}", fg="yellow")
         request = Request(_messages(options), max_tokens=options.max_tokens)
         with closing(JournalFile(options.journal_file)) as journal:
-            shown.call(client, request, is_streaming=not options.no_stream)
+            _run(client, shown, request, options, policy)
             is_written = shown.result is None or journal.write(shown.result)
     code = shown.finish(as_json=options.as_json)
     return code if is_written or code else JOURNAL_LOST
+
+
+def _shown(options: Options) -> Shown[Any]:
+    """Return what follows the call, or the turn."""
+    from rungwise.adapters.cli.shown_call import ShownCall
+    from rungwise.adapters.cli.shown_turn import ShownTurn
+
+    answer = Answer() if options.as_json else answer_to_stdout()
+    return ShownCall(answer) if options.tools is None else ShownTurn(answer, is_verbose=options.verbose)
+
+
+def _run(client: Client, shown: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:
+    if options.tools is None:
+        _follow(shown, client.stream, client.call, request, options)
+        return
+    with ctrl_c_cancels() as cancellation, prints_aside():
+        given = {"tools": options.tools, "policy": policy, "cancellation": cancellation}
+        _follow(shown, client.stream_turn, client.turn, request, options, **given)
+
+
+def _follow(
+    shown: Shown[Any],
+    stream: Callable[..., SyncStream[Any, Any]],
+    run: Callable[..., Any],
+    request: Request,
+    options: Options,
+    **given: Any,
+) -> None:
+    if options.no_stream:
+        shown.wait(partial(run, request, **given))
+    else:
+        shown.follow(partial(stream, request, **given))
 
 
 def _messages(options: Options) -> list[dict[str, str]]:
@@ -221,44 +248,18 @@ def _piped(*, asked: bool) -> str:
 def _chain(options: Options) -> list[OpenAIChat]:
     name, advice = options.api_key_env, "export it, or name another with --api-key-env"
     if name and name != OPENAI_KEY:  # the default: servers on this machine are asked without
-        _check_set(name, advice, option="--api-key-env")
+        check_set(name, advice, option="--api-key-env")
     primary = Target(options.base_url, options.model, name)
     origin = read_url(options.base_url, "").origin
-    chain = [_backend(primary, options.prices, of_key="--api-key-env", of_rest="--model")]
+    chain = [backend_of(primary, options.prices, of_key="--api-key-env", of_rest="--model")]
     if chain[0].problem is not None:
         if name:
-            _check_set(name, advice, option="--api-key-env")
+            check_set(name, advice, option="--api-key-env")
         bad_input(f"{options.base_url}: {chain[0].problem}")
     for target in options.fallbacks:
         if target.key_env is None and read_url(target.url, "").origin == origin:
             target = attrs.evolve(target, key_env=name)
         elif target.key_env:
-            _check_set(target.key_env, f"export it, it is the key of {target.url}", option="--fallback")
-        chain.append(_backend(target, options.prices, of_key="--fallback", of_rest="--fallback"))
+            check_set(target.key_env, f"export it, it is the key of {target.url}", option="--fallback")
+        chain.append(backend_of(target, options.prices, of_key="--fallback", of_rest="--fallback"))
     return chain
-
-
-def _check_set(name: str, advice: str, *, option: str) -> None:
-    """Refuse a variable that is not set; what may be a key in the place of its name is not shown."""
-    if not os.environ.get(name):
-        if VARIABLE.fullmatch(name):
-            bad_input(f"{name} is not set in the environment: {advice}")
-        bad_input(f"{option} takes the name of an environment variable, not a key; what it was given names none")
-
-
-def _backend(target: Target, prices: Prices | None, *, of_key: str, of_rest: str) -> OpenAIChat:
-    """Make a backend; what is wrong with it is named by the option that said so."""
-    from rungwise.adapters.wires.chat.backend import OpenAIChat
-
-    # Not None, with which a backend looks for a key by itself.
-    key = os.environ.get(target.key_env, "") if target.key_env else ""
-    try:
-        return OpenAIChat(
-            target.model,
-            api_key=key,
-            base_url=target.url,
-            prices=prices,
-            api_key_required=False if target.key_env == "" else None,
-        )
-    except ConfigurationError as error:
-        bad_input(f"{of_key}: {error} (in {target.key_env})" if "api_key" in str(error) else f"{of_rest}: {error}")

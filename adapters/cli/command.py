@@ -129,7 +129,7 @@ def main(context: click.Context) -> None:
 
     \b
     Begin with:
-      rungwise demo        ten calls to a provider that misbehaves; no key, no network
+      rungwise demo        ten calls and two turns with a provider that misbehaves; no key
       rungwise ask "Hello" --model gpt-4o-mini
     """
     if context.invoked_subcommand is None:

@@ -113,6 +113,13 @@ def require_stdout() -> None:
         raise StdoutGone(OSError(errno.EBADF, "it was closed from the start"))
 
 
+@contextlib.contextmanager
+def prints_aside() -> Iterator[None]:
+    """Send to stderr what the caller's own code prints, unless a person reads stdout: a pipe gets the answer alone."""
+    with contextlib.nullcontext() if is_terminal(sys.stdout) else contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
 def forgive_encodings() -> None:
     """Let every character through: as UTF-8 to a program, and as a substitute where a terminal cannot show it.
 

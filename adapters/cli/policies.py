@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from rungwise.adapters.cli.imports import IN_PYTHON, import_named
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
-_IN_PYTHON: Final = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -52,22 +49,9 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value[:LONGEST_SHOWN]!r} is no path: {error.strerror}.", param, ctx)
         if is_file:
             return path
-        if not _IN_PYTHON.fullmatch(value):
+        if not IN_PYTHON.fullmatch(value):
             self.fail(f"File {value!r} does not exist; give POLICY.toml or module:POLICY.", param, ctx)
-        return self._import(value, param, ctx)
-
-    def _import(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        module, _, name = value.partition(":")
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            return attrgetter(name)(import_module(module))
-        except AttributeError as error:
-            self.fail(f"{value}: {error}.", param, ctx)
-        except ImportError as error:
-            self.fail(f"{value} cannot be imported: {error}.", param, ctx)
-        except (Exception, SystemExit) as error:  # whatever else the module does when it is imported
-            self.fail(f"{value} cannot be imported: {type(error).__name__}: {error}", param, ctx)
+        return import_named(value, param, ctx)
 
 
 class EitherParameter(PolicyParameter):
@@ -108,7 +92,66 @@ class EitherParameter(PolicyParameter):
             raise
 
 
+class ToolsPolicyParameter(PolicyParameter):
+    """Read the policy of a turn where the command is given `--tools`, and of a call where it is not.
+
+    The policy of a call stands for that of each call of the turn.
+    """
+
+    def convert(  # type: ignore[override]
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Policy | TurnPolicy:
+        """Return the policy that a file or a module holds."""
+        from rungwise.fsm.call.policy import Policy
+        from rungwise.fsm.turn.policy import TurnPolicy
+
+        if ctx is None or not isinstance(ctx.params.get("tools"), str):
+            return super().convert(value, param, ctx)
+        if isinstance(value, TurnPolicy):
+            return value
+        found = self.found(value, param, ctx)
+        if isinstance(found, Path):
+            return self._of_turns(found, param, ctx)
+        if not isinstance(found, (Policy, TurnPolicy)):
+            kinds = "a rungwise.TurnPolicy, or a rungwise.Policy of its calls"
+            self.fail(f"{value} is a {type(found).__name__}, and must be {kinds}.", param, ctx)
+        return TurnPolicy(call=found) if isinstance(found, Policy) else found
+
+    def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
+        """Read a file as what its keys say that it is; what either may hold is the turn's."""
+        from rungwise.fsm.call.policy import Hints, Policy, read_file
+        from rungwise.fsm.errors import ConfigurationError
+        from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
+        from rungwise.fsm.values.toml import read_toml
+
+        text, keys = read_file(path), set[str]()
+        with suppress(ConfigurationError):  # which `from_toml` words
+            keys = _keys(read_toml(text))
+        of_calls, of_turns = _names(Policy, Hints), _names(TurnPolicy, TurnHints)
+        calls, turns = sorted(keys & of_calls - of_turns), sorted(keys & of_turns - of_calls)
+        if calls and turns:
+            told = f"keys of a turn's policy ({', '.join(turns)}) and of a call's ({', '.join(calls)})"
+            self.fail(f"{path} holds {told}: put the call's under [call], as in [call.limits].", param, ctx)
+        if calls:
+            return TurnPolicy(call=Policy.from_toml(text, source=str(path)))
+        return TurnPolicy.from_toml(text, source=str(path))
+
+
+def _keys(document: Mapping[str, Any]) -> set[str]:
+    """Return the keys of a policy, with those of its hints."""
+    hints = document.get("hints")
+    return {*document, *(f"hints.{name}" for name in hints)} if isinstance(hints, Mapping) else set(document)
+
+
+def _names(kind: type[Any], hints: type[Any]) -> set[str]:
+    """Return the keys that a policy of a kind may hold."""
+    import attrs
+
+    return {*(each.name for each in attrs.fields(kind)), *(f"hints.{each.name}" for each in attrs.fields(hints))}
+
+
 POLICY: Final = PolicyParameter()
+TOOLS_POLICY: Final = ToolsPolicyParameter()
 EITHER: Final = EitherParameter()
 turn_option: Final = click.option(
     "--turn",

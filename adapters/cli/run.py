@@ -1,4 +1,4 @@
-"""One call at the command line: shown while it runs, written when it has ended, whoever ended it."""
+"""A call or a turn at the command line: shown while it runs, written when it has ended, whoever ended it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-import attrs
 from attrs import define
 
 from rungwise.adapters.cli.answer import Answer
@@ -27,86 +26,79 @@ from rungwise.adapters.cli.output import (
     one_line,
     put,
 )
-from rungwise.adapters.cli.words import ending, sentence
 from rungwise.fsm.call.events import Discard, Text
-from rungwise.fsm.errors import CallError
+from rungwise.fsm.errors import CallError, TurnCancelled, TurnError
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
-    from rungwise.adapters.client import Client
-    from rungwise.fsm.call.request import Request
+    from rungwise.adapters.http.streams import SyncStream
     from rungwise.fsm.call.result import Result
+    from rungwise.fsm.turn.result import TurnResult
 
+End = TypeVar("End", bound="Result | TurnResult")
 JOURNAL_LOST: Final = 7
-EXIT_CODES: Final[Mapping[str, int]] = {
-    "done": 0,
-    "salvaged": 0,
-    "partial": 0,
-    "refused": 3,
-    "exhausted": 4,
-    "failed": 5,
-    "over_budget": 6,
-    "cancelled": CANCELLED,
-}
 
 
 @define
-class ShownCall:
-    """Follow one call and show it.
+class Shown(Generic[End]):
+    """Follow a call or a turn and show it.
 
     Arguments:
         answer: takes the text.
-        result: the end of the call; None if it was ended before it began.
+        result: its end; None if it was ended before it began.
         error: why it did not succeed.
         gone: why stdout takes no more text.
     """
 
     answer: Answer
-    result: Result | None = None
-    error: CallError | None = None
+    result: End | None = None
+    error: CallError | TurnError | None = None
     gone: StdoutGone | None = None
 
-    def step(self, step: Step) -> None:
-        """Show a step on stderr."""
-        if step.event == "sent":
-            # What an earlier attempt brought and nothing took back is a part of the answer by now.
-            self.answer.settle()
-        if is_terminal(sys.stderr):
-            self.answer.interlude()
-        note(f"  {one_line(sentence(step))}", dim=True)
+    def follow(self, begin: Callable[[], SyncStream[Any, End]]) -> None:
+        """Run it to its end, whatever that is, and show what its stream hands out meanwhile."""
+        with self._ended():
+            stream = begin()
+            try:
+                for event in stream:
+                    self.show(event)
+            except StdoutGone as gone:
+                self.gone = gone
+            finally:
+                # Whoever interrupted, the result holds what came before.
+                stream.close()
+                self.result = stream.result
 
-    def call(self, client: Client, request: Request, *, is_streaming: bool) -> None:
-        """Run the call to its end, whatever it is."""
+    def wait(self, run: Callable[[], End]) -> None:
+        """Run it to its end, whatever that is."""
+        with self._ended():
+            self.result = run()
+
+    @contextlib.contextmanager
+    def _ended(self) -> Iterator[None]:
         try:
-            if is_streaming:
-                self._stream(client, request)
-            else:
-                self.result = client.call(request)
-        except CallError as error:
-            self.result, self.error = error.result, error
+            yield
+        except TurnCancelled as cancelled:  # by Ctrl-C, of which nobody needs to be told why
+            self.result = cast("End", cancelled.result)
+        except (CallError, TurnError) as error:
+            self.result, self.error = cast("End", error.result), error
         except KeyboardInterrupt as interrupt:
             self.result = self.result or getattr(interrupt, "result", None)
 
-    def _stream(self, client: Client, request: Request) -> None:
-        stream = client.stream(request)
-        try:
-            for event in stream:
-                self._show(event)
-        except StdoutGone as gone:
-            self.gone = gone
-        finally:
-            # Whoever interrupted, the result holds what came before.
-            stream.close()
-            self.result = stream.result
-
-    def _show(self, event: object) -> None:
+    def show(self, event: object) -> None:
+        """Show what the stream hands out."""
         if isinstance(event, Text):
             self.answer.add(event.text)
         elif isinstance(event, Discard):
             self.answer.take_back(event.text)
         elif isinstance(event, Step):
             self.step(event)
+
+    def note(self, line: str, *, deeper: bool = False, fg: str | None = None) -> None:
+        """Write a line to stderr, below what a terminal shows of the answer."""
+        if is_terminal(sys.stderr):
+            self.answer.interlude()
+        note(f"  {'  ' * deeper}{one_line(line)}", **({"fg": fg} if fg else {"dim": True}))
 
     def finish(self, *, as_json: bool) -> int:
         """Write what is still to be written, and return the exit code."""
@@ -121,38 +113,44 @@ class ShownCall:
         if self.gone is not None:
             self.gone.tell()
         if self.error is not None:
-            complain(self.error)
+            self.complain(result, self.error)
         else:
-            note(f"{PROGRAM}: {one_line(ending(result))}", fg="green" if result.outcome == "done" else "yellow")
-        return EXIT_CODES[result.outcome] if self.gone is None else STDOUT_GONE
+            is_good = result.outcome in ("done", "finished")
+            note(f"{PROGRAM}: {one_line(self.ending(result))}", fg="green" if is_good else "yellow")
+        return self.code(result) if self.gone is None else STDOUT_GONE
 
-    def _write(self, result: Result, as_json: bool) -> None:
+    def _write(self, result: End, as_json: bool) -> None:
         if as_json:
-            put(json.dumps(as_mapping(result)) + "\n")
+            put(json.dumps(self.as_mapping(result)) + "\n")
             return
         self.answer.end(result.text)
-        for call in result.tool_calls:
-            note(f"  the model calls {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
+        self.tell_calls(result)
 
+    # what calls and turns have each of their own
 
-def as_mapping(result: Result) -> dict[str, Any]:
-    """Return a result as plain values."""
-    return {
-        "outcome": result.outcome,
-        "text": result.text,
-        "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in result.tool_calls],
-        "usage": attrs.asdict(result.usage),
-        "cost": result.cost,
-        "attempts": result.attempts,
-        "backend": result.backend,
-        "model": result.model,
-        "seconds": round(result.seconds, 3),
-        "cause": result.cause,
-        "failures": [
-            {"backend": name, "reason": failure.reason, "status": failure.status, "code": failure.code}
-            for name, failure in result.failures
-        ],
-    }
+    def step(self, step: Step) -> None:
+        """Show a step on stderr."""
+        raise NotImplementedError
+
+    def tell_calls(self, result: End) -> None:
+        """Name on stderr the tool calls with which it ended."""
+        raise NotImplementedError
+
+    def as_mapping(self, result: End) -> Mapping[str, Any]:
+        """Return a result as plain values."""
+        raise NotImplementedError
+
+    def ending(self, result: End) -> str:
+        """Say in one line how it ended and what it took."""
+        raise NotImplementedError
+
+    def complain(self, result: End, error: Exception) -> None:
+        """Say on stderr why it did not succeed."""
+        complain(error)
+
+    def code(self, result: End) -> int:
+        """Return the exit code."""
+        raise NotImplementedError
 
 
 class JournalFile:
@@ -168,7 +166,7 @@ class JournalFile:
             except OSError as error:
                 bad_input(f"--journal: {path} cannot be written ({error.strerror}): name a file in a writable folder")
 
-    def write(self, result: Result) -> bool:
+    def write(self, result: Result | TurnResult) -> bool:
         """Replace the content with the journal of a result, and tell whether that worked."""
         if self._file is None:
             return True

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rungwise.adapters.cli.output import counted, one_line
-from rungwise.adapters.cli.words import plain, sentence
+from rungwise.adapters.cli.words import plain, sentence, turn_sentence
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.path import Path
-    from rungwise.fsm.journal.record import Step
     from rungwise.fsm.turn.explained import TurnPath
 
 
@@ -30,8 +29,9 @@ def _of_call(path: Path) -> Iterator[str]:
 def _of_turn(turn: TurnPath) -> Iterator[str]:
     attempts = 0
     for step in turn.path.steps:
-        yield _line(step.at, _turn_sentence(step, turn))
-        call = turn.calls[turn.call_of[step.number] - 1] if _makes_call(step, turn) else None
+        number = turn.call_of.get(step.number) if step.event == "sent" else None
+        yield _line(step.at, turn_sentence(step, number, turn.path.table))
+        call = turn.calls[number - 1] if number else None
         if call is not None:
             attempts += call.steps[-1].attempts
             yield from _steps(call, step.at, "    ")
@@ -41,22 +41,6 @@ def _of_turn(turn: TurnPath) -> Iterator[str]:
 def _steps(path: Path, since: float = 0.0, indent: str = "") -> Iterator[str]:
     for step in path.steps:
         yield _line(since + step.at, indent + sentence(step, path.table))
-
-
-def _makes_call(step: Step, turn: TurnPath) -> bool:
-    return step.event == "sent" and step.number in turn.call_of
-
-
-def _turn_sentence(step: Step, turn: TurnPath) -> str:
-    """Say in one line what happened in a turn and what follows."""
-    table = turn.path.table
-    if _makes_call(step, turn):
-        return f"call {turn.call_of[step.number]} ({plain(step.source)})"
-    if step.event == "sent":
-        return plain(step.source)
-    rung = table.rung(step.target)
-    follows = rung.does if rung else plain(step.target)
-    return f"{table.says(step.event)}{f' ({step.note})' if step.note else ''}: {follows}"
 
 
 def _line(at: float, text: str) -> str:

@@ -1,4 +1,4 @@
-"""The steps of a call in plain words, for people who do not know the table."""
+"""The steps of calls and turns in plain words, for people who do not know the table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.journal.record import Step
     from rungwise.fsm.machine.table import Table
+    from rungwise.fsm.turn.result import TurnResult
     from rungwise.fsm.values.usage import Usage
 
 ENDS: Final[Mapping[str, str]] = {
@@ -55,15 +56,43 @@ def sentence(step: Step, table: Table | None = None) -> str:
     return f"{happened}{f' ({details})' if details else ''}: {follows}{wait}"
 
 
+def turn_sentence(step: Step, call: int | None, table: Table | None = None) -> str:
+    """Say in one line what happened in a turn and what follows.
+
+    Arguments:
+        step: a step of the turn.
+        call: the number of the call, where the step makes one.
+        table: the machine that the turn ran on; None is the usual one.
+    """
+    if step.event == "sent":
+        return plain(step.source) if call is None else f"call {call} ({plain(step.source)})"
+    from rungwise.fsm.turn.table import TURN
+
+    table = table or TURN
+    rung = table.rung(step.target)
+    details = f" ({step.note})" if step.note else ""
+    return f"{table.says(step.event)}{details}: {rung.does if rung else plain(step.target)}"
+
+
 def tokens(usage: Usage) -> str:
     """Return the tokens of a call in words."""
     about = "about " if usage.estimated else ""
     return f"{about}{counted(usage.input_tokens, 'token')} in, {usage.output_tokens} out"
 
 
+def took(result: Result | TurnResult) -> str:
+    """Say what a call or a turn took."""
+    cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
+    return f"{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens(result.usage)}{cost}"
+
+
 def ending(result: Result) -> str:
     """Say in one line how a call ended and what it took."""
     cause = f" ({result.cause})" if result.cause else ""
-    cost = f", cost {result.cost:.6g}" if result.cost is not None else ""
-    took = f"{counted(result.attempts, 'request')}, {result.seconds:.1f} s, {tokens(result.usage)}{cost}"
-    return f"{plain(result.outcome)}{cause}: {took}"
+    return f"{plain(result.outcome)}{cause}: {took(result)}"
+
+
+def turn_ending(result: TurnResult) -> str:
+    """Say in one line how a turn ended and what it took."""
+    cause = f" ({result.cause})" if result.cause else ""
+    return f"{plain(result.outcome)}{cause}: {counted(result.calls, 'call')}, {took(result)}"

@@ -20,7 +20,7 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
         context.exit()
 
 
-@click.command(short_help="Watch ten calls to a provider that misbehaves; needs no key and no network.")
+@click.command(short_help="Watch calls and turns with a provider that misbehaves; needs no key, no network.")
 @click.option(
     "--scenario",
     "--scene",
@@ -32,7 +32,9 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
 )
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the scenarios.")
 def demo(names: tuple[str, ...]) -> int:
-    """Watch ten calls to a provider that misbehaves on purpose. Needs no key and no network; takes some 10 seconds.
+    """Watch ten calls and two turns with a provider that misbehaves on purpose.
+
+    Needs no key and no network; takes some 10 seconds.
 
     Real HTTP servers on this machine play the providers, the real client calls them. Each scenario shows the path of
     rungs as it happens, what was sent, what came back, the answer or the honest failure, and what it cost against the

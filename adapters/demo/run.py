@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from attrs import frozen
@@ -14,14 +14,18 @@ from rich.text import Text
 from rungwise.adapters.cli.output import counted
 from rungwise.adapters.cli.words import plain
 from rungwise.adapters.client import Client
-from rungwise.adapters.demo.scenarios import Scenario
+from rungwise.adapters.demo.scenario import Scenario
 from rungwise.adapters.demo.screen import STYLES, Screen
 from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
 from rungwise.adapters.demo.view import ScenarioView
+from rungwise.adapters.http.streams import SyncStream
 from rungwise.fsm.call.policy import Budget, Policy
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.errors import CallError
+from rungwise.fsm.errors import CallError, TurnError
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.table import CALLS
 
 POLICY: Final = Policy(budget=Budget(seconds=120.0, output_tokens=4000, money=0.25))
 SEED: Final = 7
@@ -34,13 +38,13 @@ class ScenarioEnd:
 
     Arguments:
         scenario: the scenario.
-        result: the end of its call.
+        result: the end of its call, or of its turn.
         arrived: how many requests the servers received.
         was_followed: whether the pieces that the stream handed out, less what it took back, are the result's text.
     """
 
     scenario: Scenario
-    result: Result
+    result: Result | TurnResult
     arrived: int
     was_followed: bool
 
@@ -48,7 +52,7 @@ class ScenarioEnd:
 def run_demo(scenarios: Sequence[Scenario], *, is_watched: bool) -> None:
     """Run scenarios and show them on stdout."""
     screen, pace = Screen(), WATCHED if is_watched else PIPED
-    _open(screen, pace, len(scenarios))
+    _open(screen, pace, _counted([scenario.auto_continues is not None for scenario in scenarios]))
     ends = []
     # Nothing of the environment, such as a proxy, may stand between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
@@ -57,9 +61,16 @@ def run_demo(scenarios: Sequence[Scenario], *, is_watched: bool) -> None:
     _close(screen, ends)
 
 
-def _open(screen: Screen, pace: Pace, count: int) -> None:
+def _counted(are_turns: Sequence[bool]) -> str:
+    """Count calls and turns."""
+    turns = sum(are_turns)
+    counts = ((len(are_turns) - turns, "call"), (turns, "turn"))
+    return " and ".join(counted(number, what) for number, what in counts if number)
+
+
+def _open(screen: Screen, pace: Pace, what: str) -> None:
     budget = POLICY.budget
-    screen.print(f"Rungwise: {counted(count, 'call')} to providers that misbehave on purpose", "bold")
+    screen.print(f"Rungwise: {what} with providers that misbehave on purpose", "bold")
     screen.print()
     screen.paragraph(
         "Real HTTP servers on 127.0.0.1 play the providers, the real client calls them: no key, no network. "
@@ -68,9 +79,9 @@ def _open(screen: Screen, pace: Pace, count: int) -> None:
     )
     screen.print()
     screen.paragraph(
-        f"The policy is the default, with a budget for each call: {budget.attempts} attempts, {budget.seconds:g} s, "
-        f"{budget.output_tokens} tokens out, ${budget.money:g}. On the left stand the rungs, in which something is "
-        "sent. And a line such as"
+        f"The policy is the default, with a budget for each call or turn: {budget.attempts} attempts, "
+        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}. On the left stand the rungs, in "
+        "which something is sent, or tools run. And a line such as"
     )
     screen.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"))
     screen.paragraph("says: this came back, this guard was the first to hold, so this comes next.")
@@ -86,11 +97,11 @@ def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: 
         view = ScenarioView(screen, clock, servers)
         client = Client(servers.chain, policy=POLICY, http=http, clock=clock.now, sleep=clock.sleep, jitter=jitter)
         error = None
-        with client.stream(scenario.messages, tools=scenario.tools, max_tokens=scenario.max_tokens) as stream:
+        with _stream(client, scenario) as stream:
             try:
                 for event in stream:
                     view.follow(event)
-            except CallError as raised:
+            except (CallError, TurnError) as raised:
                 error = raised
         was_followed = view.end(stream.result, error)
         _show_cost(screen, stream.result)
@@ -98,7 +109,18 @@ def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: 
         return ScenarioEnd(scenario, stream.result, servers.arrived, was_followed)
 
 
-def _show_cost(screen: Screen, result: Result) -> None:
+def _stream(client: Client, scenario: Scenario) -> SyncStream[Any, Any]:
+    asked: dict[str, Any] = {"tools": scenario.tools, "max_tokens": scenario.max_tokens}
+    if scenario.auto_continues is None:
+        return client.stream(scenario.messages, **asked)
+    return client.stream_turn(scenario.messages, policy=_turn_policy(scenario), **asked)
+
+
+def _turn_policy(scenario: Scenario) -> TurnPolicy:
+    return TurnPolicy(call=POLICY, budget=POLICY.budget, auto_continues=scenario.auto_continues or 0)
+
+
+def _show_cost(screen: Screen, result: Result | TurnResult) -> None:
     budget, usage = POLICY.budget, result.usage
     about = "~" if usage.estimated else ""
     screen.label("spent", "dim")
@@ -110,9 +132,11 @@ def _show_cost(screen: Screen, result: Result) -> None:
     )
 
 
-def path_of(result: Result) -> str:
-    """Return the rungs that a call took, in order; repeats are counted."""
-    rungs = [step.source for step in result.journal.steps if step.event == "sent"]
+def path_of(result: Result | TurnResult) -> str:
+    """Return the rungs in which a call sent something, or a turn made a call, in order; repeats are counted."""
+    is_turn = isinstance(result, TurnResult)
+    sent = [step.source for step in result.journal.steps if step.event == "sent"]
+    rungs = [rung for rung in sent if rung in CALLS] if is_turn else sent
     runs = [(rung, len(list(run))) for rung, run in groupby(rungs)]
     return " > ".join(f"{rung} x{count}" if count > 1 else rung for rung, count in runs)
 
@@ -128,14 +152,15 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
         )
         for one in ends
     ]
-    screen.table(("scenario", "path", "outcome", "attempts"), rows)
+    screen.table(("scenario", "path", "outcome", "sent"), rows)
     screen.print()
     answered = sum(one.result.is_success for one in ends)
     sent, arrived = sum(one.result.attempts for one in ends), sum(one.arrived for one in ends)
     followed = sum(one.was_followed for one in ends)
     failed = ", and every other one with an error that says why" if answered < len(ends) else ""
+    what = _counted([isinstance(one.result, TurnResult) for one in ends])
     screen.paragraph(
-        f"{answered} of {counted(len(ends), 'call')} ended with an answer{failed}. Of "
+        f"Of {what}, {answered} ended with an answer{failed}. Of "
         f"{counted(sent, 'request')}, {arrived} arrived. In {followed} of {len(ends)}, whoever followed "
         f"the stream, and what it took back, held exactly the text of the result."
     )
@@ -145,16 +170,29 @@ def _close(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
 
 
 def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
-    """Set the worst that the calls took beside the worst that is proved."""
-    certificate = verify(POLICY, 2)
+    """Set the worst that calls took, and turns that came to their limit, beside the worst that is proved."""
+    calls = [one.result for one in ends if isinstance(one.result, Result)]
+    if calls and (worst := _worst(screen, POLICY)):
+        attempts, seconds = max(one.attempts for one in calls), max(one.seconds for one in calls)
+        screen.paragraph(
+            "rungwise verify, run just now on this policy with two backends: everything holds. At worst, it says, a "
+            f"call takes {worst['attempts']} attempts and waits {worst['waiting seconds']:g} s; the most seen here: "
+            f"{counted(attempts, 'attempt')} and {seconds:.1f} s, all in all."
+        )
+    for one in ends:
+        is_limited = one.result.outcome == "limit_reached"
+        if is_limited and isinstance(one.result, TurnResult) and (worst := _worst(screen, _turn_policy(one.scenario))):
+            screen.paragraph(
+                f"rungwise verify says of the turn {one.scenario.name}: everything holds, and at worst "
+                f"{worst['calls']} calls. It made {one.result.calls}."
+            )
+
+
+def _worst(screen: Screen, policy: Policy | TurnPolicy) -> Mapping[str, Any]:
+    """Return the worst cases of a policy, by name; where it does not hold what it should, say so and return none."""
+    certificate = verify(policy, 2)
     screen.print()
-    if not certificate.ok:
-        screen.paragraph("rungwise verify finds a property of this policy that does not hold: run it to see which.")
-        return
-    worst = {case.name: case.value for case in certificate.worst}
-    attempts, seconds = max(one.result.attempts for one in ends), max(one.result.seconds for one in ends)
-    screen.paragraph(
-        "rungwise verify, run just now on this policy with two backends: everything holds. At worst, it says, a call "
-        f"takes {worst['attempts']} attempts and waits {worst['waiting seconds']:g} s; the most seen here: "
-        f"{counted(attempts, 'attempt')} and {seconds:.1f} s, all in all."
-    )
+    if certificate.ok:
+        return {case.name: case.value for case in certificate.worst}
+    screen.paragraph("rungwise verify finds a property of this policy that does not hold: run it to see which.")
+    return {}

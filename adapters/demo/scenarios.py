@@ -8,41 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
-
+from rungwise.adapters.demo.scenario import Messages, Scenario
+from rungwise.adapters.demo.turns import TURNS
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.wires.chat.dialects import PrefillMode
 from rungwise.fsm.call.parts import ToolCall
-
-Messages = str | tuple[Mapping[str, Any], ...]
-
-
-@frozen(kw_only=True)
-class Scenario:
-    """Hold one scenario.
-
-    Arguments:
-        name: what `--scenario` calls it.
-        title: its heading.
-        says: one sentence on what the providers do.
-        messages: what is asked.
-        primary: the replies of the first backend, the last one for ever; None if it is down.
-        fallback: the replies of the second backend; None for a chain of one.
-        tools: the tools of the request.
-        max_tokens: the caller's own output cap.
-        prefill: whether the first backend goes on from a trailing assistant turn.
-    """
-
-    name: str
-    title: str
-    says: str
-    messages: Messages
-    primary: tuple[ScriptedReply, ...] | None
-    fallback: tuple[ScriptedReply, ...] | None = None
-    tools: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
-    max_tokens: int = 300
-    prefill: PrefillMode = "no"
-
 
 WEATHER_TOOL: Final[Mapping[str, Any]] = {
     "type": "function",
@@ -183,4 +152,5 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
             ScriptedReply(status=401),
         ),
     ),
+    *TURNS,
 )

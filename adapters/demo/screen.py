@@ -13,12 +13,12 @@ from rich.text import Text
 from rungwise.adapters.cli.output import safe
 
 WIDTH: Final = 79
-LABEL: Final = 14
+LABEL: Final = 15
 BAR: Final = 2
 
 STYLES: Final[Mapping[str, str]] = {
-    "done": "bold green",
-    **dict.fromkeys(("salvaged", "partial"), "bold yellow"),
+    **dict.fromkeys(("done", "finished"), "bold green"),
+    **dict.fromkeys(("salvaged", "partial", "handed_off", "limit_reached"), "bold yellow"),
     **dict.fromkeys(("refused", "exhausted", "failed", "over_budget", "cancelled"), "bold red"),
 }
 RUNG_STYLE: Final = "bold cyan"

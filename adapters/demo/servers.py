@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 from attrs import define, frozen
 
-from rungwise.adapters.demo.scenarios import Scenario
+from rungwise.adapters.demo.scenario import Scenario
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.wires.chat.backend import OpenAIChat

@@ -15,8 +15,13 @@ from rungwise.adapters.demo.servers import DemoClock, Servers
 from rungwise.fsm.call.events import Discard, Reasoning
 from rungwise.fsm.call.events import Text as Visible
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.errors import CallError
+from rungwise.fsm.errors import CallError, TurnError
 from rungwise.fsm.journal.record import Step
+from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.journal import TurnStep
+from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.results import told as as_told
+from rungwise.fsm.turn.table import CALLS
 
 QUOTED: Final = 34
 QUOTED_AGAIN: Final = 24
@@ -40,6 +45,7 @@ class ScenarioView:
     _asked: str | None = None  # the backend to which a request is on its way
     _seen: int = 0
     _before: Sequence[Any] | None = None
+    _is_labelled: bool = False  # by the turn, which has just begun a call
 
     def follow(self, event: object) -> None:
         """Show what the stream hands out."""
@@ -52,14 +58,24 @@ class ScenarioView:
         elif isinstance(event, Discard):
             self._shown = self._shown.removesuffix(event.text)
             self.screen.say(f"taken back: the {counted(len(event.text), 'character')} above", "red")
+        elif isinstance(event, ToolStarted):
+            arguments = event.call.arguments
+            self.screen.say(f"{event.call.name} begins{f', with {arguments}' if arguments != '{}' else ''}")
+        elif isinstance(event, ToolEnded):
+            self._show_tool(event)
+        elif isinstance(event, TurnStep):
+            self._show_turn_step(event)
         elif isinstance(event, Step):
             self._show_step(event)
 
-    def end(self, result: Result, error: CallError | None) -> bool:
+    def end(self, result: Result | TurnResult, error: CallError | TurnError | None) -> bool:
         """Show the end; tell whether the pieces of the stream, less what it took back, are the result's text."""
         self.screen.label(result.outcome, STYLES[result.outcome])
         if error is not None:
             self.screen.say(f"raises {type(error).__name__}: {error}")
+        if isinstance(result, TurnResult):
+            self._show_turn_answer(result)
+            return self._shown == result.text
         for call in result.tool_calls:
             self.screen.say(f"the model calls {call.name} with {call.arguments}")
         if result.text:
@@ -68,21 +84,43 @@ class ScenarioView:
 
     def _show_step(self, step: Step) -> None:
         if step.event == "sent":
-            self.screen.label(step.source, RUNG_STYLE)
-            self._asked = step.backend
+            if not self._is_labelled:
+                self.screen.label(step.source, RUNG_STYLE)
+            self._asked, self._is_labelled = step.backend, False
             return
+        self.screen.say(self._row(step))
+        if step.wait:
+            why = "as the provider asked" if step.asked_wait == step.wait else "as the policy says"
+            short = self.clock.pace.shortened(step.wait)
+            self.screen.say(f"waits {step.wait:.1f} s, {why} (here {short:.2f} s)", "blue")
+        self.clock.pause(self.clock.pace.step)
+
+    def _row(self, step: Step) -> Text:
+        """Return the row that a step took, and what is worth knowing of it."""
         line = Text.assemble((step.event, "magenta"))
         if step.guard:
             line.append(f" [{step.guard}]", "yellow")
         line.append(f" {self.screen.arrow} ", "dim").append(step.target, STYLES.get(step.target, RUNG_STYLE))
         if details := told(step):
             line.append(f" ({safe(details)})", "dim")
-        self.screen.say(line)
-        if step.wait:
-            why = "as the provider asked" if step.asked_wait == step.wait else "as the policy says"
-            short = self.clock.pace.shortened(step.wait)
-            self.screen.say(f"waits {step.wait:.1f} s, {why} (here {short:.2f} s)", "blue")
+        return line
+
+    def _show_turn_step(self, step: TurnStep) -> None:
+        if step.event == "sent":
+            self.screen.label(step.source, RUNG_STYLE)
+            self._is_labelled = step.source in CALLS
+            return
+        if step.target == "use_tools":
+            self._shown = ""  # what is said beside tools is not the answer
+        self.screen.say(Text.assemble(("turn: ", "dim"), self._row(step)))
         self.clock.pause(self.clock.pace.step)
+
+    def _show_tool(self, event: ToolEnded) -> None:
+        name, fault = event.call.name, event.outcome.fault
+        if fault is None:
+            self.screen.say(f"{name} brings {shortened(as_told(event.outcome.value), QUOTED)}", "green")
+        else:
+            self.screen.say(f"{name} fails, and the model is told {shortened(fault, QUOTED)}", "red")
 
     def _show_request(self) -> None:
         """Show the request that has arrived since the last look; if none has, say so."""
@@ -100,6 +138,13 @@ class ScenarioView:
             line.append(safe(summary(body, self._before)))
             self._seen, self._before = self.servers.arrived, body["messages"]
         self.screen.say(line)
+
+    def _show_turn_answer(self, result: TurnResult) -> None:
+        if result.cause is not None:
+            self.screen.say(result.cause)
+        if result.text:
+            size = counted(len(result.text), "character")
+            self.screen.say(f"the answer is what stands above: {size}, after {counted(result.calls, 'call')}")
 
     def _show_answer(self, result: Result) -> None:
         size = counted(len(result.text), "character")

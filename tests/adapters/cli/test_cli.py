@@ -663,6 +663,8 @@ SEEN = {
     "refusal": ("ask > fallback", "done", 2),
     "dead-primary": ("ask > retry x3 > fallback", "done", 5),
     "all-broken": ("ask > retry > reask > fallback > retry x2", "failed", 6),
+    "tools": ("ask > go_on", "finished", 2),
+    "endless-turn": ("ask > go_on x3 > summarize", "limit reached", 5),
 }
 
 
@@ -683,14 +685,14 @@ def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
 
 
 def test_the_demo_runs_every_scenario(demo: str) -> None:
-    rows = re.findall(r"^([a-z-]+) +(ask.*?) {2,}(\w+) +(\d+)$", demo, re.MULTILINE)
+    rows = re.findall(r"^([a-z-]+) +(ask.*?) {2,}(\w+(?: \w+)?) +(\d+)$", demo, re.MULTILINE)
     assert {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows} == SEEN
     assert list(SEEN) == [scenario.name for scenario in SCENARIOS]
     assert all(scenario.title in demo for scenario in SCENARIOS)
     told = " ".join(demo.split())
-    assert "9 of 10 calls ended with an answer" in told
-    assert "Of 27 requests, 23 arrived." in told
-    assert "In 10 of 10, whoever followed the stream" in told
+    assert "Of 10 calls and 2 turns, 11 ended with an answer, and every other one with an error that says why." in told
+    assert "Of 34 requests, 30 arrived." in told
+    assert "In 12 of 12, whoever followed the stream" in told
 
 
 @pytest.mark.parametrize(
@@ -710,10 +712,40 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
         "raises Failed: failed after 6 attempts",
         " 2/24 attempts, 30.",
         "/120 s, 6/4000 tokens out, $0.0005/$0.25",
+        "turn: called_tools [may_use_tools] → use_tools",
+        ', tool "boat 2 leaks, boat 3 does not"; cap 300, stream',
+        "turn: answered [is_summary] → limit_reached",
+        "says of the turn endless-turn: everything holds, and at worst 5\ncalls. It made 5.",
     ],
 )
 def test_the_demo_shows(demo: str, line: str) -> None:
     assert line in demo
+
+
+def scenario_of(demo: str, title: str) -> list[str]:
+    """Return what stands below a title."""
+    return demo.partition(f"  {title}\n")[2].partition("\n\n")[2].partition("\n\n")[0].splitlines()
+
+
+def test_the_demo_runs_tools_side_by_side_and_tells_the_model_what_went_wrong(demo: str) -> None:
+    lines = scenario_of(demo, "A turn: two tools side by side, one of which fails")
+    at = lines.index(' use_tools     get_weather begins, with {"place": "the island"}')
+    assert [line.strip() for line in lines[at + 1 : at + 5]] == [
+        'get_boat begins, with {"number": 2}',
+        'get_boat fails, and the model is told "boat 2 leaks, boat 3 does',
+        'not"',
+        'get_weather brings "calm, 14 degrees"',
+    ]
+    assert lines[-2] == " finished      the answer is what stands above: 56 characters, after 2 calls"
+
+
+def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:
+    lines = scenario_of(demo, "A turn that would never end")
+    labels = [line.split()[0] for line in lines if line[1] != " "]
+    rounds = ["use_tools", "go_on"] * 3
+    assert labels == ["ask", *rounds, "use_tools", "summarize", "limit_reached", "spent"]
+    assert " limit_reached the turn has gone on by itself 3 times, which is all that it may" in lines
+    assert lines[-1].startswith(" spent         5/24 attempts, ")
 
 
 def test_the_demo_speaks_ascii_where_it_must() -> None:

@@ -1,0 +1,119 @@
+"""One turn at the command line: its steps, those of its calls, and its tools on stderr, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+from attrs import define
+
+from rungwise.adapters.cli.output import CANCELLED, complain, counted, note, one_line
+from rungwise.adapters.cli.run import Shown
+from rungwise.adapters.cli.shown_call import EXIT_CODES as OF_CALLS
+from rungwise.adapters.cli.shown_call import calls_of, failures_of
+from rungwise.adapters.cli.words import sentence, took, turn_ending, turn_sentence
+from rungwise.fsm.errors import ToolError
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.turn.events import ToolEnded, ToolStarted
+from rungwise.fsm.turn.journal import TurnStep
+from rungwise.fsm.turn.results import told
+from rungwise.fsm.turn.table import CALLS
+from rungwise.fsm.values.label import label
+
+if TYPE_CHECKING:
+    from rungwise.fsm.turn.actions import ToolOutcome
+    from rungwise.fsm.turn.result import TurnResult
+
+EXIT_CODES: Final[Mapping[str, int]] = {
+    "finished": 0,
+    "handed_off": 0,
+    "limit_reached": 0,
+    "failed": 5,
+    "over_budget": 6,
+    "cancelled": CANCELLED,
+}
+
+
+@define(kw_only=True)
+class ShownTurn(Shown["TurnResult"]):
+    """Follow one turn and show it.
+
+    Arguments:
+        is_verbose: whether to show the arguments of tools, and what they brought.
+    """
+
+    is_verbose: bool = False
+    _calls: int = 0
+
+    def show(self, event: object) -> None:
+        """Show what the stream hands out."""
+        if isinstance(event, ToolStarted):
+            arguments = f": {event.call.arguments}" if self.is_verbose else ""
+            self.note(f"{label(event.call.name)} begins{arguments}", deeper=True)
+        elif isinstance(event, ToolEnded):
+            how, fg = ("has ended", None) if event.outcome.fault is None else ("has failed", "yellow")
+            brought = f": {_brought(event.outcome)}" if self.is_verbose else ""
+            self.note(f"{label(event.call.name)} {how}{brought}", deeper=True, fg=fg)
+        else:
+            super().show(event)
+
+    def step(self, step: Step) -> None:
+        """Show a step on stderr; nothing settles the text, for any reply may go on to call tools."""
+        if not isinstance(step, TurnStep):
+            self.note(sentence(step), deeper=True)
+            return
+        if step.target == "use_tools":
+            self.answer.set_aside()
+        makes_call = step.event == "sent" and step.source in CALLS
+        self._calls += makes_call
+        if step.event != "sent" or makes_call:  # what runs otherwise was said by the step before
+            self.note(turn_sentence(step, self._calls if makes_call else None))
+
+    def tell_calls(self, result: TurnResult) -> None:
+        """Name on stderr the tool calls that ended it."""
+        for call in result.handed_off:
+            note(f"  the turn is handed off to {one_line(label(call.name))}; --json shows its arguments", fg="yellow")
+
+    def as_mapping(self, result: TurnResult) -> dict[str, Any]:
+        """Return a result as plain values."""
+        last = result.last
+        return {
+            "outcome": result.outcome,
+            "text": result.text,
+            "handed_off": calls_of(result.handed_off),
+            "messages": result.plain_messages,
+            "usage": attrs.asdict(result.usage),
+            "cost": result.cost,
+            "calls": result.calls,
+            "attempts": result.attempts,
+            "backend": last and last.backend,
+            "model": last and last.model,
+            "seconds": round(result.seconds, 3),
+            "cause": result.cause,
+            "failures": failures_of(last) if last else [],
+        }
+
+    def ending(self, result: TurnResult) -> str:
+        """Say in one line how it ended and what it took."""
+        return turn_ending(result)
+
+    def complain(self, result: TurnResult, error: Exception) -> None:
+        """Say on stderr what it took, and why it did not succeed."""
+        self.note(f"the turn took {counted(result.calls, 'call')}, {took(result)}")
+        complain(error)
+
+    def code(self, result: TurnResult) -> int:
+        """Return the exit code; a turn that failed has that of the call which it failed for."""
+        last = result.last
+        if result.outcome == "failed" and last is not None and not last.is_success:
+            return OF_CALLS[last.outcome]
+        return EXIT_CODES[result.outcome]
+
+
+def _brought(outcome: ToolOutcome) -> str:
+    """Return what the model is told of a tool, before it is shortened."""
+    try:
+        return told(outcome.value) if outcome.fault is None else outcome.fault
+    except ToolError as error:
+        return str(error)
