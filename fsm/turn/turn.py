@@ -26,12 +26,12 @@ from rungwise.fsm.call.call import NO_CHAIN, Call
 from rungwise.fsm.call.chain import shapes_of
 from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.parts import Message, ToolResult
-from rungwise.fsm.call.recording import Observer, announce
+from rungwise.fsm.call.recording import Observer
 from rungwise.fsm.call.request import Link, PlainMessage, Request, TurnContext
 from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.journal.record import Evidence, RecordedStep
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.blank import is_blank
@@ -40,16 +40,17 @@ from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolO
 from rungwise.fsm.turn.causes import cause_of
 from rungwise.fsm.turn.compaction import helps, room_for
 from rungwise.fsm.turn.conversation import Conversation
-from rungwise.fsm.turn.counting import prompt_tokens
 from rungwise.fsm.turn.journal import TurnJournal, TurnSetting, TurnStep
 from rungwise.fsm.turn.observe import counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import DEFAULT_TURN_POLICY, TurnPolicy
+from rungwise.fsm.turn.recording import TurnRecorder
+from rungwise.fsm.turn.requests import request_of
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
+from rungwise.fsm.turn.tally import Tally
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
 from rungwise.fsm.turn.validity import problems_of
-from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
 @built_without_locals
@@ -83,18 +84,14 @@ class Turn:
     _chain: tuple[Link, ...]
     _options: dict[str, Any]
     _count: Callable[[Any], int]
-    _observer: Observer | None
+    _recorder: TurnRecorder
     _conversation: Conversation
     _repeats: Repeats
     _prior_answer: str | None
     _round: ToolRound | None
     _call: Call | None
     _last: Result | None
-    _usage: Usage
-    _cost: float | None
-    _attempts: int
-    _began: float | None
-    _elapsed: float
+    _tally: Tally
     _why: str | None
     _error: Exception | None
     _drained: int
@@ -125,15 +122,14 @@ class Turn:
         self.position = Run.at_start(TURN, policy.limits)
         setting = TurnSetting(policy, has_compactor)
         self.journal = TurnJournal(table=TURN.name, counters=TURN.counters, contents=contents, setting=setting)
-        self._chain, self._count, self._observer = tuple(chain), count, observer
+        self._chain, self._count = tuple(chain), count
         self._options = {"observer": observer, "contents": contents, "is_streaming": is_streaming}
         self._options |= {} if jitter is None else {"jitter": jitter}
         self._conversation = Conversation(request.messages)
         self._repeats = Repeats()
-        self._usage, self._cost, self._attempts, self._elapsed, self._drained = NO_USAGE, 0.0, 0, 0.0, 0
-        self._prior_answer = self._round = self._call = self._last = self._began = self._why = self._error = (
-            self._result
-        ) = None
+        self._tally, self._drained = Tally(), 0
+        self._recorder = TurnRecorder(self.journal, self.position, self._tally, observer)
+        self._prior_answer = self._round = self._call = self._last = self._why = self._error = self._result = None
         link = self._new_call(request).link  # which refuses what no call can be given, before anything is sent
         definitions = self.tools.definitions(shapes_of(link))
         self.request = evolve(request, tools=(*request.tools, *definitions)) if definitions else request
@@ -173,9 +169,7 @@ class Turn:
         Raises:
             IllegalEvent: the turn has begun already.
         """
-        if self._began is not None:
-            raise IllegalEvent("the turn has begun already")
-        self._began = now
+        self._tally.begin(now)
         self.budget.begin(now)
         return self._act()
 
@@ -197,7 +191,7 @@ class Turn:
             raise IllegalEvent(f"no call is being made in state {self.position.state!r}")
         if result.journal is not self._call.journal:
             raise ConfigurationError("result must be that of the call that was to be made")
-        self._pass_time(now, result.seconds)
+        self._tally.pass_time(now, result.seconds)
         is_summary = self._is_summary
         self._settle_call(result)
         event = event_of(result)
@@ -223,7 +217,7 @@ class Turn:
             raise IllegalEvent(f"no tools are being run in state {self.position.state!r}")
         round, conversation = self._round, self._conversation
         told = list(round.outcomes(outcomes, self.policy))
-        self._pass_time(now)
+        self._tally.pass_time(now)
         results = [conversation.tell(place, text, is_fault=is_fault) for place, text, is_fault in told]
         worked = sum(not each.is_fault for each in results)
         counts = [self._repeats.count(*pair) for pair in zip(round.calls, results, strict=True)]
@@ -259,7 +253,7 @@ class Turn:
         """
         if self.position.state != TURN.hub or self._call is not None or self._round is not None:
             raise IllegalEvent(f"no compaction was asked for in state {self.position.state!r}")
-        self._pass_time(now)
+        self._tally.pass_time(now)
         if (late := self._late()) is not None:
             return self._advance("ran_out", (), note=late)
         if isinstance(messages, Exception):
@@ -291,8 +285,9 @@ class Turn:
             outcomes: what came of the tools that were being run, in their order; None where nothing is known.
         """
         if self._result is None:
-            self._began = self._began if self._began is not None else now or 0.0
-            self._pass_time(now)
+            if self._tally.began is None:
+                self._tally.begin(now or 0.0)
+            self._tally.pass_time(now)
             if self._call is not None:
                 self._settle_call(self._call.cancel(now))
                 assert self._last is not None
@@ -318,13 +313,17 @@ class Turn:
         """Return what the rung does, or end the turn where its time is up."""
         state, conversation, policy = self.position.state, self._conversation, self.policy
         deadline = self.budget.deadline
-        left = None if deadline is None else deadline - (self._began or 0.0) - self._elapsed
+        left = None if deadline is None else deadline - self._tally.now
         if state not in CALLS and (late := self._late()) is not None:  # a call sees this for itself
-            self._end(self.position.fire("ran_out"), late)
+            row = self.position.fire("ran_out")
+            try:
+                self._recorder.record(row, note=late)
+            finally:
+                self._end(row, late)
             return None
         action: Action
         if state in CALLS:
-            call = self._call = self._new_call(self._request(state))
+            call = self._call = self._new_call(self._request_in(state))
             self.journal.calls.append(call.journal)
             action = MakeCall(call)
         elif state == "use_tools":
@@ -334,7 +333,7 @@ class Turn:
         else:
             room = room_for(conversation.messages, policy.window, self._cap, self._count)
             action = Compact(conversation.messages, room)
-        self._record(self.position.fire("sent"))
+        self._recorder.record(self.position.fire("sent"))
         return action
 
     def _new_call(self, request: Request) -> Call:
@@ -344,17 +343,13 @@ class Turn:
         )
         return Call(request, self.policy.of_calls, self._chain, turn, within=self.budget, **self._options)
 
-    def _request(self, state: str) -> Request:
-        request, messages = self.request, self._conversation.messages
-        if state == "ask":
-            return request
-        if state == "summarize":
-            messages = (*messages, Message.saying("user", self.policy.hints.summary))
-            shapes = self._last.shapes if self._last is not None else self._chain[0].shapes
-            parameters = {name: each for name, each in request.parameters.items() if name not in shapes.tool_parameters}
-            request = evolve(request, tools=(), parameters=parameters)
-        tokens = prompt_tokens(request, messages, self._conversation.gathered, self._usage.output_tokens)
-        return evolve(request, messages=messages, input_tokens=tokens)
+    def _request_in(self, state: str) -> Request:
+        hints, written = self.policy.hints, self._tally.usage.output_tokens
+        return request_of(state, self.request, self._conversation, hints=hints, shapes=self._shapes, written=written)
+
+    @property
+    def _shapes(self) -> Shapes:
+        return self._last.shapes if self._last is not None else shapes_of(self._chain[0])
 
     @property
     def _cap(self) -> int:
@@ -366,22 +361,14 @@ class Turn:
 
     def _late(self) -> str | None:
         """Say whose time is up, if any is."""
-        deadline, now = self.budget.deadline, (self._began or 0.0) + self._elapsed
+        deadline, now = self.budget.deadline, self._tally.now
         return self.budget.lacking(now) if deadline is not None and now >= deadline else None
 
     # what came back
 
-    def _pass_time(self, now: float | None, seconds: float = 0.0) -> None:
-        began = self._began
-        if began is None:
-            raise IllegalEvent("the turn has not begun")
-        self._elapsed = self._elapsed + seconds if now is None else max(self._elapsed, now - began)
-
     def _settle_call(self, result: Result) -> None:
         self._call, self._last = None, result
-        self._usage += result.usage
-        self._attempts += result.attempts
-        self._cost = None if self._cost is None or result.cost is None else self._cost + result.cost
+        self._tally.add(result)
 
     def _remember_answer(self, round: ToolRound) -> None:
         """Remember the text beside housekeeping tools as an answer; any other tool makes it out of date."""
@@ -403,63 +390,40 @@ class Turn:
     ) -> Action | None:
         """Fire the event and go where the table leads."""
         row = self.position.fire(event, facts)
-        evidence = Evidence(event=event, usage=result.usage) if result is not None else None
         why = cause_of(row, facts, self.policy, result, note)
         if row.target in OUTCOMES:
-            self._record(row, facts, evidence, note, content)
-            self._end(row, self._why if self._is_summary and row.target == "limit_reached" else why, handed_off)
+            try:
+                self._recorder.record(row, facts, result=result, note=note, content=content)
+            finally:  # also where the observer of the last step is interrupted
+                self._end(row, self._why if self._is_summary and row.target == "limit_reached" else why, handed_off)
             return None
         counts = counts_of(self.position, row, self.policy)
-        self._record(row, facts, evidence, "; ".join(filter(None, (counts, note))) or None, content)
+        told = "; ".join(filter(None, (counts, note))) or None
+        self._recorder.record(row, facts, result=result, note=told, content=content)
         self._why = why
         return self._act()
 
-    def _record(
-        self,
-        row: Row,
-        facts: tuple[str, ...] = (),
-        evidence: Evidence | None = None,
-        note: str | None = None,
-        content: dict[str, Any] | None = None,
-    ) -> None:
-        self.journal.record(
-            RecordedStep(
-                row=row,
-                evidence=evidence,
-                at=self._elapsed,
-                backend=self._last.backend if self._last is not None and evidence is not None else "",
-                facts=facts,
-                spent=tuple(self.position.spent),
-                attempts=self.position.attempts,
-                note=note,
-                content=content if self.journal.contents else None,
-            )
-        )
-        announce(self.journal, self._observer)
-
     def _end(self, row: Row, cause: str | None, handed_off: tuple[Any, ...] = ()) -> None:
         """Close the conversation and settle."""
-        if row.event == "ran_out" and row.source != TURN.hub:
-            self._record(row, note=cause)
         self._conversation.close(self.policy.hints.not_run)
         self.journal.outcome = row.target
         self._call = self._round = None
-        last = self._last
+        tally = self._tally
         self._result = TurnResult(
             outcome=row.target,
             text=self._conversation.shown,
             messages=self._conversation.messages,
             handed_off=handed_off,
-            usage=self._usage,
-            cost=self._cost,
-            seconds=self._elapsed,
+            usage=tally.usage,
+            cost=tally.cost,
+            seconds=tally.elapsed,
             calls=len(self.journal.calls),
-            attempts=self._attempts,
+            attempts=tally.attempts,
             cause=cause,
-            last=last,
+            last=self._last,
             journal=self.journal,
             error=self._error,
-            shapes=last.shapes if last is not None else self._chain[0].shapes,
+            shapes=self._shapes,
         )
 
 

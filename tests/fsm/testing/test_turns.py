@@ -22,6 +22,7 @@ from rungwise.fsm.testing.turn.checks.seen import SeenTurn
 from rungwise.fsm.testing.turn.player import ENDS
 from rungwise.fsm.turn import tool_round
 from rungwise.fsm.turn.conversation import Conversation
+from rungwise.fsm.turn.recording import TurnRecorder
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.tools import Toolbox
 
@@ -192,14 +193,12 @@ def compactors_may_do_anything(patch: pytest.MonkeyPatch) -> None:
 
 
 def journals_tell_everything(patch: pytest.MonkeyPatch) -> None:
-    record = Turn._record
+    record = TurnRecorder.record
 
-    def telling(
-        self: Turn, row: Any, facts: Any = (), evidence: Any = None, note: Any = None, content: Any = None
-    ) -> None:
-        record(self, row, facts, evidence, TEXT, content)
+    def telling(self: TurnRecorder, *about: Any, note: Any = None, **besides: Any) -> None:
+        record(self, *about, note=TEXT, **besides)
 
-    patch.setattr(Turn, "_record", telling)
+    patch.setattr(TurnRecorder, "record", telling)
 
 
 def journals_lose_calls(patch: pytest.MonkeyPatch) -> None:
