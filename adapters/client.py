@@ -10,7 +10,7 @@ import threading
 import time
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakSet
 
 import anyio
@@ -22,12 +22,8 @@ from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, 
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
-from rungwise.adapters.http.streams import AsyncStream, RunningCalls, Stream
+from rungwise.adapters.http.streams import AsyncStream, LoopStream, RunningCalls, Stream, SyncStream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
-from rungwise.adapters.turn.async_driver import AsyncTurnDriver
-from rungwise.adapters.turn.options import OF_TURNS, Planned, TurnOptions
-from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
-from rungwise.adapters.turn.sync_driver import SyncTurnDriver
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.delivery import StreamEvent
@@ -39,14 +35,20 @@ from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
-from rungwise.fsm.turn.events import TurnEvent
-from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import short
 
+if TYPE_CHECKING:
+    from rungwise.adapters.turn.async_driver import AsyncTurnDriver
+    from rungwise.adapters.turn.options import Planned, TurnOptions
+    from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
+    from rungwise.adapters.turn.sync_driver import SyncTurnDriver
+    from rungwise.fsm.turn.events import TurnEvent
+    from rungwise.fsm.turn.result import TurnResult
+
 Messages = str | Iterable[PlainMessage | Message] | Request
-ThreadCalls = RunningCalls[Stream | TurnStream, OwnHttp]
-LoopCalls = RunningCalls[AsyncStream | AsyncTurnStream, OwnAsyncHttp]
+ThreadCalls = RunningCalls[SyncStream[Any, Any], OwnHttp]
+LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
 
 
 @built_without_locals
@@ -232,6 +234,8 @@ class Client:
         self._check_sync(cancellation, options.get("compactor"))
         planned = self._planned(messages, options, is_streaming=True)
         own = Cancellation()
+        from rungwise.adapters.turn.running import TurnStream
+
         stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)
         with self._lock:
             self._running.streams.add(stream)
@@ -254,6 +258,8 @@ class Client:
         planned = self._planned(messages, options, is_streaming=True)
         running, own = self._running_here(), Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
+        from rungwise.adapters.turn.running import AsyncTurnStream
+
         stream = AsyncTurnStream(planned.turn, events, own)
         running.streams.add(stream)
         return stream
@@ -273,6 +279,8 @@ class Client:
         *,
         is_streaming: bool,
     ) -> Planned:
+        from rungwise.adapters.turn.running import OF_TURNS, Planned
+
         asked = {name: value for name, value in options.items() if name not in OF_TURNS}
         request = _request(messages, asked, OF_TURNS)
         given = {**self._options, "is_streaming": is_streaming}
@@ -303,10 +311,14 @@ class Client:
 
     def _turn_driver(self, planned: Planned, ending: Cancellation) -> SyncTurnDriver:
         calls = self._driver(ending, planned.turn.policy.of_calls.timeouts)
+        from rungwise.adapters.turn.running import SyncTurnDriver
+
         return SyncTurnDriver(calls, planned.compactor)
 
     def _async_turn_driver(self, planned: Planned, running: LoopCalls, ending: Cancellation) -> AsyncTurnDriver:
         calls = self._async_driver(running, ending, planned.turn.policy.of_calls.timeouts)
+        from rungwise.adapters.turn.running import AsyncTurnDriver
+
         return AsyncTurnDriver(calls, planned.compactor)
 
     def _settings(self, ending: Cancellation, timeouts: Timeouts | None) -> dict[str, Any]:

@@ -97,7 +97,8 @@ class Unsendable(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return self.handle_request(request)
 
 
-MODES = pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+MORE = [pytest.param(mode, marks=pytest.mark.full) for mode in ("stream", "acall")]
+MODES = pytest.mark.parametrize("mode", ["call", "astream", *MORE])
 
 
 def asked(given: Callable[[], Any]) -> Any:

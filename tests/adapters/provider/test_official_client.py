@@ -107,12 +107,12 @@ MODES = pytest.mark.parametrize("mode", ["whole", "stream"])
 @pytest.mark.parametrize(
     "reply",
     [
-        ScriptedReply(text="In the reeds."),
+        pytest.param(ScriptedReply(text="In the reeds."), marks=pytest.mark.full),
         ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", model="heron-1"),
         ScriptedReply(
             text="In the reeds.", finish="length", usage={"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
         ),
-        ScriptedReply(text="In the reeds.", refusal="No more."),
+        pytest.param(ScriptedReply(text="In the reeds.", refusal="No more."), marks=pytest.mark.full),
     ],
 )
 def test_replies_are_valid(python: str, mode: str, reply: ScriptedReply) -> None:
@@ -131,7 +131,13 @@ def test_tool_calls_are_valid(python: str, mode: str) -> None:
 @MODES
 @pytest.mark.parametrize(
     ("status", "name"),
-    [(400, "BadRequestError"), (401, "AuthenticationError"), (404, "NotFoundError"), (429, "RateLimitError")],
+    [
+        (429, "RateLimitError"),
+        *[
+            pytest.param(*each, marks=pytest.mark.full)  # each begins an interpreter
+            for each in ((400, "BadRequestError"), (401, "AuthenticationError"), (404, "NotFoundError"))
+        ],
+    ],
 )
 def test_errors_are_read_as_what_they_are(python: str, mode: str, status: int, name: str) -> None:
     kind, _, _, has_id = drive(python, ScriptedReply(status=status), mode)["error"]

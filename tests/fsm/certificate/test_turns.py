@@ -177,7 +177,11 @@ def play(
 
 @pytest.mark.parametrize(
     "changes",
-    [{"auto_continues": 2}, {"auto_continues": 2, "faults": 1, "compactions": 1}, {"budget": Budget(attempts=3)}],
+    [
+        {"auto_continues": 2},
+        pytest.param({"auto_continues": 2, "faults": 1, "compactions": 1}, marks=pytest.mark.full),
+        pytest.param({"budget": Budget(attempts=3)}, marks=pytest.mark.full),
+    ],
 )
 def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(changes: dict[str, Any]) -> None:
     call = evolve(

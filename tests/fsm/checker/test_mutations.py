@@ -12,7 +12,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -533,20 +533,22 @@ def expectations_about(rows: tuple[Row, ...], touched: frozenset[tuple[str, str]
     return tuple(sorted(able, key=lambda each: (not set(rows) & set(rows_taken(each)), len(rows_taken(each)))))
 
 
-def test_every_mutant_dies_or_is_the_same_machine():
+@pytest.mark.parametrize("nth", [3, pytest.param(1, marks=pytest.mark.full)])
+def test_every_mutant_dies_or_is_the_same_machine(nth):
     alive: list[str] = []
     families: set[str] = set()
     killers: set[str | None] = set()
     kinds = mutants_of_rows, mutants_of_order, mutants_of_guards, mutants_of_effects, mutants_of_facts
-    for mutant in chain.from_iterable(kind() for kind in kinds):
+    for mutant in islice(chain.from_iterable(kind() for kind in kinds), 0, None, nth):
         killer = killer_of(mutant)
         families.add(mutant.family)
         killers.add(killer)
         if killer is None:
             alive.append(mutant.name)
     assert alive == [], "nobody notices these"
-    assert families == set(FAMILIES)
-    assert len(killers) == 6, "one of the checks notices nothing any more"
+    if nth == 1:
+        assert families == set(FAMILIES)
+        assert len(killers) == 6, "one of the checks notices nothing any more"
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

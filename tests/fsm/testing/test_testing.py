@@ -364,7 +364,7 @@ def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **opt
     testing.assert_call_honest(call, certificate=certificate, events=events if call.is_streaming else None)
 
 
-@settings(SILENT, max_examples=400)
+@settings(SILENT, max_examples=200)
 @given(
     testing.scripts_of_replies(),
     st.sampled_from((DEFAULT, SMALL, TIGHT)),
@@ -378,7 +378,7 @@ def test_no_script_exceeds_the_certificate(
     judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency)
 
 
-@settings(SILENT, max_examples=300)
+@settings(SILENT, max_examples=150)
 @given(
     testing.scripts_of_replies(),
     testing.policies(),

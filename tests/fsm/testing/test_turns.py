@@ -129,19 +129,19 @@ def nothing_is_shown(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_hint_stays(patch: pytest.MonkeyPatch) -> None:
-    request = Turn._request
+    request = Turn._request_in
 
     def leaving(self: Turn, state: str) -> Any:
         made = request(self, state)
         self._conversation.messages = made.messages
         return made
 
-    patch.setattr(Turn, "_request", leaving)
+    patch.setattr(Turn, "_request_in", leaving)
 
 
 def summaries_may_call_tools(patch: pytest.MonkeyPatch) -> None:
-    request = Turn._request
-    patch.setattr(Turn, "_request", lambda self, state: evolve(request(self, state), tools=self.request.tools))
+    request = Turn._request_in
+    patch.setattr(Turn, "_request_in", lambda self, state: evolve(request(self, state), tools=self.request.tools))
 
 
 def one_call_more(patch: pytest.MonkeyPatch) -> None:
