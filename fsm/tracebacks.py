@@ -52,7 +52,8 @@ def _frame_like(frame: FrameType) -> FrameType:
 def _without_variables(trace: TracebackType | None) -> TracebackType | None:
     entries = []
     while trace is not None:
-        entries.append((_frame_like(trace.tb_frame), trace.tb_lineno))
+        line = trace.tb_lineno or trace.tb_frame.f_lineno or 1  # a signal may come at an instruction of no line
+        entries.append((_frame_like(trace.tb_frame), line))
         trace = trace.tb_next
     made = None
     for frame, line in reversed(entries):

@@ -20,6 +20,7 @@ LONGEST_FAULT: Final = 2_000
 _MOST_TOLD: Final = 5
 
 NOT_BEGUN: Final = "cancelled before it began"
+TOO_LATE: Final = "not run: the time of the turn was up"
 CANCELLED: Final = "cancelled while it ran"
 LEFT: Final = "it cannot be stopped and may still be running"
 NO_THREAD: Final = "not run: no thread could be started for it"

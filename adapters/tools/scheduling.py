@@ -59,11 +59,13 @@ class Round:
     Arguments:
         jobs: the tools.
         at_once: how many may run side by side.
+        until: the moment from which on none begins, and at which those that run are too late.
         clock: returns seconds on a clock that only goes forward.
     """
 
     jobs: tuple[Job, ...]
     at_once: int
+    until: float = math.inf
     clock: Callable[[], float] = time.monotonic
     reason: BaseException | None = field(default=None, init=False)
     _news: list[ToolStarted | ToolEnded] = field(factory=list, init=False)
@@ -74,7 +76,8 @@ class Round:
     @classmethod
     def of(cls, action: RunTools) -> Round:
         """Return the round of an action."""
-        return cls(tuple(map(Job, action.runs)), max(1, action.at_once))
+        until = math.inf if action.seconds is None else time.monotonic() + action.seconds
+        return cls(tuple(map(Job, action.runs)), max(1, action.at_once), until)
 
     @property
     def has_news(self) -> bool:
@@ -91,11 +94,16 @@ class Round:
         """Tell whether nothing is waited for any more."""
         if self._is_given_up:
             return True
-        return not self._running and (self.reason is not None or self._begun == len(self.jobs))
+        return not self._running and (self.reason is not None or self._begun == len(self.jobs) or self._is_late)
+
+    @property
+    def _is_late(self) -> bool:
+        return self.clock() >= self.until
 
     def begin(self) -> Job | None:
         """Return the tool that begins now; None where none may."""
-        if self.reason is not None or self._begun == len(self.jobs) or len(self._running) >= self.at_once:
+        is_full = self._begun == len(self.jobs) or len(self._running) >= self.at_once
+        if self.reason is not None or is_full or self._is_late:
             return None
         job = self.jobs[self._begun]
         if self._running and (job.run.tool.alone or self._running[0].run.tool.alone):
@@ -103,7 +111,7 @@ class Round:
         self._news.append(ToolStarted(job.run.call))
         self._begun += 1
         self._running.append(job)
-        job.is_begun, job.until = True, self.clock() + job.run.seconds
+        job.is_begun, job.until = True, min(self.clock() + job.run.seconds, self.until)
         return job
 
     def seconds_left(self) -> float:
@@ -168,7 +176,8 @@ class Round:
         Raises:
             ToolsEnded: they were ended before.
         """
-        outcomes = tuple([job.outcome or ToolOutcome(fault=faults.NOT_BEGUN) for job in self.jobs])
+        otherwise = ToolOutcome(fault=faults.TOO_LATE if self.reason is None else faults.NOT_BEGUN)
+        outcomes = tuple([job.outcome or otherwise for job in self.jobs])
         if self.reason is not None:
             raise ToolsEnded(outcomes, self.reason) from None
         return outcomes

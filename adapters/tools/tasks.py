@@ -51,7 +51,7 @@ class ToolTasks(Runner):
         Raises:
             ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
         """
-        forget = self.cancellation.on_cancel(self.wake)
+        forget, is_left = self.cancellation.on_cancel(self.wake), False
         try:
             while not self.round.is_over or self.round.has_news:
                 try:
@@ -63,11 +63,12 @@ class ToolTasks(Runner):
                 except BaseException as error:  # the task was cancelled, most likely; a second time leaves everything
                     self.end(error)
                 for event in self.round.drain():
-                    if isinstance(self.round.reason, GeneratorExit):  # there is nobody to be told
+                    if is_left:  # and there is nobody to be told
                         break
                     try:
                         yield event
                     except BaseException as error:
+                        is_left = is_left or isinstance(error, GeneratorExit)
                         self.end(error)
         finally:
             forget()

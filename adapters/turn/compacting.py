@@ -56,7 +56,7 @@ async def ashorten(
     """
     began, shorter = time.monotonic(), None
     if is_async(compactor):
-        shorter = compactor(thawed(action.messages), action.room)
+        shorter = _called(compactor, action)
     else:
         found, wake = list[Brought](), WakeUp()
 
@@ -77,6 +77,10 @@ async def ashorten(
     except TimeoutError:
         return LATE
     return awaited[0]
+
+
+async def _called(compactor: Callable[..., Any], action: Compact) -> Any:
+    return await compactor(thawed(action.messages), action.room)  # its own copy, to change as it likes
 
 
 async def _await_into(found: list[Any], shorter: Any) -> None:

@@ -389,10 +389,10 @@ class Call:
         lacking: str | None = None,
     ) -> None:
         """Record the last step and settle, also where the observer of that step is interrupted."""
-        if self.spending.share is not None:
-            self.spending.share.withdraw()
         chain = self._context.chain
         try:
+            if self.spending.share is not None:
+                self.spending.share.withdraw()
             if row.target in LAST_RESORTS and chain.next_usable() is None:
                 self._recorder.skip(row.source, chain.passed_over())
             self._recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=lacking)

@@ -130,7 +130,6 @@ class Desk:
     _waiting: deque[Reservation] = field(factory=deque, init=False)
     _served: deque[Callable[[], None]] = field(factory=deque, init=False)
     _holding: set[Reservation] = field(factory=set, init=False)
-    _is_at_work: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         _desks.add(self)
@@ -141,6 +140,8 @@ class Desk:
             for account in accounts:
                 if account.began is None:
                     account.began = now
+        if self._tasks:  # which the collector has left
+            self.catch_up()
 
     def ask(self, reservation: Reservation) -> None:
         """Reserve what is wanted, or refuse it, or have it wait in turn."""
@@ -192,19 +193,18 @@ class Desk:
             waits: whether it must be done on return.
         """
         self._tasks.append(task)
-        while self._lock.acquire(blocking=waits):
+        if self._lock._is_owned():  # type: ignore[attr-defined] # the collector has come in the middle of the loop below
+            return
+        while True:
             try:
-                if self._is_at_work:  # the collector has come in the middle; the loop below sees to it
+                if not self._lock.acquire(blocking=waits):
                     return
-                self._is_at_work = True
-                try:
-                    while self._tasks:
-                        self._tasks.popleft()()
-                        self._serve()
-                finally:
-                    self._is_at_work = False
-            finally:
-                self._lock.release()
+                while self._tasks:
+                    self._tasks.popleft()()
+                    self._serve()
+            finally:  # a signal may come between the lock and whoever is told of it
+                if self._lock._is_owned():  # type: ignore[attr-defined]
+                    self._lock.release()
             self._wake()
             if not self._tasks:  # or somebody has left one since
                 return
@@ -242,7 +242,7 @@ class Desk:
 
     def forget(self) -> None:
         """Begin anew in a forked child: what the parent's calls hold is the parent's own."""
-        self._lock, self._is_at_work = threading.RLock(), False
+        self._lock = threading.RLock()
         self._tasks, self._waiting, self._served = deque(), deque(), deque()
         for reservation in self._holding:
             reservation.give_back()

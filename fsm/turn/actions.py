@@ -63,10 +63,12 @@ class RunTools:
     Arguments:
         runs: the calls of one reply that can be run; the others have their results already.
         at_once: how many may run side by side.
+        seconds: how long all of them may take together, and after which none begins; None for no limit.
     """
 
     runs: tuple[ToolRun, ...]
     at_once: int
+    seconds: float | None = None
 
 
 @frozen

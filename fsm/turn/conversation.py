@@ -35,6 +35,7 @@ class Conversation:
     asked: Message | None = None
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
+    _taken: Result | None = field(default=None, init=False)
     _ids: dict[str, int] | None = field(default=None, init=False)  # of all tool calls: some providers want no id twice
 
     def take(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
@@ -46,12 +47,15 @@ class Conversation:
             is_summary: whether the call asked for the summary.
             ids: what its tool calls are told apart by, where that is known already.
         """
+        if result is self._taken:  # and whoever took it was interrupted
+            return
         if event == "called_tools" and not is_summary:
             self.ask(result, ids)
         elif event in ("truncated", "overflowed"):
             self.hold(result)
         else:
             self.say(result)
+        self._taken = result
 
     def say(self, result: Result) -> None:
         """Take what a call ended with; nothing goes on from it."""

@@ -23,8 +23,11 @@ def prompt_tokens(
         written: the output tokens of all calls so far.
     """
     first = len(request.messages)
-    if request.input_tokens is None or tuple(messages[:first]) != request.messages:
-        return None  # a compactor has taken it from here
+    if request.input_tokens is None:
+        return None
+    if tuple(messages[:first]) != request.messages:  # a compactor has taken it from here
+        by_bytes, before = estimate_tokens(tuple(messages)), max(1, estimate_tokens(request.messages))
+        return max(1, min(by_bytes, -(-request.input_tokens * by_bytes // before)))
     came, apart = messages[first:], estimate_tokens(gathered)
     said = [each for each in came if isinstance(each, Message) and each.role == "assistant"]
     others = [each for each in came if not (isinstance(each, Message) and each.role == "assistant")]

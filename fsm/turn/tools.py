@@ -24,6 +24,9 @@ from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, short
 from rungwise.fsm.values.suggest import did_you_mean
 
+DEEPEST: Final = 10
+"""Levels of arguments whose schema refers to itself: with each one, checking alternatives can take twice as long."""
+
 LONGEST_NAME: Final = 64
 """Characters of a tool's name that every provider takes."""
 
@@ -102,6 +105,11 @@ class Tool:
         if self.parameters is not None:
             return GivenSchema.of(self.parameters, f"Tool.parameters of {where}")
         return AnyArguments() if self.function is None else HintedSchema.of(self.function, where)
+
+    @property
+    def deepest(self) -> int | None:
+        """Return how deep its arguments may be nested; None where its schema does not go round, so that it says."""
+        return DEEPEST if "'$ref'" in str(self.takes.schema) else None
 
     @property
     def called(self) -> str | None:
@@ -190,7 +198,7 @@ class Toolbox:
         if tool is None:
             return self._unknown(call.name)
         try:
-            arguments = tool.takes.read(_read(call.arguments))
+            arguments = tool.takes.read(_read(call.arguments, most=tool.deepest))
         except Misfit as fault:
             return str(fault)
         return ToolRun(call, tool, arguments, seconds if tool.seconds is None else tool.seconds)
@@ -210,7 +218,22 @@ class Toolbox:
         return f"there is no tool {named!r}; {near + ' ' if near else ''}{there}"
 
 
-def _read(text: str) -> Arguments:
+def _is_deeper(value: Any, most: int) -> bool:
+    """Tell whether a value is nested deeper than so many levels."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            part
+            for each in level
+            if isinstance(each, dict | list)
+            for part in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return any(isinstance(each, dict | list) for each in level)
+
+
+def _read(text: str, most: int | None) -> Arguments:
     if not text.strip():
         return {}
     try:
@@ -220,6 +243,8 @@ def _read(text: str) -> Arguments:
         raise Misfit(f"the arguments are not JSON{where}; give one JSON object") from None
     if not isinstance(arguments, dict):
         raise Misfit(f"the arguments are no JSON object but {quoted([arguments])}; give one JSON object")
+    if most is not None and _is_deeper(arguments, most):
+        raise Misfit(f"the arguments are nested more than {most} levels deep; give them in a flatter form")
     return arguments
 
 

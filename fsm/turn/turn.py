@@ -193,9 +193,9 @@ class Turn:
             raise ConfigurationError("result must be that of the call that was to be made")
         self._tally.pass_time(now, result.seconds)
         is_summary = self._is_summary
-        self._settle_call(result)
         event = event_of(result)
         self._conversation.take(result, event, is_summary=is_summary)
+        self._settle_call(result)
         facts = facts_of(result, self.position, has_compactor=self.journal.setting.has_compactor, is_summary=is_summary)
         asked = self._conversation.asked
         content = None if asked is None else {"ids": [call.id for call in asked.tool_calls]}
@@ -223,6 +223,7 @@ class Turn:
         counts = [self._repeats.count(*pair) for pair in zip(round.calls, results, strict=True)]
         handed_off = round.handed_off(self.tools, conversation)
         self._remember_answer(round)
+        self._round = None
         conversation.close("")
         facts = facts_of_tools(
             self.position,
@@ -233,7 +234,6 @@ class Turn:
         )
         note = f"{worked} of {len(results)} calls worked"
         content = {**_in_journal(results), "handed_off": [call.id for call in handed_off]}
-        self._round = None
         return self._advance("tools_ran", facts, note=note, content=content, handed_off=handed_off)
 
     @without_locals
@@ -284,16 +284,18 @@ class Turn:
             now: the time; left out, none has passed.
             outcomes: what came of the tools that were being run, in their order; None where nothing is known.
         """
-        if self._result is None:
+        if self._result is None and self.position.state in OUTCOMES:
+            self._end_after_all()
+        elif self._result is None:
             if self._tally.began is None:
                 self._tally.begin(now or 0.0)
             self._tally.pass_time(now)
             if self._call is not None:
-                self._settle_call(self._call.cancel(now))
-                assert self._last is not None
-                self._conversation.say(self._last)
+                ended = self._call.cancel(now)
+                self._conversation.take(ended, "cancelled", is_summary=False)
+                self._settle_call(ended)
             content = None
-            if self._round is not None:
+            if self._round is not None and self._conversation.asked is not None:
                 known = outcomes or [None] * len(self._round.runs)
                 found = self._round.outcomes(known, self.policy, may_lack=True)
                 told = [self._conversation.tell(place, text, is_fault=is_fault) for place, text, is_fault in found]
@@ -329,7 +331,7 @@ class Turn:
         elif state == "use_tools":
             assert conversation.asked is not None
             self._round = ToolRound.of(conversation.asked.tool_calls, self.tools, policy, left)
-            action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once)
+            action = RunTools(tuple(run for _, run in self._round.runs), policy.calls_at_once, left)
         else:
             room = room_for(conversation.messages, policy.window, self._cap, self._count)
             action = Compact(conversation.messages, room)
@@ -403,10 +405,19 @@ class Turn:
         self._why = why
         return self._act()
 
+    def _end_after_all(self) -> None:
+        """End a turn that a signal has interrupted as it ended."""
+        row, steps = self.position.row, self.journal.steps
+        assert row is not None
+        if not steps or steps[-1].target != row.target:
+            self._recorder.record(row)
+        self._end(row, "it was interrupted as it ended")
+
     def _end(self, row: Row, cause: str | None, handed_off: tuple[Any, ...] = ()) -> None:
         """Close the conversation and settle."""
         self._conversation.close(self.policy.hints.not_run)
         self.journal.outcome = row.target
+        del self.journal.calls[self.journal.made :]  # one that was interrupted before it was made
         self._call = self._round = None
         tally = self._tally
         self._result = TurnResult(

@@ -90,10 +90,11 @@ async def arun_tools(action: RunTools, executor: Any, cancellation: Cancellation
 
 
 def ran(way: str, tools: Iterable[Any], arguments: Any = None, **options: Any) -> tuple[ToolOutcome, ...]:
-    """Run tools in one of the ways; the options are those of `planned`, and `cancellation` and `tell`."""
+    """Run tools in one of the ways; options: those of `planned`, and `cancellation`, `tell`, `together` (seconds)."""
     cancellation = options.pop("cancellation", None) or Cancellation()
     tell = options.pop("tell", None) or Watched()
-    action = planned(tools, arguments, **options)
+    together = options.pop("together", None)
+    action = attrs.evolve(planned(tools, arguments, **options), seconds=together)
     if way == "threads":
         return run_tools(action, options.get("executor"), cancellation, tell)
     return anyio.run(partial(arun_tools, action, options.get("executor"), cancellation, tell), backend=way)

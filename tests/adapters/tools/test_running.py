@@ -346,3 +346,16 @@ def test_an_async_tool_runs_in_the_loop_of_its_caller_where_there_is_one(way: st
 
     [ident] = values(ran(way, [where]))
     assert (ident == threading.get_ident()) is (way in LOOPS)
+
+
+def test_no_tool_begins_after_the_time_of_all_of_them_and_none_outlasts_it(way: str) -> None:
+    may_end = threading.Event()
+
+    def hang() -> None:
+        may_end.wait(ENOUGH)
+
+    outcomes = ran(way, [alone(hang), alone(lambda: 1)], together=0.1)
+    may_end.set()
+    first, second = values(outcomes)
+    assert "timed out" in first
+    assert second == "not run: the time of the turn was up"

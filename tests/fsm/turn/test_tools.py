@@ -174,3 +174,18 @@ def test_no_name_is_too_long_to_be_told_of() -> None:
 def test_a_schema_that_no_json_can_hold_is_refused_when_it_is_declared(value: object) -> None:
     with pytest.raises(ConfigurationError, match=r"Tool\.parameters must be a JSON schema"):
         Tool(print, parameters={"type": "object", "default": value})
+
+
+def test_what_goes_round_in_a_schema_is_nested_no_deeper_than_can_be_checked_in_time() -> None:
+    either = {"anyOf": [{"$ref": "#/$defs/both"}, {"$ref": "#/$defs/any"}, {"type": "string"}]}
+    pair = {"type": "object", "properties": {"a": either, "b": either}}
+    schema = {"type": "object", "properties": {"e": either}, "$defs": {"both": pair, "any": pair}}
+    box = Toolbox.of([Tool(print, name="find", parameters=schema)])
+
+    def nested(levels: int) -> str:
+        return '{"e": ' + '{"a": "x", "b": ' * levels + '"y"' + "}" * levels + "}"
+
+    assert isinstance(box.plan(ToolCall("c", "find", nested(8)), 1.0), ToolRun)
+    assert "nested more than 10 levels" in str(box.plan(ToolCall("c", "find", nested(40)), 1.0))
+    plain = Toolbox.of([Tool(print, name="keep", parameters={"type": "object"})])
+    assert isinstance(plain.plan(ToolCall("c", "keep", nested(40)), 1.0), ToolRun)

@@ -529,3 +529,44 @@ def test_every_row_is_taken_by_some_test_of_this_file(monkeypatch: pytest.Monkey
             run.state = state
             run.fire(event)
     assert taken == {(row.event, row.source, row.guard, row.target) for row in TURN.rows}
+
+
+def test_a_turn_that_was_interrupted_as_it_ended_ends_after_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = Turn(Request("hello"), contents=True)
+    action = turn.begin()
+    assert isinstance(action, MakeCall)
+    run_call(action.call, iter([said(TEXT)]), [])
+    end = Turn._end
+
+    def interrupted(self: Turn, *given: Any) -> None:
+        monkeypatch.setattr(Turn, "_end", end)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Turn, "_end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        turn.called(action.call.result)
+    assert not turn.is_over
+    result = turn.cancel()
+    assert (result.outcome, result.text) == ("finished", TEXT)
+    assert plain(Played(turn))[-1] == ("assistant", TEXT)
+    assert rungwise.replay(TurnJournal.from_json(turn.journal.to_json())).outcome == "finished"
+
+
+def test_nothing_is_lost_or_doubled_where_an_answer_is_taken_and_the_taker_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turn = Turn(Request("hello"))
+    action = turn.begin()
+    assert isinstance(action, MakeCall)
+    run_call(action.call, iter([said(TEXT)]), [])
+    settle = Turn._settle_call
+
+    def interrupted(self: Turn, result: Any) -> None:
+        monkeypatch.setattr(Turn, "_settle_call", settle)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Turn, "_settle_call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        turn.called(action.call.result)
+    assert turn.cancel().outcome == "cancelled"
+    assert plain(Played(turn)) == [("user", "hello"), ("assistant", TEXT)]
