@@ -89,6 +89,7 @@ class ScriptedTool:
 
     def __init__(self, name: str, answers: tuple[Any, ...]) -> None:
         self.__name__ = name
+        self.__doc__ = None  # which the model would be told
         self.answers = answers or (None,)
         self.called: list[dict[str, Any]] = []
 

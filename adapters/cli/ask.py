@@ -106,9 +106,9 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
 
     With --tools it is a turn: the tools that the model calls are run, and it is asked again until it has answered.
     Each tool has a line on stderr when it begins and when it ends (with --no-stream, each round of them). A pipe gets
-    the last answer alone, once the turn has ended, and what tools print goes to stderr; with --json, handed_off stands
-    for tool_calls, calls counts them, and messages is the conversation. Ctrl-C ends the turn, but waits for tools that
-    cannot be stopped; a second one does not.
+    the last answer alone, once the turn has ended, and what tools print goes to stderr (what programs write that they
+    start does not); with --json, handed_off stands for tool_calls, calls counts them, and messages is the
+    conversation. Ctrl-C ends the turn, but waits for tools that cannot be stopped; a second one does not.
 
     Keys are read from the environment and shown nowhere.
 

@@ -39,6 +39,8 @@ class ToolsParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             tools = Toolbox.of(found)
         except ConfigurationError as error:
             self.fail(f"{value}: {error}.", param, ctx)
+        except Exception as error:  # it is a stranger's object
+            self.fail(f"{value} cannot be read: it raised {type(error).__name__}.", param, ctx)
         if not tools:
             self.fail(f"{value} holds no tools.", param, ctx)
         return tools

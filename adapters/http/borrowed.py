@@ -22,6 +22,7 @@ from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.encodings import comes_decoded
+from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.progress import Progress
 from rungwise.adapters.http.waiting import CallEnded, within
 
@@ -93,7 +94,7 @@ class _Worker:
         self.is_busy = False
         self._limits = limits
         self._tasks: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
-        self._answers: queue.SimpleQueue[tuple[Any, BaseException | None, bool]] = queue.SimpleQueue()
+        self._answers: Mailbox[tuple[Any, BaseException | None, bool]] = Mailbox()
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=(self._work,), name="rungwise attempt", daemon=True)
         try:
@@ -119,10 +120,10 @@ class _Worker:
             raise self.progress.timeout()
         forget = self._limits.cancellation.on_cancel(lambda: self._answers.put((None, CallEnded(), False)))
         try:
-            value, error, is_last = self._answers.get(timeout=self._limits.left)
+            value, error, is_last = self._answers.get(self._limits.left)
             if isinstance(error, CallEnded):
                 raise error
-        except queue.Empty:
+        except Nothing:
             self.abandon()
             raise self.progress.timeout() from None
         except BaseException:

@@ -7,7 +7,6 @@ one that was passed in would be.
 
 from __future__ import annotations
 
-import queue
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -27,6 +26,7 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.environment import environment_named
+from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool, Waiter
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Operation, arun, check, run, within
@@ -110,14 +110,14 @@ class OwnHttp(_PooledHttp):
         Raises:
             CallEnded: the call was cancelled meanwhile.
         """
-        woken = queue.SimpleQueue[None]()
+        woken = Mailbox[None]()
         waiter = Waiter(lambda: woken.put(None))
         try:
             if not self.pool.take_place(waiter):
                 forget = cancellation.on_cancel(waiter.wake)
                 try:
-                    with suppress(queue.Empty):
-                        woken.get(timeout=seconds)
+                    with suppress(Nothing):
+                        woken.get(seconds)
                 finally:
                     forget()
                 check(cancellation)

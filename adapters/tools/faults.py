@@ -34,7 +34,7 @@ class ToolsEnded(BaseException):
     Arguments:
         outcomes: what came of each tool, in the order of the calls; what was ended has a fault.
         reason: what goes on from here: `CallEnded`, the cancellation of the task, a KeyboardInterrupt, or what a tool
-            has raised that is no failure of the tool, such as a SystemExit.
+            has raised that is no failure of the tool.
     """
 
     def __init__(self, outcomes: tuple[ToolOutcome, ...], reason: BaseException) -> None:
@@ -44,7 +44,7 @@ class ToolsEnded(BaseException):
 
 def is_failure(error: BaseException) -> bool:
     """Tell whether an exception is a tool's own failure, and not one that must go on to the caller."""
-    return isinstance(error, Exception | CancelledError | GeneratorExit)
+    return isinstance(error, Exception | CancelledError | GeneratorExit | SystemExit)
 
 
 def fault_of(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
+from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
 from rungwise.adapters.tools.scheduling import Round
@@ -44,7 +44,7 @@ def run_tools(
 class _Threads(Runner):
     """Run the tools of a round from this thread."""
 
-    _woken: queue.SimpleQueue[None] = field(factory=queue.SimpleQueue, init=False)
+    _woken: Mailbox[None] = field(factory=Mailbox, init=False)
     _loop: _LoopThread | None = field(default=None, init=False)
 
     def run(self) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
@@ -69,9 +69,9 @@ class _Threads(Runner):
 
     def _go_on(self) -> None:
         if self.begin() and not self.round.has_news:
-            with suppress(queue.Empty):
+            with suppress(Nothing):
                 # In slices: a signal that comes in the instant before a thread falls asleep does not wake it.
-                self._woken.get(timeout=min(SLICE, self.round.seconds_left()))
+                self._woken.get(min(SLICE, self.round.seconds_left()))
         self.take()
         self.round.expire()
 

@@ -286,10 +286,22 @@ def test_no_thread_to_be_had_is_a_fault(way: str, monkeypatch: pytest.MonkeyPatc
     assert values(ran(way, [lambda: 1])) == ["not run: no thread could be started for it"]
 
 
+class Left(BaseException):
+    """What no handler of errors takes."""
+
+
+def test_a_tool_that_ends_its_program_ends_no_other(way: str) -> None:
+    async def aleave() -> None:
+        sys.exit("not this way")
+
+    outcomes = ran(way, [lambda: sys.exit(2), aleave, lambda: 3])
+    assert values(outcomes) == ["failed: SystemExit: 2", "failed: SystemExit: not this way", 3]
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_is_no_failure_of_a_tool_goes_on_when_the_others_have_ended(way: str, is_async: bool) -> None:
     begun, ended = threading.Event(), threading.Event()
-    left = SystemExit(3)
+    left = Left(3)
 
     async def other() -> None:
         try:
@@ -311,7 +323,7 @@ def test_what_is_no_failure_of_a_tool_goes_on_when_the_others_have_ended(way: st
         ran(way, [lambda: 1, other, aleave if is_async else leave, lambda: 2], at_once=3)
     assert caught.value.reason is left
     first, second, third, _ = values(caught.value.outcomes)
-    assert (second, third) == ("cancelled while it ran", "failed: SystemExit: 3")
+    assert (second, third) == ("cancelled while it ran", "failed: Left: 3")
     assert first in (1, "cancelled while it ran")
     assert ended.is_set()
 

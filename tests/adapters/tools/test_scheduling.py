@@ -35,7 +35,7 @@ class Played:
             for place, alone in enumerate(self.alone)
         )
         jobs = Round.of(RunTools(runs, self.at_once)).jobs
-        self.round = Round(jobs, self.at_once, lambda: self.now)
+        self.round = Round(jobs, self.at_once, clock=lambda: self.now)
 
     @property
     def told(self) -> list[ToolStarted | ToolEnded]:
@@ -75,7 +75,7 @@ def test_every_round_ends_with_an_outcome_for_each_call(alone: list[bool], at_on
             case "raise":
                 played.round.take(data.draw(st.sampled_from(running)), Brought(error=ValueError("no")))
             case "leave":
-                reasons.append(SystemExit())
+                reasons.append(KeyboardInterrupt())
                 played.round.take(data.draw(st.sampled_from(running)), Brought(error=reasons[-1]))
             case "wait":
                 before = len(running), [job.fault for job in running]

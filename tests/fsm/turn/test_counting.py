@@ -15,8 +15,13 @@ def test_what_nobody_has_counted_is_not_known() -> None:
     assert prompt_tokens(Request("Do it."), Request("Do it.").messages, "", 5) is None
 
 
-def test_what_a_compactor_left_is_not_known() -> None:
-    assert prompt_tokens(FIRST, ({"role": "user", "content": "short"}, SAID), "", 5) is None
+def test_what_a_compactor_left_is_counted_as_the_caller_counts_and_never_above_its_bytes() -> None:
+    long = [{"role": "user", "content": "heron " * 300}]
+    left = [{"role": "user", "content": "heron " * 100}]
+    by_bytes = estimate_tokens(left)
+    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 10
+    assert prompt_tokens(Request(long, input_tokens=10**6), left, "", 5) == by_bytes
+    assert prompt_tokens(Request(long), left, "", 5) is None
 
 
 def test_what_was_written_counts_as_it_was_counted_and_the_rest_by_its_bytes() -> None:
