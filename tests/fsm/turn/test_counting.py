@@ -19,7 +19,7 @@ def test_what_a_compactor_left_is_counted_as_the_caller_counts_and_never_above_i
     long = [{"role": "user", "content": "heron " * 300}]
     left = [{"role": "user", "content": "heron " * 100}]
     by_bytes = estimate_tokens(left)
-    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 10
+    assert prompt_tokens(Request(long, input_tokens=30), left, "", 5) == 11  # a third, rounded up
     assert prompt_tokens(Request(long, input_tokens=10**6), left, "", 5) == by_bytes
     assert prompt_tokens(Request(long), left, "", 5) is None
 
