@@ -119,6 +119,7 @@ def test_the_summary_tells_what_was_covered(run) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("profile", "examples", "same"), [("rungwise-ci", 100, True), ("rungwise-fuzz", 1000, False)])
 def test_the_profiles_can_be_asked_for(run, profile: str, examples: int, same: bool) -> None:
     result = run(

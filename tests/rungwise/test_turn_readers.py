@@ -142,6 +142,7 @@ def test_what_is_no_json_is_refused(text: bytes) -> None:
             read(text)
 
 
+@pytest.mark.full
 def test_ten_thousand_calls_are_read_or_refused_in_time() -> None:
     call = JOURNALS[0]["calls"][0]
     with pytest.raises(ConfigurationError, match="it holds 10000 calls, but its steps made 2"):

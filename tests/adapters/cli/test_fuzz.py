@@ -311,6 +311,7 @@ def test_nothing_is_run_without_a_limit() -> None:
         fuzzer.run()
 
 
+@pytest.mark.full
 def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     code = "import sys; sys.argv = ['fuzz', '--examples', '3']; import rungwise.adapters.cli.fuzz as c; c.fuzz()"
     path = str(Path(delivery.__file__).parent.parent.parent)

@@ -69,6 +69,7 @@ def test_a_client_survives(kind: str, mode: str) -> None:
     survive()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", MODES)
 def test_a_client_survives_one_after_the_other(mode: str) -> None:
     @settings(CALM, max_examples=5 * EXAMPLES)

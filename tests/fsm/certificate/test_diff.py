@@ -127,6 +127,7 @@ def test_a_new_row_may_be_dead_on_arrival_and_is_not_said_to_die() -> None:
     assert row not in found.die
 
 
+@pytest.mark.full
 def test_worst_cases_are_those_of_the_certificates() -> None:
     new = evolve(DEFAULT, budget=rungwise.Budget(attempts=48, money=1.0), limits=rungwise.Limits(retries=1))
     found = diff_policies(DEFAULT, new, PRICED, max_tokens=1000, input_tokens=500)

@@ -113,6 +113,7 @@ def test_an_island_of_states_is_refused() -> None:
     assert "the state 'shore' cannot be reached" in text
 
 
+@pytest.mark.full
 def test_a_row_that_those_before_it_leave_nothing_to_is_refused() -> None:
     narrow = PLEAD.when("may_plead_meekly", holds="has_text")
     table = CALL.with_rung(PLEAD, refused=None).with_rung(narrow, refused=None)
@@ -147,6 +148,7 @@ def test_a_derived_table_is_checked_by_whoever_uses_it_and_not_before() -> None:
         Policy(table=table)
 
 
+@pytest.mark.full
 def test_a_good_table_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     check_table(evolve(CALL, name="once"))
     monkeypatch.setattr("rungwise.fsm.checker.check.problems", lambda table: pytest.fail("looked again"))

@@ -58,6 +58,7 @@ HUGE = script(calling("look_up"), said(TEXT), tools=[testing.ToolPlay("returns m
 MANY = script(calling(*["look_up"] * 4))
 PLAYS = {
     "noted": (SMALL, NOTED),
+    "noted, streamed": (SMALL, evolve(NOTED, streams=True)),
     "looked": (SMALL, LOOKED),
     "summed up": (ONCE, SUMMED_UP),
     "cut": (SMALL, CUT),

@@ -373,6 +373,7 @@ def test_a_later_block_is_held_back_until_it_closes_and_no_longer_than_that_pays
     assert thinking.feed(chunk)[0] is chunk
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [LONGEST_HELD, LONGEST_HELD + 1])
 @pytest.mark.parametrize("chunk", [1, 1000, 2**20])
 def test_how_long_a_later_block_may_be_does_not_hang_on_the_chunks(size: int, chunk: int) -> None:
