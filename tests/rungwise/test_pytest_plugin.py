@@ -24,6 +24,7 @@ def run(pytester: pytest.Pytester) -> object:
     return start
 
 
+@pytest.mark.full
 def test_the_fixtures_make_calls_that_never_wait(run) -> None:
     result = run(
         """

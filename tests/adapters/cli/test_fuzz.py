@@ -65,6 +65,7 @@ def test_many_calls_in_memory_are_honest_and_within_the_certificate() -> None:
     assert {row.event for row in fuzzer.coverage.known} - {row.event for row in fuzzer.coverage.rows} <= {"ran_out"}
 
 
+@pytest.mark.full
 def test_calls_over_http_are_honest_and_within_the_certificate() -> None:
     with Fuzzer(backends=2, seed=1, over_http=True) as fuzzer:
         found = fuzzer.run(examples=50)

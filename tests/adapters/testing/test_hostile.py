@@ -58,6 +58,7 @@ OFTEN = [mode if mode == "call" else pytest.param(mode, marks=pytest.mark.full) 
 """Each way without a stream; one after the other they are met in every mode, and `.ci/run full` tries them all."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", OFTEN)
 @pytest.mark.parametrize("kind", SURVIVED)
 def test_a_client_survives(kind: str, mode: str) -> None:
