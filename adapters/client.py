@@ -16,7 +16,7 @@ from weakref import WeakSet
 import anyio
 
 from rungwise.adapters.backend import Backend
-from rungwise.adapters.functions import check_functions, checked_draws, checked_sleep, checked_waits
+from rungwise.adapters.functions import check_functions, check_http, checked_draws, checked_sleep, checked_waits
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -103,13 +103,7 @@ class Client:
         check_functions(
             observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter
         )
-        for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
-            if given is None:
-                continue
-            if not (hasattr(given, "build_request") and hasattr(given, "send")):
-                raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
-            if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
-                raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
+        check_http(http, async_http)
         if not is_whole(max_connections, 1):
             raise ConfigurationError(
                 f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"

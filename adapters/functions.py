@@ -1,4 +1,4 @@
-"""Checks of the functions that a client is given; what they return shows only when they are called."""
+"""Checks of the functions and HTTP clients that a client is given; what functions return shows only when called."""
 
 from __future__ import annotations
 
@@ -59,3 +59,14 @@ def checked_waits(async_sleep: Callable[[float], Awaitable[object]]) -> Callable
 
 _MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})
 _MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
+
+
+def check_http(http: object, async_http: object) -> None:
+    """Refuse what is no HTTP client, or one of the other kind."""
+    for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
+        if given is None:
+            continue
+        if not (hasattr(given, "build_request") and hasattr(given, "send")):
+            raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
+        if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
+            raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")

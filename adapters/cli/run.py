@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
@@ -40,7 +41,7 @@ JOURNAL_LOST: Final = 7
 
 
 @define
-class Shown(Generic[End]):
+class Shown(ABC, Generic[End]):
     """Follow a call or a turn and show it.
 
     Arguments:
@@ -128,29 +129,29 @@ class Shown(Generic[End]):
 
     # what calls and turns have each of their own
 
+    @abstractmethod
     def step(self, step: Step) -> None:
         """Show a step on stderr."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tell_calls(self, result: End) -> None:
         """Name on stderr the tool calls with which it ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def as_mapping(self, result: End) -> Mapping[str, Any]:
         """Return a result as plain values."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ending(self, result: End) -> str:
         """Say in one line how it ended and what it took."""
-        raise NotImplementedError
 
     def complain(self, result: End, error: Exception) -> None:
         """Say on stderr why it did not succeed."""
         complain(error)
 
+    @abstractmethod
     def code(self, result: End) -> int:
         """Return the exit code."""
-        raise NotImplementedError
 
 
 class JournalFile:

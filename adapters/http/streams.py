@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult
 
 Event = TypeVar("Event")
+Events = TypeVar("Events")
 End = TypeVar("End", bound="Result | TurnResult")
 Streams = TypeVar("Streams", bound="SyncStream[Any, Any] | LoopStream[Any, Any]")
 Http = TypeVar("Http")
@@ -39,14 +40,13 @@ class Run(Protocol):
 
 
 @define(eq=False, repr=False)
-class SyncStream(Generic[Event, End], Iterator[Event | End]):
-    """Iterate over the events of what runs; close it, or leave its `with` block, to end that early."""
+class RunStream(Generic[Events, End]):
+    """Hold what runs, its events, and what ends it."""
 
     _run: Run
-    _events: Generator[Event]
+    _events: Events
     cancellation: Cancellation
     _ended: bool = field(default=False, init=False)
-    _is_read: Lock = field(factory=Lock, init=False)
 
     @property
     def result(self) -> End:
@@ -58,6 +58,19 @@ class SyncStream(Generic[Event, End], Iterator[Event | End]):
         end: End = self._run.result
         return end
 
+    def _last(self) -> End:
+        """Return the end as the last event, once all others were handed out, or raise its error."""
+        self._ended = True
+        end: End = self._run.result.raise_for_outcome()
+        return end
+
+
+@define(eq=False, repr=False)
+class SyncStream(RunStream[Generator[Event], End], Iterator[Event | End]):
+    """Iterate over the events of what runs; close it, or leave its `with` block, to end that early."""
+
+    _is_read: Lock = field(factory=Lock, init=False)
+
     def __iter__(self) -> Self:
         return self
 
@@ -68,9 +81,7 @@ class SyncStream(Generic[Event, End], Iterator[Event | End]):
         with self._is_read:
             for event in self._events:
                 return event
-        self._ended = True
-        end: End = self._run.result.raise_for_outcome()
-        return end
+        return self._last()
 
     @without_locals
     def close(self) -> None:
@@ -102,24 +113,8 @@ class SyncStream(Generic[Event, End], Iterator[Event | End]):
         self.close()
 
 
-@define(eq=False, repr=False)
-class LoopStream(Generic[Event, End], AsyncIterator[Event | End]):
+class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | End]):
     """Iterate asynchronously over the events of what runs; use it in an `async with` block to end that early."""
-
-    _run: Run
-    _events: AsyncGenerator[Event]
-    cancellation: Cancellation
-    _ended: bool = field(default=False, init=False)
-
-    @property
-    def result(self) -> End:
-        """Return the end.
-
-        Raises:
-            IllegalEvent: it has not ended.
-        """
-        end: End = self._run.result
-        return end
 
     def __aiter__(self) -> Self:
         return self
@@ -130,9 +125,7 @@ class LoopStream(Generic[Event, End], AsyncIterator[Event | End]):
             raise StopAsyncIteration
         async for event in self._events:
             return event
-        self._ended = True
-        end: End = self._run.result.raise_for_outcome()
-        return end
+        return self._last()
 
     @without_locals
     async def aclose(self) -> None:

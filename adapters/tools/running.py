@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -14,58 +15,58 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.calling import Brought, Report, Worker, callable_of, discard, is_async, is_awaited
 from rungwise.adapters.tools.faults import NO_THREAD
-from rungwise.adapters.tools.scheduling import Job, Round
+from rungwise.adapters.tools.scheduling import Job, Schedule
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.turn.tools import Executor
 
 
 @define(eq=False)
-class Runner:
+class Runner(ABC):
     """Run the tools of a round.
 
     Arguments:
-        round: says which.
+        schedule: says which, and when.
         executor: what runs those without a function.
         cancellation: ends them.
     """
 
-    round: Round
+    schedule: Schedule
     executor: Executor | None
     cancellation: Cancellation
     _reports: deque[tuple[Job, Brought]] = field(factory=deque, init=False)
 
+    @abstractmethod
     def wake(self) -> None:
         """Have this thread or task look around, from whichever thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spawn(self, call: Callable[[], Any], context: Context, report: Report) -> Callable[[], object]:
         """Await what a function returns in an event loop; return what cancels that.
 
         Raises:
             RuntimeError: there can be no event loop.
         """
-        raise NotImplementedError
 
     def begin(self) -> bool:
         """Begin the tools that may; tell whether anything is to be waited for."""
-        if self.cancellation.is_cancelled and self.round.reason is None:
+        if self.cancellation.is_cancelled and self.schedule.reason is None:
             self.end(CallEnded())
         if self.cancellation.is_urgent:
-            self.round.give_up()
-        while (job := self.round.begin()) is not None:
+            self.schedule.give_up()
+        while (job := self.schedule.begin()) is not None:
             call, context = callable_of(job.run, self.executor), copy_context()
             if call is None:
-                self.round.take(job, Brought())
+                self.schedule.take(job, Brought())
             elif is_async(call):
                 self._await(job, call, context, partial(self.report, job))
             else:
                 self._work(job, call, context)
-        return not self.round.is_over
+        return not self.schedule.is_over
 
     def end(self, reason: BaseException) -> None:
         """End the tools for a reason that must go on; those that have brought something by now were quicker."""
         self.take()
-        self.round.end(reason)
+        self.schedule.end(reason)
 
     def take(self) -> None:
         """Take what the tools have brought by now."""
@@ -80,8 +81,8 @@ class Runner:
     def _take(self, job: Job, brought: Brought) -> None:
         value = brought.value
         if not is_awaited(value):
-            self.round.take(job, brought)
-        elif self.round.may_go_on(job):
+            self.schedule.take(job, brought)
+        elif self.schedule.may_go_on(job):
 
             def report(brought: Brought) -> None:
                 discard(value)  # which was never begun where it was cancelled at once
@@ -97,10 +98,10 @@ class Runner:
         try:
             worker.start()
         except RuntimeError:
-            self.round.take(job, Brought(error=ToolError(NO_THREAD)))
+            self.schedule.take(job, Brought(error=ToolError(NO_THREAD)))
 
     def _await(self, job: Job, call: Callable[[], Any], context: Context, report: Report) -> None:
         try:
             job.cancel = self.spawn(call, context, report)
         except RuntimeError:
-            self.round.take(job, Brought(error=ToolError(NO_THREAD)))
+            self.schedule.take(job, Brought(error=ToolError(NO_THREAD)))

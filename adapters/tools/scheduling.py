@@ -51,7 +51,7 @@ class Job:
 
 
 @define(eq=False)
-class Round:
+class Schedule:
     """Run the tools of one reply: a number of them side by side, and those that must be alone by themselves.
 
     They begin in their order, so one that must be alone waits for those before it, and those after it wait for it.
@@ -74,7 +74,7 @@ class Round:
     _running: list[Job] = field(factory=list, init=False)
 
     @classmethod
-    def of(cls, action: RunTools) -> Round:
+    def of(cls, action: RunTools) -> Schedule:
         """Return the round of an action."""
         until = math.inf if action.seconds is None else time.monotonic() + action.seconds
         return cls(tuple(map(Job, action.runs)), max(1, action.at_once), until)

@@ -15,7 +15,7 @@ from attrs import define, field
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
-from rungwise.adapters.tools.scheduling import Round
+from rungwise.adapters.tools.scheduling import Schedule
 from rungwise.adapters.tools.spawning import EventLoop
 from rungwise.fsm.turn.actions import RunTools, ToolOutcome
 from rungwise.fsm.turn.events import ToolEnded, ToolStarted
@@ -43,7 +43,7 @@ class ToolTasks(Runner):
             executor: what runs those without a function; it is given the name and the arguments.
             cancellation: ends them as well.
         """
-        return cls(Round.of(action), executor, cancellation)
+        return cls(Schedule.of(action), executor, cancellation)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
         """Run them and hand out what happens; `outcomes` then says what came of each, in the order of the calls.
@@ -53,16 +53,16 @@ class ToolTasks(Runner):
         """
         forget, is_left = self.cancellation.on_cancel(self.wake), False
         try:
-            while not self.round.is_over or self.round.has_news:
+            while not self.schedule.is_over or self.schedule.has_news:
                 try:
-                    with anyio.CancelScope(shield=self.round.reason is not None):
+                    with anyio.CancelScope(shield=self.schedule.reason is not None):
                         await self._go_on()
                 except GeneratorExit:  # nothing can be awaited any more
-                    self.round.give_up()
+                    self.schedule.give_up()
                     raise
                 except BaseException as error:  # the task was cancelled, most likely; a second time leaves everything
                     self.end(error)
-                for event in self.round.drain():
+                for event in self.schedule.drain():
                     if is_left:  # and there is nobody to be told
                         break
                     try:
@@ -72,16 +72,16 @@ class ToolTasks(Runner):
                         self.end(error)
         finally:
             forget()
-        self.outcomes = self.round.finish()
+        self.outcomes = self.schedule.finish()
 
     async def _go_on(self) -> None:
         await checkpoint()  # a task that was cancelled already begins nothing
-        if self.begin() and not self.round.has_news and not self._reports:
-            with anyio.move_on_after(self.round.seconds_left()):
+        if self.begin() and not self.schedule.has_news and not self._reports:
+            with anyio.move_on_after(self.schedule.seconds_left()):
                 await self._woken.wait()
         self._woken = anyio.Event()
         self.take()
-        self.round.expire()
+        self.schedule.expire()
 
     def wake(self) -> None:
         """Have this task look around."""

@@ -16,7 +16,7 @@ from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
-from rungwise.adapters.tools.scheduling import Round
+from rungwise.adapters.tools.scheduling import Schedule
 from rungwise.adapters.tools.spawning import spawn_in_asyncio
 from rungwise.fsm.turn.actions import RunTools, ToolOutcome
 from rungwise.fsm.turn.events import ToolEnded, ToolStarted
@@ -37,7 +37,7 @@ def run_tools(
     Raises:
         ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
     """
-    return _Threads(Round.of(action), executor, cancellation).run()
+    return _Threads(Schedule.of(action), executor, cancellation).run()
 
 
 @define(eq=False)
@@ -52,28 +52,28 @@ class _Threads(Runner):
         raised: BaseException | None = None
         is_left = False  # and there is nobody to be told
         try:
-            while raised is not None or not self.round.is_over:
+            while raised is not None or not self.schedule.is_over:
                 try:
                     if raised is not None:
                         reason, raised = raised, None
                         self.end(reason)
                     self._go_on()
                     if not is_left:
-                        yield from self.round.drain()
+                        yield from self.schedule.drain()
                 except BaseException as error:  # a Ctrl-C, most likely; a second one leaves everything
                     raised, is_left = error, is_left or isinstance(error, GeneratorExit)
         finally:
             if self._loop is not None:
                 self._loop.close()
-        return self.round.finish()
+        return self.schedule.finish()
 
     def _go_on(self) -> None:
-        if self.begin() and not self.round.has_news:
+        if self.begin() and not self.schedule.has_news:
             with suppress(Nothing):
                 # In slices: a signal that comes in the instant before a thread falls asleep does not wake it.
-                self._woken.get(min(SLICE, self.round.seconds_left()))
+                self._woken.get(min(SLICE, self.schedule.seconds_left()))
         self.take()
-        self.round.expire()
+        self.schedule.expire()
 
     def wake(self) -> None:
         """Have this thread look around."""

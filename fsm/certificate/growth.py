@@ -15,7 +15,7 @@ from rungwise.fsm.certificate.cost import said_tokens
 from rungwise.fsm.certificate.together import joined, together
 from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.checker.best_values import Number
-from rungwise.fsm.turn.conversation import LONGEST_NAME
+from rungwise.fsm.turn.names import LONGEST_NAME
 from rungwise.fsm.turn.policy import TurnPolicy
 
 MARK_TOKENS = 20

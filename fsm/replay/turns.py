@@ -11,9 +11,8 @@ from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
-from rungwise.fsm.journal.record import Evidence, RecordedStep, Step
+from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Row
 from rungwise.fsm.replay.calls import replay_call
 from rungwise.fsm.replay.comparing import check_alike
 from rungwise.fsm.replay.retold import Retold
@@ -21,10 +20,11 @@ from rungwise.fsm.turn.causes import cause_of
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.observe import counts_of, event_of, facts_of, facts_of_tools
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.recording import TurnRecorder
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS, OUTCOMES, TURN
+from rungwise.fsm.turn.tally import Tally
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 _ANSWERS = {"use_tools": ("tools_ran",), "compact": ("compacted", "stayed_long", "ran_out")}
 """What can come back from what is no call."""
@@ -87,9 +87,8 @@ class _Again:
     retold: Retold = field(init=False)
     doing: str = field(default="", init=False)
     last: Result | None = field(default=None, init=False)
-    ended: list[Result] = field(factory=list, init=False)
-    usage: Usage = field(default=NO_USAGE, init=False)
-    elapsed: float = field(default=0.0, init=False)
+    tally: Tally = field(factory=lambda: Tally(began=0.0), init=False)
+    recorder: TurnRecorder = field(init=False)
     why: str | None = field(default=None, init=False)
     cause: str | None = field(default=None, init=False)
 
@@ -99,24 +98,25 @@ class _Again:
         self.journal = TurnJournal(
             table=TURN.name, counters=TURN.counters, contents=known.contents, setting=known.setting
         )
+        self.recorder = TurnRecorder(self.journal, self.position, self.tally, None)
         self.retold = Retold(self.policy, contents=known.contents)
 
     def take(self, step: Step) -> None:
         """Do what the recorded step did."""
-        self.elapsed = max(self.elapsed, step.at)
+        self.tally.pass_time(step.at)
         source = self.position.state
         if step.event == "sent":
             row = self.position.fire("sent")
             self.doing = source
             if source in CALLS:
                 self._make_call()
-            self._record(row)
+            self.recorder.record(row)
         elif step.event == "cancelled" and not (step.facts or step.backend):  # the turn was, and not its call alone
             self._cancel(step)
         elif source != TURN.hub:
             row = self.position.fire(step.event)
             self.cause = step.note
-            self._record(row, note=step.note)
+            self.recorder.record(row, note=step.note)
         elif self.doing in CALLS:
             self._call_ended(step)
         else:
@@ -131,17 +131,17 @@ class _Again:
         if recorded.outcome is not None and recorded.outcome != outcome:
             raise JournalMismatch(f"the journal ends in {short(recorded.outcome)}, the replay in {outcome!r}")
         retold.end()
-        costs = [result.cost for result in self.ended]
+        tally = self.tally
         return TurnResult(
             outcome=outcome,
             text=retold.text,
             messages=retold.messages,
             handed_off=retold.handed_off,
-            usage=self.usage,
-            cost=None if None in costs else sum(filter(None, costs), 0.0),
-            seconds=self.elapsed,
+            usage=tally.usage,
+            cost=tally.cost,
+            seconds=tally.elapsed,
             calls=len(self.journal.calls),
-            attempts=sum(result.attempts for result in self.ended),
+            attempts=tally.attempts,
             cause=self.cause,
             last=self.last,
             journal=self.journal,
@@ -162,8 +162,7 @@ class _Again:
         result = self.last
         assert result is not None  # there are as many calls as steps that made one
         self.doing = ""
-        self.ended.append(result)
-        self.usage += result.usage
+        self.tally.add(result)
         return result
 
     def _call_ended(self, step: Step) -> None:
@@ -211,29 +210,8 @@ class _Again:
         if is_last:
             self.cause = self.why if self._is_summary and row.target == "limit_reached" else why
         self.why = why
-        self._record(row, facts, result, "; ".join(filter(None, (told, note))) or None, content)
-
-    def _record(
-        self,
-        row: Row,
-        facts: tuple[str, ...] = (),
-        result: Result | None = None,
-        note: str | None = None,
-        content: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.journal.record(
-            RecordedStep(
-                row=row,
-                evidence=None if result is None else Evidence(event=row.event, usage=result.usage),
-                at=self.elapsed,
-                backend="" if result is None else result.backend,
-                facts=facts,
-                spent=tuple(self.position.spent),
-                attempts=self.position.attempts,
-                note=note,
-                content=content if self.recorded.contents else None,
-            )
-        )
+        noted = "; ".join(filter(None, (told, note))) or None
+        self.recorder.record(row, facts, result=result, note=noted, content=content)
 
 
 def _besides(step: Step, told: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from attrs import define, evolve, field
@@ -11,11 +10,8 @@ from rungwise.fsm.call.parts import Message, Part, ToolCall, ToolResult
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.turn.names import as_name
 from rungwise.fsm.turn.reading import read
-
-NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-LONGEST_NAME = 64
-"""What providers take as the name of a tool; a model that makes one up may write anything."""
 
 
 @define(eq=False, repr=False)
@@ -117,8 +113,8 @@ def _sound(parts: Sequence[Part], ids: Sequence[str]) -> tuple[Part, ...]:
 
 
 def _sendable(call: ToolCall, id: str) -> ToolCall:
-    name = NOT_IN_NAMES.sub("_", call.name)[:LONGEST_NAME] or "_"
-    return evolve(call, id=id, name=name, arguments="{}" if is_blank(call.arguments) else call.arguments)
+    arguments = "{}" if is_blank(call.arguments) else call.arguments
+    return evolve(call, id=id, name=as_name(call.name), arguments=arguments)
 
 
 def _unique(id: str, known: dict[str, int]) -> str:

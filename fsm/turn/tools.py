@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import partial
@@ -18,6 +17,7 @@ from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.actions import ToolRun
 from rungwise.fsm.turn.hints import HintedSchema
+from rungwise.fsm.turn.names import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.turn.schemas import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
 from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
@@ -27,20 +27,11 @@ from rungwise.fsm.values.suggest import did_you_mean
 DEEPEST: Final = 10
 """Levels of arguments whose schema refers to itself: with each one, checking alternatives can take twice as long."""
 
-LONGEST_NAME: Final = 64
-"""Characters of a tool's name that every provider takes."""
-
-_NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_NAME}}}")
-_NAME_FORM: Final = f"1 to {LONGEST_NAME} letters, digits, '_' or '-'"
 _SECONDS_FORM: Final = "a number of seconds above 0, or None"
 _IN_DEFINITION: Final = ("name", "description", "parameters", "strict")
 
 Executor = Callable[[str, Arguments], Any]
 """Runs every tool that has no function of its own: it is given the name and the arguments, and may be async."""
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def _is_seconds(value: object) -> bool:
@@ -87,7 +78,7 @@ class Tool:
     """
 
     function: Callable[..., Any] | None = field(default=None, kw_only=False, validator=_callable)
-    name: str | None = field(default=None, validator=must(_NAME_FORM, or_none(_is_name), names_class=True))
+    name: str | None = field(default=None, validator=must(NAME_FORM, or_none(is_name), names_class=True))
     description: str | None = field(default=None, validator=must("a text", or_none(is_text), names_class=True))
     parameters: Mapping[str, Any] | None = field(default=None, converter=_parameters, repr=False)
     alone: bool = field(default=False, validator=must("True or False", is_flag, names_class=True))
@@ -254,8 +245,8 @@ def _given(tools: Tools) -> Iterator[Tool]:
         return
     if isinstance(tools, Mapping):
         for name, tool in tools.items():
-            if not _is_name(name):
-                raise ConfigurationError(f"the name of a tool must be {_NAME_FORM}, not {short(name)}")
+            if not is_name(name):
+                raise ConfigurationError(f"the name of a tool must be {NAME_FORM}, not {short(name)}")
             yield _named(_tool(tool, f"tools[{name!r}]"), name)
         return
     if isinstance(tools, str | bytes | Tool) or not isinstance(tools, Iterable):
@@ -265,9 +256,9 @@ def _given(tools: Tools) -> Iterator[Tool]:
         )
     for index, tool in enumerate(tools):
         made = _tool(tool, f"tools[{index}]")
-        if made.called is None or not _is_name(made.called):
+        if made.called is None or not is_name(made.called):
             told = "" if made.called is None else f", not {short(made.called)}"
-            raise ConfigurationError(f"tools[{index}] needs a name: {_NAME_FORM}{told}; see Tool.name")
+            raise ConfigurationError(f"tools[{index}] needs a name: {NAME_FORM}{told}; see Tool.name")
         yield _named(made, made.called)
 
 

@@ -1,32 +1,26 @@
-"""Whether a conversation is one that any provider takes, and the results that make it one again."""
+"""Whether a conversation is one that any provider takes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.parts import Message, ToolResult
+from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.turn.names import LONGEST_NAME, is_name
 from rungwise.fsm.turn.reading import (
-    RESULT_BLOCK,
     Key,
     ReadCall,
     ReadMessage,
     answers_behind,
-    blocks_of,
-    is_result,
     read,
 )
 
 Messages = Sequence[PlainMessage | Message]
 Problem = tuple[int, str]
 """The place of a message, and what is wrong with it."""
-
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""The names of tools that every provider takes."""
 
 
 def problems_of(messages: Messages, *, given: Messages = ()) -> tuple[str, ...]:
@@ -45,31 +39,6 @@ def problems_of(messages: Messages, *, given: Messages = ()) -> tuple[str, ...]:
     problems += _unpaired(reads)
     problems += _misplaced(messages, reads, given)
     return tuple([f"messages[{index}]: {told}" for index, told in sorted(problems, key=lambda each: each[0])])
-
-
-def paired(messages: Messages, text: str) -> tuple[PlainMessage | Message, ...]:
-    """Return a conversation in which each tool call of the last assistant message has its result, in their order.
-
-    A result that was missing is marked as a fault, and written in the form that its call has.
-
-    Arguments:
-        messages: the conversation.
-        text: what the results say that were missing.
-    """
-    reads = [read(message) for message in messages]
-    index = max((place for place, said in enumerate(reads) if said.role == "assistant"), default=-1)
-    if index < 0:
-        return tuple(messages)
-    stop = answers_behind(reads, index)
-    answered = {key for said in reads[index + 1 : stop] for key in said.results}
-    calls = reads[index].calls
-    if all(call.key in answered for call in calls):
-        return tuple(messages)
-    results = _in_order(calls, messages[index + 1 : stop], text)
-    return (*messages[: index + 1], *results, *messages[stop:])
-
-
-# what is wrong within one message
 
 
 def _faults_of(said: ReadMessage) -> Iterator[str]:
@@ -95,8 +64,8 @@ def _faults_of_call(call: ReadCall, seen: set[Key]) -> Iterator[str]:
         yield "has no id"
     elif call.key in seen:
         yield "has the id of another one of this message"
-    if not _NAME.fullmatch(call.name):
-        yield "has a name that is not made of 1 to 64 letters, digits, '_' and '-'"
+    if not is_name(call.name):
+        yield f"has a name that is not made of 1 to {LONGEST_NAME} letters, digits, '_' and '-'"
     if not _is_object(call.arguments):
         yield "has arguments that are no JSON object"
 
@@ -150,57 +119,3 @@ def _misplaced(messages: Messages, reads: Sequence[ReadMessage], given: Messages
             last = said.role
         elif last and messages[index] not in allowed:
             yield index, "a system message in the middle that is not the caller's"
-
-
-# the results that were missing
-
-
-def _in_order(calls: Iterable[ReadCall], behind: Messages, text: str) -> list[PlainMessage | Message]:
-    """Return one result for each call, in their order, made of those that are there, and what else stands there."""
-    found: dict[Key, PlainMessage | Message] = {}
-    rest: list[PlainMessage | Message] = []
-    for single in [each for message in behind for each in _singles(message)]:
-        keys = read(single).results
-        if len(keys) == 1 and keys[0] not in found:
-            found[keys[0]] = single
-        else:
-            rest.append(single)
-    asked = {call.key: call for call in calls}
-    ordered = [found.pop(key) if key in found else _missing(call, text) for key, call in asked.items()]
-    return _joined([*ordered, *found.values(), *rest])
-
-
-def _singles(message: PlainMessage | Message) -> list[PlainMessage | Message]:
-    """Return a message of results as messages of one result each; other blocks beside them are the last one."""
-    if isinstance(message, Message):
-        return [Message("tool", (part,)) for part in message.parts]
-    blocks = blocks_of(message)
-    if message.get("role") != "user":
-        return [message]
-    results = [{**message, "content": [block]} for block in blocks if is_result(block)]
-    others = [block for block in blocks if not is_result(block)]
-    return [*results, {**message, "content": others}] if others else [*results]
-
-
-def _missing(call: ReadCall, text: str) -> PlainMessage | Message:
-    form, identifier = call.key
-    if form == "function":
-        return {"role": "function", "name": call.name, "content": text}
-    if form == "block":
-        block = {"type": RESULT_BLOCK, "tool_use_id": identifier, "content": text, "is_error": True}
-        return {"role": "user", "content": [block]}
-    return Message("tool", (ToolResult(identifier, call.name, text, is_fault=True),))
-
-
-def _joined(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
-    """Join results that stand side by side where one message may hold several, as providers of blocks demand."""
-    joined: list[PlainMessage | Message] = []
-    for message in messages:
-        last = joined[-1] if joined else None
-        if isinstance(message, Message) and isinstance(last, Message):
-            joined[-1] = Message("tool", (*last.parts, *message.parts))
-        elif isinstance(message, Mapping) and isinstance(last, Mapping) and message["role"] == last["role"] == "user":
-            joined[-1] = {**last, "content": [*last["content"], *message["content"]]}
-        else:
-            joined.append(message)
-    return joined

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rungwise import Tool, ToolCall, ToolEnded, ToolOutcome, ToolStarted
 from rungwise.adapters.tools.calling import Brought
 from rungwise.adapters.tools.faults import CANCELLED, LEFT, NOT_BEGUN, ToolsEnded
-from rungwise.adapters.tools.scheduling import GRACE, Job, Round
+from rungwise.adapters.tools.scheduling import GRACE, Job, Schedule
 from rungwise.fsm.turn.actions import RunTools, ToolRun
 
 SECONDS = 10.0
@@ -27,27 +27,27 @@ class Played:
     now: float = 0.0
     _told: list[ToolStarted | ToolEnded] = attrs.field(factory=list, init=False)
     cancelled: list[Job] = attrs.field(factory=list)
-    round: Round = attrs.field(init=False)
+    schedule: Schedule = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         runs = tuple(
             ToolRun(ToolCall(f"c{place}", f"t{place}", "{}"), Tool(print, parameters={}, alone=alone), {}, SECONDS)
             for place, alone in enumerate(self.alone)
         )
-        jobs = Round.of(RunTools(runs, self.at_once)).jobs
-        self.round = Round(jobs, self.at_once, clock=lambda: self.now)
+        jobs = Schedule.of(RunTools(runs, self.at_once)).jobs
+        self.schedule = Schedule(jobs, self.at_once, clock=lambda: self.now)
 
     @property
     def told(self) -> list[ToolStarted | ToolEnded]:
-        self._told += self.round.drain()
+        self._told += self.schedule.drain()
         return self._told
 
     @property
     def running(self) -> list[Job]:
-        return [job for job in self.round.jobs if job.is_running]
+        return [job for job in self.schedule.jobs if job.is_running]
 
     def begin(self, is_async: Callable[[], bool]) -> None:
-        while (job := self.round.begin()) is not None:
+        while (job := self.schedule.begin()) is not None:
             if is_async():
                 job.cancel = lambda job=job: self.cancelled.append(job)
 
@@ -55,7 +55,7 @@ class Played:
         running = self.running
         assert len(running) <= self.at_once
         assert len(running) <= 1 or not any(job.run.tool.alone for job in running)
-        begun = [job.is_begun for job in self.round.jobs]
+        begun = [job.is_begun for job in self.schedule.jobs]
         assert begun == sorted(begun, reverse=True)
 
 
@@ -63,7 +63,7 @@ class Played:
 def test_every_round_ends_with_an_outcome_for_each_call(alone: list[bool], at_once: int, data: st.DataObject) -> None:
     played = Played(alone, at_once)
     reasons: list[BaseException] = []
-    while not played.round.is_over:
+    while not played.schedule.is_over:
         played.begin(lambda: data.draw(st.booleans()))
         played.check()
         running = played.running
@@ -71,63 +71,65 @@ def test_every_round_ends_with_an_outcome_for_each_call(alone: list[bool], at_on
             break
         match data.draw(st.sampled_from(["bring", "raise", "leave", "wait", "wait", "end"])):
             case "bring":
-                played.round.take(data.draw(st.sampled_from(running)), Brought("value"))
+                played.schedule.take(data.draw(st.sampled_from(running)), Brought("value"))
             case "raise":
-                played.round.take(data.draw(st.sampled_from(running)), Brought(error=ValueError("no")))
+                played.schedule.take(data.draw(st.sampled_from(running)), Brought(error=ValueError("no")))
             case "leave":
                 reasons.append(KeyboardInterrupt())
-                played.round.take(data.draw(st.sampled_from(running)), Brought(error=reasons[-1]))
+                played.schedule.take(data.draw(st.sampled_from(running)), Brought(error=reasons[-1]))
             case "wait":
                 before = len(running), [job.fault for job in running]
-                played.now += played.round.seconds_left()
-                played.round.expire()
+                played.now += played.schedule.seconds_left()
+                played.schedule.expire()
                 # A wait until something is to be done always gets on.
                 assert before != (len(played.running), [job.fault for job in running])
             case "end":
                 reasons.append(KeyboardInterrupt())
-                played.round.end(reasons[-1])
+                played.schedule.end(reasons[-1])
     assert played.now <= (SECONDS + GRACE) * len(alone)
     if reasons:
         with pytest.raises(ToolsEnded) as caught:
-            played.round.finish()
+            played.schedule.finish()
         assert caught.value.reason is reasons[0]
         outcomes = caught.value.outcomes
     else:
-        outcomes = played.round.finish()
-        assert all(job.is_begun for job in played.round.jobs)
+        outcomes = played.schedule.finish()
+        assert all(job.is_begun for job in played.schedule.jobs)
     assert len(outcomes) == len(alone)
-    begun = [job for job in played.round.jobs if job.is_begun]
+    begun = [job for job in played.schedule.jobs if job.is_begun]
     assert [each.call for each in played.told if isinstance(each, ToolStarted)] == [job.run.call for job in begun]
     ended_with = {each.call.id: each.outcome for each in played.told if isinstance(each, ToolEnded)}
-    assert [ended_with.get(job.run.call.id, ToolOutcome(fault=NOT_BEGUN)) for job in played.round.jobs] == [*outcomes]
+    assert [ended_with.get(job.run.call.id, ToolOutcome(fault=NOT_BEGUN)) for job in played.schedule.jobs] == [
+        *outcomes
+    ]
     assert len(ended_with) == len(begun)
 
 
 def test_one_that_was_cancelled_has_some_time_to_end() -> None:
     played = Played([False, False], 2)
     played.begin(lambda: True)
-    first, second = played.round.jobs
+    first, second = played.schedule.jobs
     played.now = SECONDS
-    played.round.expire()
+    played.schedule.expire()
     assert played.cancelled == [first, second]
-    played.round.take(first, Brought("too late"))
+    played.schedule.take(first, Brought("too late"))
     assert first.outcome == ToolOutcome(fault="timed out after 10 s")
-    assert played.round.seconds_left() == GRACE
+    assert played.schedule.seconds_left() == GRACE
     played.now += GRACE
-    played.round.expire()
+    played.schedule.expire()
     assert second.outcome == ToolOutcome(fault=f"timed out after 10 s; {LEFT}")
-    played.round.take(second, Brought("far too late"))
+    played.schedule.take(second, Brought("far too late"))
     assert len(played.told) == 4
 
 
 def test_what_is_to_be_awaited_is_not_begun_once_the_tools_are_ended() -> None:
     played = Played([False], 1)
     played.begin(lambda: False)
-    [job] = played.round.jobs
-    assert played.round.may_go_on(job)
-    played.round.end(KeyboardInterrupt())
-    assert not played.round.is_over
-    assert not played.round.may_go_on(job)
+    [job] = played.schedule.jobs
+    assert played.schedule.may_go_on(job)
+    played.schedule.end(KeyboardInterrupt())
+    assert not played.schedule.is_over
+    assert not played.schedule.may_go_on(job)
     assert job.outcome == ToolOutcome(fault=CANCELLED)
     with pytest.raises(ToolsEnded):
-        played.round.finish()
+        played.schedule.finish()

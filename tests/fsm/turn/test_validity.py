@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rungwise import Message, PlainMessage, ReasoningPart, Request, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing import FORMS, conversations
 from rungwise.fsm.turn.reading import read
-from rungwise.fsm.turn.validity import paired, problems_of
+from rungwise.fsm.turn.validity import problems_of
 
 Conversation = tuple[PlainMessage | Message, ...]
 
@@ -168,93 +168,6 @@ def test_a_lost_message_of_a_pair_is_found(messages: Conversation, data: st.Data
     assume(pairs)
     lost = data.draw(st.sampled_from(pairs))
     assert problems_of((*messages[:lost], *messages[lost + 1 :]), given=messages) != ()
-
-
-# results that were missing
-
-
-@given(conversations(), st.data())
-def test_a_turn_that_broke_off_anywhere_among_its_tools_can_be_paired(
-    messages: Conversation, data: st.DataObject
-) -> None:
-    calls = [place for place, message in enumerate(messages) if read(message).calls]
-    assume(calls)
-    place = data.draw(st.sampled_from(calls))
-    stop = next((at for at in range(place + 1, len(messages)) if not read(messages[at]).results), len(messages))
-    kept = [each for message in messages[place + 1 : stop] for each in _some_of(message, data)]
-    broken = (*messages[: place + 1], *kept, *data.draw(st.sampled_from(((), (USER,)))))
-    mended = paired(broken, "It was cancelled.")
-    assert problems_of(mended) == ()
-    assert mended[: place + 1] == broken[: place + 1]
-    assert _results_of(broken) <= _results_of(mended)
-    if problems_of(broken) == ():
-        assert mended == broken
-    assert paired(mended, "again") == mended
-
-
-def _some_of(message: PlainMessage | Message, data: st.DataObject) -> list[PlainMessage | Message]:
-    """Return a message of results with some of them, or without any, not at all."""
-    if isinstance(message, Message):
-        parts = [part for part in message.parts if data.draw(st.booleans())]
-        return [Message("tool", parts)] if parts else []
-    if message["role"] != "user":
-        return [message] if data.draw(st.booleans()) else []
-    content = [part for part in message["content"] if data.draw(st.booleans())]
-    return [{**message, "content": content}] if any(part["type"] == "tool_result" for part in content) else []
-
-
-def _results_of(messages: Conversation) -> set[str]:
-    """Return each result, as a text."""
-    found: set[str] = set()
-    for message in messages:
-        if isinstance(message, Message):
-            found |= {str((part.id, part.text)) for part in message.tool_results}
-        elif message["role"] in ("tool", "function"):
-            found.add(str(message))
-        elif isinstance(message["content"], list):
-            found |= {str(part) for part in message["content"]}
-    return found
-
-
-def missing(each: str) -> ToolResult:
-    return ToolResult(each, "look_up", "late", is_fault=True)
-
-
-LATE = {"type": "tool_result", "content": "late", "is_error": True}
-OLD_CALL = {"role": "assistant", "function_call": {"name": "look", "arguments": "{}"}}
-
-
-@pytest.mark.parametrize(
-    ("behind", "mended"),
-    [
-        ([calling("a", "b")], [calling("a", "b"), Message("tool", [missing("a"), missing("b")])]),
-        ([asks("a", "b"), says("b")], [asks("a", "b"), Message("tool", [missing("a")]), says("b")]),
-        ([asks("a"), USER], [asks("a"), Message("tool", [missing("a")]), USER]),
-        (
-            [calling("a", "b", "c"), results("c", "a")],
-            [calling("a", "b", "c"), Message("tool", [*results("a").parts, missing("b"), *results("c").parts])],
-        ),
-        (
-            [uses("a", "b"), {"role": "user", "content": [*blocks("b")["content"], "and so?"]}],
-            [
-                uses("a", "b"),
-                {"role": "user", "content": [{**LATE, "tool_use_id": "a"}, *blocks("b")["content"], "and so?"]},
-            ],
-        ),
-        (
-            [calling("a", "b"), results("z", "a", "a")],
-            [calling("a", "b"), Message("tool", [*results("a").parts, missing("b"), *results("z", "a").parts])],
-        ),
-        ([OLD_CALL], [OLD_CALL, {"role": "function", "name": "look", "content": "late"}]),
-        ([ANSWER], [ANSWER]),
-        ([], []),
-        ([asks("a"), USER, ANSWER], [asks("a"), USER, ANSWER]),  # only the last one may still be answered
-    ],
-)
-def test_missing_results_stand_where_and_as_their_calls_want_them(behind: Any, mended: Any) -> None:
-    given_ = [USER, *behind]
-    assert paired(given_, "late") == (USER, *mended)
-    assert given_ == [USER, *behind]
 
 
 @pytest.mark.parametrize("form", FORMS)
