@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs import define
 
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
@@ -15,6 +16,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import (
     COUNT,
     FLAG,
+    NUMBER,
     OBJECT,
     OBJECTS,
     TEXT,
@@ -27,6 +29,9 @@ from rungwise.fsm.journal.forms import (
 from rungwise.fsm.journal.record import Record
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
+
+_UNSAID: Mapping[str, Any] = {"streams": False}
+"""What a backend of the user's own may not say of itself; None of the rest."""
 
 
 class Links:
@@ -41,7 +46,9 @@ class Links:
     def plain(self) -> tuple[PlainLink, ...]:
         """Return what a journal may tell of them."""
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
-        return tuple(PlainLink(**{name: getattr(link, name) for name in names}) for link in self.live)
+        return tuple(
+            PlainLink(**{name: getattr(link, name, _UNSAID.get(name)) for name in names}) for link in self.live
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Links, (self.plain,)
@@ -57,6 +64,7 @@ class Setting:
         max_tokens, input_tokens: as in `Request`.
         has_compactor: whether the driver could shorten messages.
         within: the ceilings of the shared budgets around the call, the innermost first.
+        deadline: seconds from the beginning of the call to a deadline that stands beside its budget; None without one.
     """
 
     policy: Policy
@@ -65,6 +73,7 @@ class Setting:
     input_tokens: int | None = None
     has_compactor: bool = False
     within: tuple[Budget, ...] = ()
+    deadline: float | None = None
     # Known after reading: the policy with the limits and hints of rungs of one's own.
     recorded: Mapping[str, Any] | None = None
 
@@ -82,7 +91,15 @@ class Setting:
             "input_tokens": self.input_tokens,
             "has_compactor": self.has_compactor,
             **({"within": [attrs.asdict(budget) for budget in self.within]} if self.within else {}),
+            **({"deadline": self.deadline} if self.deadline is not None else {}),
         }
+
+    def note_deadline(self, spending: Spending) -> None:
+        """Keep the deadline that stands beside the budget of a call that begins."""
+        shared = None if spending.share is None else spending.share.deadline
+        given = [each for each in (spending.given_deadline, shared) if each is not None]
+        if given:
+            self.deadline = min(given) - (spending.began or 0.0)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
@@ -104,7 +121,13 @@ class Setting:
         tokens = {name: values[name] for name in ("max_tokens", "input_tokens")}
         Request("(not recorded)", **tokens)  # which refuses other numbers of tokens
         return cls(
-            policy, Links(chain), **tokens, has_compactor=values["has_compactor"], within=within, recorded=recorded
+            policy,
+            Links(chain),
+            **tokens,
+            has_compactor=values["has_compactor"],
+            within=within,
+            deadline=values.get("deadline"),
+            recorded=recorded,
         )
 
 
@@ -124,7 +147,7 @@ class Journal(Record):
         **dict.fromkeys(("max_tokens", "input_tokens"), or_null(COUNT)),
         "has_compactor": FLAG,
     }
-    optional_forms: ClassVar[Forms] = {"within": OBJECTS}
+    optional_forms: ClassVar[Forms] = {"within": OBJECTS, "deadline": NUMBER}
     content_forms: ClassVar[Forms] = {
         **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
@@ -150,10 +173,14 @@ _LINK = forms_of(
 _PRICES = forms_of(Prices)
 
 
+_LATER = ("expects_json", "streams", "first_token", "stall")
+"""What journals of earlier releases do not tell of a backend."""
+
+
 def _link(values: Mapping[str, Any], where: str) -> PlainLink:
     if not isinstance(values.get("name", ""), str):
         raise ConfigurationError(f"a backend of its chain is named {short(values['name'])}, which is no text")
-    check_object(values, _LINK, [name for name in _LINK if name != "expects_json"], where)
+    check_object(values, _LINK, [name for name in _LINK if name not in _LATER], where)
     prices = values["prices"]
     if prices is not None:
         check_object(prices, _PRICES, ("input", "output"), f"{where}: 'prices'")

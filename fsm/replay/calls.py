@@ -51,6 +51,7 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
         has_compactor=setting.has_compactor,
         prompts=_prompts(recorded),
         within=recorded_budget(setting.within, recorded),
+        deadline=setting.deadline,
     )
     call.begin(0.0)
     alike = 0  # steps that were compared, so that none is compared again
