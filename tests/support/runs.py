@@ -108,6 +108,7 @@ class Run:
     def __init__(self, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> None:
         self.mode = mode
         self.streams = modes.streams(mode)
+        self.asks_for_streams = modes.asks_for_streams(mode)
         self._stages = stages
         self._caplog = caplog
 
@@ -170,6 +171,7 @@ class Run:
             contents=contents,
             clock=lambda: time.monotonic() + sum(waits),  # as if the waits had been slept
             **waits_into(waits),
+            **modes.options_of(self.mode),
             jitter=jitter,
         )
         self._caplog.clear()
@@ -215,8 +217,8 @@ class Run:
                 body = request.body
                 assert request.headers["authorization"] == f"Bearer {backend.api_key}"
                 assert body["model"] == backend.model
-                assert body["stream"] is self.streams
-                assert body.get("stream_options") == ({"include_usage": True} if self.streams else None)
+                assert body["stream"] is self.asks_for_streams
+                assert body.get("stream_options") == ({"include_usage": True} if self.asks_for_streams else None)
                 if compactor is None:
                     sent = body["messages"][: len(ended.messages)]
                     assert list(map(_said, sent)) == list(map(_said, ended.messages))
