@@ -136,7 +136,7 @@ class Proposer:
         cap = spending.lowered(None, 0, context.chain.link.prices, NOTHING_KEPT)
         if spending.lacking(context.position.attempts, 0.0, cap) is not None:
             return False
-        return spending.share is None or spending.share.lacking(spending.now, 0.0, 0, None) is None
+        return spending.share is None or spending.share.has_left(spending.now)
 
     def clocks(self, proposal: Proposal, facts: FactFinder) -> Clocks:
         """Return the clocks of an attempt that goes out now.
