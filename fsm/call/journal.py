@@ -32,7 +32,7 @@ from rungwise.fsm.values.label import short
 
 _DEADLINES = ("deadline", "within_deadline")
 
-_UNSAID: Mapping[str, Any] = {"streams": False}
+_UNSAID: dict[str, Any] = {"streams": False}
 """What a backend of the user's own may not say of itself; None of the rest."""
 
 
@@ -48,9 +48,10 @@ class Links:
     def plain(self) -> tuple[PlainLink, ...]:
         """Return what a journal may tell of them."""
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
-        return tuple(
-            PlainLink(**{name: getattr(link, name, _UNSAID.get(name)) for name in names}) for link in self.live
-        )
+        told: list[dict[str, Any]] = [
+            {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
+        ]
+        return tuple([PlainLink(**each) for each in told])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Links, (self.plain,)
