@@ -43,6 +43,7 @@ from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContex
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
+from rungwise.fsm.call.text_watch import TextWatch
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
@@ -220,6 +221,14 @@ class Call:
             IllegalEvent: nothing is in flight.
         """
         return self._proposer.clocks(self._ensure_sent(), self._facts)
+
+    def text_watch(self) -> TextWatch:
+        """Return what tells when the attempt in flight has brought visible text; see `Clocks`.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+        """
+        return TextWatch(self._ensure_sent().reading, self._context.transcript.gathered)
 
     @without_locals
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
