@@ -235,7 +235,7 @@ def play(chain: Chain) -> Outcome:
             for place, server in enumerate(servers)
         ]
         certificate = rungwise.verify(chain.policy, backends, max_tokens=chain.max_tokens)
-        bound = next(worst.value for worst in certificate.worst if worst.name == "seconds")
+        bound = next((worst.value for worst in certificate.worst if worst.name == "seconds"), SECONDS)
         http = httpx if chain.borrowed else None
         with Caller(chain.mode, backends, policy=chain.policy, http=http) as caller:
             began = time.monotonic()
