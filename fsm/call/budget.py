@@ -10,7 +10,41 @@ from rungwise.fsm.call.pricing import bought, dearest_prompt, price_of
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import record
 from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+
+@record(kw_only=True)
+class Kept:
+    """Hold what no attempt at the current backend may use; it is worked out when that backend is entered.
+
+    Arguments:
+        attempts: one for each backend to come, as far as there are enough.
+        seconds: for each of them.
+        ends_by: when the attempts here must have ended, on the driver's clock; None where that is the deadline, if any.
+        output_tokens, money: of all of them together.
+    """
+
+    attempts: int = 0
+    seconds: float = 0.0
+    ends_by: float | None = None
+    output_tokens: int = 0
+    money: float = 0.0
+
+
+NOTHING_KEPT = Kept()
+
+
+def check_deadline(value: object) -> None:
+    """Refuse what is no moment on a clock.
+
+    Raises:
+        ConfigurationError: it is neither a number of seconds nor None.
+    """
+    if value is not None and not is_number(value):
+        raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
 
 
 @define(eq=False)
@@ -25,6 +59,7 @@ class Spending:
         began: when the call began, in seconds on the driver's clock; None before that.
         elapsed: seconds since then.
         overran: the cap that a provider took no notice of, in tokens; nothing is reserved for an attempt after that.
+        given_deadline: when the caller wants the call to have ended, on the driver's clock; None where it says nothing.
     """
 
     budget: Budget
@@ -34,6 +69,7 @@ class Spending:
     began: float | None = None
     elapsed: float = 0.0
     overran: int | None = None
+    given_deadline: float | None = None
 
     def begin(self, now: float) -> None:
         """Note when the call begins.
@@ -79,10 +115,13 @@ class Spending:
     @property
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
-        own = None if self.budget.seconds is None else (self.began or 0.0) + self.budget.seconds
-        if self.share is None or (shared := self.share.deadline) is None:
-            return own
-        return shared if own is None else min(own, shared)
+        deadline = self.given_deadline
+        if self.budget.seconds is not None:
+            own = (self.began or 0.0) + self.budget.seconds
+            deadline = own if deadline is None else min(own, deadline)
+        if self.share is not None and (shared := self.share.deadline) is not None:
+            deadline = shared if deadline is None else min(shared, deadline)
+        return deadline
 
     def pay(self, usage: Usage, prices: Prices | None) -> None:
         """Add what one attempt has used, and settle with those that share a budget."""
@@ -98,37 +137,48 @@ class Spending:
 
     def allows_wait(self, seconds: float) -> bool:
         """Tell whether the call would still have time after waiting."""
-        if self.budget.seconds is not None and self.elapsed + seconds >= self.budget.seconds:
+        if self._late_after(seconds) is not None:
             return False
         return self.share is None or self.share.late_at(self.now + seconds) is None
+
+    def _late_after(self, wait: float) -> str | None:
+        """Say which time of the call's own would be up after a wait, if any."""
+        seconds = self.budget.seconds
+        if seconds is not None and self.elapsed + wait >= seconds:
+            return f"the next attempt would begin after the {seconds:g} s of the budget"
+        if self.given_deadline is not None and self.now + wait >= self.given_deadline:
+            return "the next attempt would begin after the deadline"
+        return None
 
     @property
     def now(self) -> float:
         """Return the time as it was last told, on the driver's clock."""
         return (self.began or 0.0) + self.elapsed
 
-    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None) -> int | None:
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
         """Return an output cap as far as the call's own budget can pay for it: below 1 if nothing is left.
 
         Arguments:
             cap: the output cap that is wanted, in tokens; None wants none.
             input_tokens: the tokens of the prompt, which a budget of money has to pay first.
             prices: of the backend that is asked.
+            kept: what is kept for other backends.
         """
         budget = self.budget
         if budget.output_tokens is not None:
-            left = self._tokens_left(budget.output_tokens)
+            left = self.tokens_left(budget.output_tokens) - kept.output_tokens
             cap = left if cap is None else min(cap, left)
         if budget.money is not None and prices is not None:
-            left = self._affordable(budget.money, input_tokens, prices)
+            left = self._affordable(budget.money, input_tokens, prices, kept.money)
             cap = left if cap is None else min(cap, left)
         return cap
 
-    def _tokens_left(self, most: int) -> int:
+    def tokens_left(self, most: int) -> int:
+        """Return what is left of a budget of so many output tokens."""
         return most - reserve_of(most) - self.usage.output_tokens
 
-    def _affordable(self, money: float, tokens: int, prices: Prices) -> int:
-        left = money - (self.cost or 0.0) - dearest_prompt(tokens, prices)
+    def _affordable(self, money: float, tokens: int, prices: Prices, kept: float) -> int:
+        left = money - kept - (self.cost or 0.0) - dearest_prompt(tokens, prices)
         if left <= 0:
             return 0
         return bought(left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
@@ -146,9 +196,10 @@ class Spending:
             return f"all {budget.attempts} attempts of the budget are used"
         if self.overran is not None:
             return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
-        if budget.seconds is not None and self.elapsed + wait >= budget.seconds:
-            return f"the next attempt would begin after the {budget.seconds:g} s of the budget"
+        late = self._late_after(wait)
+        if late is not None:
+            return late
         if cap is not None and cap < 1:
-            tokens_left = budget.output_tokens is None or self._tokens_left(budget.output_tokens) > 0
+            tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
             return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
         return None

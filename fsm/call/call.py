@@ -19,8 +19,9 @@ from typing import Any
 
 from attrs import define
 
-from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.budget import Spending, check_deadline
 from rungwise.fsm.call.causes import cause_of
+from rungwise.fsm.call.clocks import Clocks
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.delivery import Delivery, StreamEvent
@@ -42,13 +43,16 @@ from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContex
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
+from rungwise.fsm.call.text_watch import TextWatch
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
 
 NO_CHAIN = (PlainLink(),)
 NO_TURN = TurnContext()
+NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
 LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
 """The outcomes that a usable backend further down the chain might have prevented."""
 
@@ -75,6 +79,7 @@ class Call:
         estimate: counts the input tokens of messages or tools, where the request does not say.
         prompts: the tokens of each prompt as a journal recorded them, for a replay; None counts them.
         within: the budget that it shares with other calls, beside its own; say `sending` to each send then.
+        deadline: when the call must have ended, on the driver's clock, beside the seconds of its budget.
 
     Raises:
         ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
@@ -113,10 +118,13 @@ class Call:
         estimate: Callable[[Any], int] = estimate_tokens,
         prompts: Iterator[int] | None = None,
         within: SharedBudget | None = None,
+        deadline: float | None = None,
     ) -> None:
         context = CallContext.of(
             request, policy, chain, turn, contents=contents, has_compactor=has_compactor, within=within
         )
+        check_deadline(deadline)
+        context.spending.given_deadline = deadline
         self._context, self._jitter = context, jitter
         self.request, self.turn, self.is_streaming = request, turn, is_streaming
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
@@ -171,6 +179,7 @@ class Call:
         self.spending.begin(now)
         if self.spending.share is not None:
             self.spending.share.shared.begin(now)
+        self.journal.setting.note_deadline(self.spending)
         if self.link.problem is not None:
             self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
         return self._propose(0.0)
@@ -192,8 +201,8 @@ class Call:
             now: the time, as for `sending`.
         """
         self.spending.pass_time(now)
-        proposal = self._ready_to_send()
-        return proposal is None or self._proposer.reserve(proposal, wake)
+        self._shorten_nothing()
+        return self._proposed is None or self._proposer.reserve(self._proposed, wake)
 
     @without_locals
     def sending(self, now: float | None = None) -> Send | None:
@@ -204,6 +213,22 @@ class Call:
         """
         self.spending.pass_time(now)
         return self._send_out()
+
+    def clocks(self) -> Clocks:
+        """Return the clocks of the attempt in flight, for a driver that keeps them.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+        """
+        return self._proposer.clocks(self._ensure_sent(), self._facts)
+
+    def text_watch(self) -> TextWatch:
+        """Return what tells when the attempt in flight has brought visible text; see `Clocks`.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+        """
+        return TextWatch(self._ensure_sent().reading, self._context.transcript.gathered)
 
     @without_locals
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
@@ -261,8 +286,11 @@ class Call:
         return self._advance(observation, facts)
 
     @without_locals
-    def compacted(self, messages: Sequence[Any]) -> Send:
+    def compacted(self, messages: Sequence[Any]) -> Send | None:
         """Take what the compactor made of the messages and return the send that was waiting for it.
+
+        What is left of the budget may not pay for it: then another backend is asked, or None is returned and the call
+        has ended.
 
         Raises:
             IllegalEvent: no send waits for a compaction.
@@ -273,7 +301,7 @@ class Call:
             raise IllegalEvent("no send waits for a compaction")
         self._context.transcript.messages = Request(messages).messages
         self._proposed = self._proposer.propose(waiting.send.wait, is_compacted=True)
-        return self._proposed.send
+        return self._affordable(0.0)
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
@@ -336,48 +364,85 @@ class Call:
             context.transcript.discard()
         context.transcript.prepare(position.rung, observation)
         if row.target == "fallback":
-            following = chain.next_usable()
-            assert following is not None  # or its guard would not have held
-            self._recorder.skip(row.target, chain.passed_over(following))
-            chain.move_to(following)
+            self._fall_back()
         self._delivery.correct(context.transcript.gathered)
         return self._propose(wait.seconds)
 
     def _propose(self, wait: float) -> Send | None:
         """Return what the rung sends, or None when the budget does not allow it."""
-        proposal = self._proposed = self._proposer.propose(wait)
-        return proposal.send if self._affords(proposal, wait) else None
+        self._proposed = self._proposer.propose(wait)
+        return self._affordable(wait)
 
     def _send_out(self) -> Send | None:
-        proposal = self._ready_to_send()
-        if proposal is None or not self._affords(proposal, 0.0):
+        self._shorten_nothing()
+        self._affordable(0.0)
+        proposal = self._proposed
+        if proposal is None:
             return None
         if self.spending.share is not None:
             granted = self._proposer.granted(proposal, self.spending.share)
             if isinstance(granted, str):
-                self._run_out(proposal, granted)
+                self._end_unsent(proposal, granted)
                 return None
             proposal = granted
         self._proposed, self._in_flight = None, proposal
         self._recorder.record(self.position.fire("sent"), proposal=proposal)
         return proposal.send
 
-    def _ready_to_send(self) -> Proposal | None:
+    def _shorten_nothing(self) -> None:
+        """Go on with the messages as they are where they wait for a compactor that nobody has run."""
         proposal = self._proposed
-        if proposal is not None and proposal.send.needs_compaction:  # nobody has shortened anything
-            proposal = self._proposed = self._proposer.propose(proposal.send.wait, is_compacted=True)
-        return proposal
+        if proposal is not None and proposal.send.needs_compaction:
+            self._proposed = self._proposer.propose(proposal.send.wait, is_compacted=True)
 
-    def _affords(self, proposal: Proposal, wait: float) -> bool:
-        """Tell whether the budgets allow an attempt; the call ends where they do not."""
-        lacking = self._proposer.lacking(proposal, wait)
-        if lacking is not None:
+    def _affordable(self, wait: float) -> Send | None:
+        """Return what is proposed if the budgets allow it; else ask another backend, or end the call.
+
+        Arguments:
+            wait: seconds until it goes out.
+        """
+        while (proposal := self._proposed) is not None:
+            lacking = self._proposer.lacking(proposal, wait)
+            if lacking is None:
+                return proposal.send
             self._run_out(proposal, lacking)
-        return lacking is None
+            wait = 0.0
+        return None
 
     def _run_out(self, proposal: Proposal, lacking: str) -> None:
+        """Ask another backend, for which something was kept, or end the call.
+
+        Arguments:
+            proposal: what cannot be afforded.
+            lacking: why.
+        """
+        facts: tuple[str, ...] = ()
+        if self._context.chain.next_usable() is not None and self._proposer.has_reserve():
+            facts = ("has_next_backend", "reserve_left")
+        self._end_unsent(proposal, lacking, facts)
+        if self._result is None:
+            if self.spending.share is not None:
+                self.spending.share.withdraw()
+            self._context.transcript.prepare(self.position.rung, NO_REPLY)
+            self._fall_back()
+            self._proposed = self._proposer.propose(0.0)
+
+    def _end_unsent(self, proposal: Proposal, lacking: str, facts: tuple[str, ...] = ()) -> None:
+        """Fire that the budgets allow nothing more here, and end the call where that leads to an end."""
         self._proposed = None
-        self._end(self.position.fire("ran_out"), proposal=proposal, lacking=lacking)
+        row = self.position.fire("ran_out", facts)
+        if row.target in self._context.policy.table.outcomes:
+            self._end(row, proposal=proposal, facts=facts, lacking=lacking)
+        else:
+            self._recorder.record(row, proposal=proposal, facts=facts, note=lacking)
+
+    def _fall_back(self) -> None:
+        """Turn to the next backend."""
+        chain = self._context.chain
+        following = chain.next_usable()
+        assert following is not None  # or its guard would not have held
+        self._recorder.skip(self.position.state, chain.passed_over(following))
+        chain.move_to(following)
 
     def _end(
         self,

@@ -75,6 +75,18 @@ class Chain:
                 return index
         return None
 
+    def to_come(self) -> list[Link]:
+        """List the backends that would be asked one after another from here, without the current one."""
+        coming: list[Link] = []
+        if self.index + 1 == len(self.links):
+            return coming
+        here = self.link.identities
+        for link in self.links[self.index + 1 :]:
+            if link.problem is None and not (link.identities & here):
+                coming.append(link)
+                here = link.identities
+        return coming
+
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
         """Name the backends between the current one and the following one (or the end), each with the reason."""
         for link in self.links[self.index + 1 : following]:

@@ -42,7 +42,7 @@ def classify_reply(
     # A provider that has counted up to the cap, and says neither why it stopped nor what broke, was cut by the cap.
     says_nothing = reply.stop_reason is None and reply.failure is None
     if reply.interrupted and not (says_nothing and not reply.tool_calls and was_cut(reply, cap)):
-        return "refused" if reply.failure is not None and reply.failure.reason == "content_policy" else "interrupted"
+        return _CUT_BY.get(reply.failure.reason, "interrupted") if reply.failure is not None else "interrupted"
     if reply.stop_reason == "content_filter":
         return "refused"
     if reply.stop_reason == "overflow":
@@ -60,6 +60,10 @@ def classify_reply(
     if not is_blank(visible):
         return "answered" if not expects_json or is_json(visible) else "malformed"
     return "came_empty" if is_blank(reasoning) else "only_reasoned"
+
+
+_CUT_BY: Mapping[str, str] = {"content_policy": "refused", "silence": "fell_silent"}
+"""What a reply is that broke off for a reason of its own."""
 
 
 def _classify_tool_calls(reply: Reply, cap: int | None, tools: Tools, shapes: Shapes) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attrs import define
 
-from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.budget import NOTHING_KEPT, Kept, Spending
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.journal import Journal, Links, Setting
 from rungwise.fsm.call.policy import Policy
@@ -31,6 +31,7 @@ class CallContext:
         transcript: the text so far, and what the rungs have added to the messages.
         spending: what is used of the budget.
         journal: every step.
+        kept: what no attempt at the current backend may use of the budget.
     """
 
     request: Request
@@ -42,6 +43,7 @@ class CallContext:
     transcript: Transcript
     spending: Spending
     journal: Journal
+    kept: Kept = NOTHING_KEPT
 
     @classmethod
     def of(

@@ -8,11 +8,13 @@ from attrs import define, field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.policy import EMPTY as EMPTIES
+from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.thinking import split_thinking
 
-CUT = frozenset({"truncated", "paused", "interrupted"})
+CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 """The events after which text may be gone on from."""
 
 EMPTY = frozenset({"came_empty", "only_reasoned"})
@@ -53,6 +55,7 @@ class FactFinder:
             "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
             "wait_fits": self._fits(evidence.asked_wait),
             "switch_asked": self._is_one_too_many(observation),
+            "refusal_ends": policy.after_refusal == "end",
             "repair_known": evidence.repair is not None,
             "has_compactor": context.has_compactor,
             "has_next_backend": context.chain.next_usable() is not None,
@@ -64,18 +67,48 @@ class FactFinder:
 
     def _fits(self, asked: float | None) -> bool:
         context = self.context
-        return asked is None or (asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked))
+        if asked is None:
+            return True
+        ends_by = context.kept.ends_by  # what is kept for the backends to come is not waited away
+        in_time = ends_by is None or context.spending.now + asked < ends_by
+        return in_time and asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked)
 
     def _is_one_too_many(self, observation: Observation) -> bool:
         """Count a failure, and tell whether the policy leaves the backend after so many of its reason."""
         reason, failure = observation.evidence.reason, observation.failure
+        if observation.event in EMPTY:
+            reason = EMPTIES
         if reason is None:
             return False
         alike = self._alike = self._alike or Counter()
         if failure is None or not failure.is_stale:
             alike[observation.backend, reason] += 1
+        return self._are_too_many(reason, alike[observation.backend, reason])
+
+    def _are_too_many(self, reason: str, count: int) -> bool:
         most = self.context.policy.switch_after.get(reason)
-        return most is not None and alike[observation.backend, reason] >= most
+        return most is not None and count >= most
+
+    def of_silence(self, proposal: Proposal, *, has_text: bool) -> tuple[str, ...]:
+        """Return the facts that would hold if the attempt in flight fell silent.
+
+        Arguments:
+            proposal: what is in flight.
+            has_text: whether it has brought visible text by then.
+        """
+        context, transcript = self.context, self.context.transcript
+        here = context.chain.index
+        is_kept = has_text and not (proposal.expects_json or proposal.asks_for_little)
+        facts = {
+            "has_text": has_text or not is_blank(transcript.gathered or transcript.spare),
+            "added_text": is_kept,
+            "wait_fits": True,
+            "switch_asked": self._are_too_many("silence", (self._alike or Counter())[here, "silence"] + 1),
+            "has_next_backend": context.chain.next_usable() is not None,
+            "has_compactor": context.has_compactor,
+            "asks_for_little": proposal.asks_for_little,
+        }
+        return tuple([name for name, holds in facts.items() if holds])
 
 
 def _same_empty(observation: Observation, previous: Observation | None) -> bool:

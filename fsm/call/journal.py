@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import attrs
 from attrs import define
 
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
@@ -15,6 +16,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import (
     COUNT,
     FLAG,
+    NUMBER,
     OBJECT,
     OBJECTS,
     TEXT,
@@ -27,6 +29,11 @@ from rungwise.fsm.journal.forms import (
 from rungwise.fsm.journal.record import Record
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
+
+_DEADLINES = ("deadline", "within_deadline")
+
+_UNSAID: dict[str, Any] = {"streams": False}
+"""What a backend of the user's own may not say of itself; None of the rest."""
 
 
 class Links:
@@ -41,7 +48,10 @@ class Links:
     def plain(self) -> tuple[PlainLink, ...]:
         """Return what a journal may tell of them."""
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
-        return tuple(PlainLink(**{name: getattr(link, name) for name in names}) for link in self.live)
+        told: list[dict[str, Any]] = [
+            {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
+        ]
+        return tuple([PlainLink(**each) for each in told])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Links, (self.plain,)
@@ -57,6 +67,8 @@ class Setting:
         max_tokens, input_tokens: as in `Request`.
         has_compactor: whether the driver could shorten messages.
         within: the ceilings of the shared budgets around the call, the innermost first.
+        deadline: when the caller wanted the call to have ended, in seconds from its beginning; None without one.
+        within_deadline: when the shared budgets wanted that, likewise.
     """
 
     policy: Policy
@@ -65,6 +77,8 @@ class Setting:
     input_tokens: int | None = None
     has_compactor: bool = False
     within: tuple[Budget, ...] = ()
+    deadline: float | None = None
+    within_deadline: float | None = None
     # Known after reading: the policy with the limits and hints of rungs of one's own.
     recorded: Mapping[str, Any] | None = None
 
@@ -82,7 +96,16 @@ class Setting:
             "input_tokens": self.input_tokens,
             "has_compactor": self.has_compactor,
             **({"within": [attrs.asdict(budget) for budget in self.within]} if self.within else {}),
+            **{name: value for name in _DEADLINES if (value := getattr(self, name)) is not None},
         }
+
+    def note_deadline(self, spending: Spending) -> None:
+        """Keep the deadlines that stand beside the budget of a call that begins."""
+        began = spending.began or 0.0
+        if spending.given_deadline is not None:
+            self.deadline = spending.given_deadline - began
+        if spending.share is not None and spending.share.deadline is not None:
+            self.within_deadline = spending.share.deadline - began
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
@@ -104,7 +127,13 @@ class Setting:
         tokens = {name: values[name] for name in ("max_tokens", "input_tokens")}
         Request("(not recorded)", **tokens)  # which refuses other numbers of tokens
         return cls(
-            policy, Links(chain), **tokens, has_compactor=values["has_compactor"], within=within, recorded=recorded
+            policy,
+            Links(chain),
+            **tokens,
+            has_compactor=values["has_compactor"],
+            within=within,
+            **{name: values.get(name) for name in _DEADLINES},
+            recorded=recorded,
         )
 
 
@@ -124,7 +153,7 @@ class Journal(Record):
         **dict.fromkeys(("max_tokens", "input_tokens"), or_null(COUNT)),
         "has_compactor": FLAG,
     }
-    optional_forms: ClassVar[Forms] = {"within": OBJECTS}
+    optional_forms: ClassVar[Forms] = {"within": OBJECTS, **dict.fromkeys(_DEADLINES, NUMBER)}
     content_forms: ClassVar[Forms] = {
         **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
@@ -150,10 +179,14 @@ _LINK = forms_of(
 _PRICES = forms_of(Prices)
 
 
+_LATER = ("expects_json", "streams", "first_token", "stall")
+"""What journals of earlier releases do not tell of a backend."""
+
+
 def _link(values: Mapping[str, Any], where: str) -> PlainLink:
     if not isinstance(values.get("name", ""), str):
         raise ConfigurationError(f"a backend of its chain is named {short(values['name'])}, which is no text")
-    check_object(values, _LINK, [name for name in _LINK if name != "expects_json"], where)
+    check_object(values, _LINK, [name for name in _LINK if name not in _LATER], where)
     prices = values["prices"]
     if prices is not None:
         check_object(prices, _PRICES, ("input", "output"), f"{where}: 'prices'")

@@ -19,7 +19,7 @@ from rungwise.fsm.text.stitching import MINIMUM_ECHO, stitch
 from rungwise.fsm.text.thinking import Parted, part_thinking
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
-BROKEN = frozenset({"connection", "timeout"})
+BROKEN = frozenset({"connection", "timeout", "silence"})
 """The reasons of a failure that cut a stream without being an answer of the provider's."""
 
 
@@ -100,7 +100,7 @@ def _observe_reply(
         event = "answered"  # the text was whole, and there was nothing left to say
     if event == "answered" and expects_json and gathered and not is_json(gathered + new):
         event = "malformed"  # another backend of the chain was asked for prose
-    is_spare = event in ("truncated", "interrupted") and is_too_little(gathered + new)
+    is_spare = event in ("truncated", "interrupted", "fell_silent") and is_too_little(gathered + new)
     if is_spare and event == "truncated":
         is_spare = not proposal.asks_for_little
         event = "reasoning_truncated" if is_spare else event  # the cap went elsewhere
@@ -151,8 +151,9 @@ def _observe_cut(
         reply: holds that text, in which nothing had been said before.
     """
     text = reply.text
-    event = "refused" if event_of_failure(failure) == "refused" else "interrupted"
-    is_spare = event == "interrupted" and is_too_little(transcript.gathered + text)
+    of_failure = event_of_failure(failure)
+    event = of_failure if of_failure in ("refused", "fell_silent") else "interrupted"
+    is_spare = event != "refused" and is_too_little(transcript.gathered + text)
     is_kept = not is_spare and _keeps(proposal, event)
     return Observation(
         evidence=_evidence(event, counted[0], failure),
@@ -183,7 +184,7 @@ def _keeps(proposal: Proposal, event: str) -> bool:
     """Tell whether the text of a reply becomes a part of the answer."""
     if proposal.expects_json and event not in ANSWERS:
         return False
-    return event in KEEPS_TEXT and not (proposal.asks_for_little and event == "interrupted")
+    return event in KEEPS_TEXT and not (proposal.asks_for_little and event in ("interrupted", "fell_silent"))
 
 
 def _goes_on(proposal: Proposal, transcript: Transcript, gathered: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import attrs
 from attrs import field, frozen
@@ -15,7 +15,7 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.values.fields import flag, instance, number, optional, text, where, whole
+from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.toml import read_toml
@@ -25,6 +25,11 @@ LARGEST_JITTER = 3
 
 LARGEST_SUM = 1e12
 """No sum of money may exceed this."""
+
+DEFAULT_SECONDS = 900.0
+"""A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half as much again."""
+
+AfterRefusal = Literal["fall_back", "end"]
 
 MOST_ATTEMPTS = 10**9
 """No number of attempts may exceed this; that of one call may not exceed `LARGEST_LIMIT` either."""
@@ -43,7 +48,7 @@ class Budget:
     """
 
     attempts: int = field(default=24, validator=whole(1, MOST_ATTEMPTS))
-    seconds: float | None = field(default=None, validator=optional(number(above_zero=True)))
+    seconds: float | None = field(default=DEFAULT_SECONDS, validator=optional(number(above_zero=True)))
     output_tokens: int | None = field(default=None, validator=optional(whole(1, 10**12)))
     money: float | None = field(default=None, validator=optional(number(above_zero=True, highest=LARGEST_SUM)))
 
@@ -67,12 +72,43 @@ class Waits:
 
 @frozen(kw_only=True)
 class Timeouts:
-    """Limit one attempt, in seconds: to connect, to the first byte, between bytes, and in total (None: no limit)."""
+    """Limit one attempt, in seconds; None is no limit.
+
+    The clocks of silence run on content: text, reasoning, tool arguments. Comments, pings and empty deltas are none.
+    Where a reply is not streamed, only `connect` and `total` apply.
+
+    Arguments:
+        connect: until there is a connection: names, addresses and TLS together.
+        first_token: from the beginning of the attempt to the first content; a backend can have one of its own.
+        stall: between two pieces of content; likewise.
+        total: the whole attempt.
+    """
 
     connect: float = field(default=10.0, validator=number(above_zero=True))
-    first_byte: float = field(default=120.0, validator=number(above_zero=True))
-    idle: float = field(default=60.0, validator=number(above_zero=True))
+    first_token: float | None = field(default=60.0, validator=optional(number(above_zero=True)))
+    stall: float | None = field(default=25.0, validator=optional(number(above_zero=True)))
     total: float | None = field(default=600.0, validator=optional(number(above_zero=True)))
+
+
+@frozen(kw_only=True)
+class Reserve:
+    """Say what of the budget is kept for each usable backend that is still to come.
+
+    That is the time of one attempt, and its output tokens and money, where the budget counts those: what one attempt
+    needs, and no more than `share` of the budget. The backends together never keep more than leaves each its even part.
+
+    Arguments:
+        share: of the budget, from 0 to 1; 0 keeps nothing.
+        seconds: for each backend, in place of the share of the time.
+    """
+
+    share: float = field(default=0.25, validator=number(above_zero=False, highest=1))
+    seconds: float | None = field(default=None, validator=optional(number(above_zero=True)))
+
+    @property
+    def is_on(self) -> bool:
+        """Tell whether anything is kept."""
+        return self.share > 0 or self.seconds is not None
 
 
 def _quotes_reasoning(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -106,16 +142,21 @@ class Hints:
     rungs: Mapping[str, str] = field(factory=dict, converter=_rung_hints, hash=False)
 
 
-SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 2})
+SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 1, "silence": 1})
 """Where a policy says nothing else: the failures of a reason after which the backend is left."""
+
+EMPTY = "empty"
+"""What `switch_after` calls replies without an answer, which are no failure of the provider's."""
+
+SWITCH_REASONS = (*get_args(Reason), EMPTY)
 
 
 def _switch_after(value: Any) -> Mapping[str, int]:
     if not isinstance(value, Mapping):
         raise ConfigurationError("Policy.switch_after must map a reason to a number of failures")
     for reason, count in value.items():
-        if reason not in get_args(Reason):
-            raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', reason, get_args(Reason))}")
+        if reason not in SWITCH_REASONS:
+            raise ConfigurationError(f"Policy.switch_after: {_unknown('reason', reason, SWITCH_REASONS)}")
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_LIMIT:
             raise ConfigurationError(
                 f"Policy.switch_after.{reason} must be a whole number of 1 or more, up to {LARGEST_LIMIT} for never, "
@@ -129,10 +170,12 @@ class Policy:
     """Say everything about how a call recovers and what it may spend.
 
     Arguments:
-        limits, budget, waits, timeouts, hints: see their classes.
-        switch_after: for a reason of failure, the number of such failures after which the backend is left even though
-            retries remain. A reason that is not named keeps its default: 2 for `overloaded` and `timeout`, never for
-            any other. `overloaded = 1000` switches one off: no call makes as many attempts as that and goes on.
+        limits, budget, waits, timeouts, reserve, hints: see their classes.
+        switch_after: for a reason of failure, the number of such failures after which the backend is left for the next
+            one even though more could be tried there; `empty` counts replies without an answer. A reason that is not
+            named keeps its default: 2 for `overloaded`, 1 for `timeout` and `silence`, never for any other.
+            `overloaded = 1000` switches one off: no call makes as many attempts as that and goes on.
+        after_refusal: `fall_back` asks the next backend what one has refused; `end` does not.
         base_cap: output tokens that the raised caps start from where the caller gave no cap.
         largest_cap: output tokens that no raised cap exceeds (the caller's own cap is never lowered to it).
         handful: output tokens; text that a cap of the caller's of so many or fewer has cut is `partial` at once.
@@ -150,6 +193,7 @@ class Policy:
         "budget": Budget,
         "waits": Waits,
         "timeouts": Timeouts,
+        "reserve": Reserve,
         "hints": Hints,
     }
     """The fields that are tables of keys."""
@@ -158,8 +202,10 @@ class Policy:
     budget: Budget = field(factory=Budget, validator=instance(Budget))
     waits: Waits = field(factory=Waits, validator=instance(Waits))
     timeouts: Timeouts = field(factory=Timeouts, validator=instance(Timeouts))
+    reserve: Reserve = field(factory=Reserve, validator=instance(Reserve))
     hints: Hints = field(factory=Hints, validator=instance(Hints))
     switch_after: Mapping[str, int] = field(factory=dict, converter=_switch_after, hash=False)
+    after_refusal: AfterRefusal = field(default="fall_back", validator=one_of(get_args(AfterRefusal)))
     base_cap: int = field(default=4096, validator=whole(1, 10**9))
     largest_cap: int = field(default=32_768, validator=whole(1, 10**9))
     handful: int = field(default=16, validator=whole(0, 10**9))
@@ -188,6 +234,27 @@ class Policy:
         for name in self.hints.rungs:
             if name not in self.table.rungs:
                 raise ConfigurationError(f"Hints.rungs: {_unknown('rung', name, self.table.rungs)}")
+
+    @classmethod
+    def interactive(cls, **changed: Any) -> Policy:
+        """Return a policy for people who wait at a screen: it leaves the silent early, and takes a refusal for final.
+
+        Arguments:
+            changed: fields that are to be otherwise.
+
+        Raises:
+            ConfigurationError: a field is not of its form.
+        """
+        preset: dict[str, Any] = {
+            "budget": Budget(attempts=12, seconds=90.0),
+            "timeouts": Timeouts(connect=5.0, first_token=10.0, stall=10.0, total=60.0),
+            "waits": Waits(
+                retry_base=1.0, retry_cap=8.0, overload_cap=8.0, reask_base=1.0, reask_cap=8.0, longest_asked=15.0
+            ),
+            "limits": Limits(retries=2, reasks=2),
+            "after_refusal": "end",
+        }
+        return cls(**{**preset, **changed})
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy", table: Table = CALL) -> Policy:

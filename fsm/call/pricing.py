@@ -27,6 +27,11 @@ def bought(money: float, prices: Prices) -> int:
     return int(min(money * TOKENS_PRICED / prices.output, LARGEST_PRICED_CAP)) if prices.output else LARGEST_PRICED_CAP
 
 
+def price_of_output(tokens: int, prices: Prices) -> float:
+    """Return what so many output tokens cost."""
+    return tokens * prices.output / TOKENS_PRICED
+
+
 def price_of(usage: Usage, prices: Prices) -> float:
     """Return what an attempt costs, in the currency of the prices; input that nobody reported, at its dearest."""
     if usage.estimated:

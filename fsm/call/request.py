@@ -11,6 +11,7 @@ from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.fields import number
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copies, frozen_copy
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
 
@@ -233,6 +234,21 @@ class Link(Protocol):
         ...
 
     @property
+    def streams(self) -> bool:
+        """Tell whether it can send a reply as a stream, so that the clocks of silence can run."""
+        ...
+
+    @property
+    def first_token(self) -> float | None:
+        """Return the seconds to wait for the first content, where this backend needs others than the policy says."""
+        ...
+
+    @property
+    def stall(self) -> float | None:
+        """Return the seconds to wait between two pieces of content, likewise."""
+        ...
+
+    @property
     def prices(self) -> Prices | None:
         """Return the backend's prices, where known."""
         ...
@@ -252,7 +268,7 @@ class PlainLink:
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
 
     Two plain links of one name are duplicates unless they are given `identities`. A subclass may name the `shapes` of
-    what its transport sends.
+    what its transport sends, and says `streams` if it can stream.
 
     Raises:
         ConfigurationError: a field is not of its form.
@@ -264,6 +280,9 @@ class PlainLink:
     problem: str | None = field(default=None, validator=validators.optional(_kind(str)))
     max_tokens: int | None = field(default=None, validator=_positive)
     expects_json: bool = False
+    streams: bool = False
+    first_token: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
+    stall: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     prices: Prices | None = field(default=None, validator=validators.optional(_kind(Prices)))
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
 

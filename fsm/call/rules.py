@@ -93,6 +93,10 @@ def _faults_of_row(table: Table, row: Row) -> Iterator[str]:
     elif row.effect in KEEPERS.values():
         yield f"{row}: {row.effect} says what stands as the answer, and only a salvaged call has such"
     always = {**OWN, "sent": table.hub}.get(row.event)
+    if row.event == "ran_out" and row.target == "fallback":
+        if not finds(table, row, "reserve_left"):
+            yield f"{row}: its guard must find 'reserve_left', or nothing may be left for another backend"
+        return
     if always is not None and (row.guard is not None or row.target != always):
         yield f"{row}: {row.event} always leads to {always}"
     if always is None and row.target in OWN.values():

@@ -31,6 +31,7 @@ EVENTS = (
     Event("json_truncated", "the JSON was cut at the output cap"),
     Event("reasoning_truncated", "the output cap was used up by reasoning"),
     Event("interrupted", "the stream ended before its terminal event"),
+    Event("fell_silent", "nothing came for longer than the clocks allow"),
     Event("malformed", "the reply had no usable shape or an unknown finish reason"),
     Event("refused", "the provider or the model refused"),
     Event("failed_transiently", "the provider failed"),
@@ -45,7 +46,7 @@ EVENTS = (
 ANSWERS = frozenset({"answered", "called_tools"})
 """The events that are a success, and the only ones."""
 
-KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "overflowed"})
+KEEPS_TEXT = frozenset({"answered", "called_tools", "truncated", "paused", "interrupted", "fell_silent", "overflowed"})
 """The events whose reply is a part of the answer. The text of any other is discarded."""
 
 MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
@@ -70,14 +71,18 @@ FACTS = (
     Fact("repeats_itself", says="the text gathered runs in circles"),
     Fact("same_empty_again", says="the policy takes identical empty replies for final, and this is one"),
     Fact("wait_fits", says="no wait was asked for, or one that the policy and the deadline allow"),
-    Fact("switch_asked", says="the policy says that this failure leaves the backend now"),
+    Fact("switch_asked", says="the policy leaves the backend after so many replies of this kind"),
+    Fact("refusal_ends", says="the policy takes a refusal for the last word"),
+    Fact("reserve_left", says="the budget still holds what is kept for the backends to come"),
     Fact("repair_known", says="the provider named one thing that was not yet repaired"),
     Fact("has_compactor", says="the caller gave a compactor"),
     Fact("has_next_backend", says="a usable backend follows in the chain", lasts="fallbacks"),
     Fact("connection_was_stale", says="the server had closed the reused connection before the request came"),
     Fact("asks_for_little", says="the caller wants a handful of tokens, so that a cut reply is what was asked for"),
     Fact("overran", says="the reply is longer than its cap, so that no budget can rest on the next one's"),
-    Fact("should_leave", says="waiting for this backend is pointless", any_holds="switch_asked", any_lacks="wait_fits"),
+    Fact(
+        "should_leave", says="staying with this backend is pointless", any_holds="switch_asked", any_lacks="wait_fits"
+    ),
 )
 
 RETRY = Rung(
@@ -176,11 +181,21 @@ RESUME = CONTINUE.when(
 SWITCH = FALL_BACK.when(
     "must_switch",
     holds="should_leave",
-    says="waiting for this backend is pointless and another can be asked",
+    says="staying with this backend is vain and another can be asked",
+)
+ASK_ANOTHER = FALL_BACK.when(
+    "may_ask_another",
+    lacks="refusal_ends",
+    says="another model may be asked what this one has refused",
+)
+YIELD = FALL_BACK.when(
+    "must_yield",
+    holds="reserve_left",
+    says="what is left is kept for the next backend",
 )
 
 DONE, PARTIAL, EXHAUSTED = Ending("done"), Ending("partial"), Ending("exhausted")
-REFUSED, FAILED = Ending("refused"), Ending("failed")
+REFUSED, FAILED, OVER_BUDGET = Ending("refused"), Ending("failed"), Ending("over_budget")
 KEEP_TEXT = Ending("partial", holds="has_text")
 KEEP_DELIVERED = Ending("salvaged", holds="has_delivered", effect="keep_delivered")
 KEEP_PRIOR = Ending("salvaged", holds="has_prior_answer", effect="keep_prior_answer")
@@ -197,23 +212,26 @@ CALL = ship(
         ladders={
             "answered": (DONE,),
             "called_tools": (DONE,),
-            "came_empty": (KEEP_DELIVERED, KEEP_PRIOR, NUDGE, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "only_reasoned": (KEEP_DELIVERED, KEEP_PRIOR, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "came_empty": (KEEP_DELIVERED, KEEP_PRIOR, SWITCH, NUDGE, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "only_reasoned": (
+                *(KEEP_DELIVERED, KEEP_PRIOR, SWITCH, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            ),
             "truncated": (CONTINUE, PARTIAL),
             "paused": (CONTINUE, KEEP_TEXT, EXHAUSTED),
             "tools_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
-            "interrupted": (RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+            "interrupted": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
+            "fell_silent": (SWITCH, RESUME, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
             "malformed": (FALL_BACK, RETRY, KEEP_TEXT, FAILED),
-            "refused": (FALL_BACK, REFUSED),
+            "refused": (ASK_ANOTHER, REFUSED),
             "failed_transiently": (RESEND, SWITCH, RETRY, FALL_BACK, KEEP_TEXT, FAILED),
             "failed_permanently": (FALL_BACK, KEEP_TEXT, FAILED),
             "rejected_fixably": (REPAIR, FALL_BACK, KEEP_TEXT, FAILED),
             "overflowed": (COMPACT, FALL_BACK, KEEP_TEXT, FAILED),
         },
         everywhere={"cancelled": "cancelled"},
-        unsent={"ran_out": "over_budget"},
+        unsent={"ran_out": (YIELD, OVER_BUDGET)},
     )
 )
 """The machine that every call runs on, unless its policy brings one of its own."""

@@ -30,6 +30,7 @@ _REASONS: Final[dict[str, tuple[Reason, ...]]] = {
     ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),
+    "fell_silent": ("silence",),
 }
 _EVENTS: Final = {reason: event for event, reasons in _REASONS.items() for reason in reasons}
 _EVENT_IF_RETRYABLE: Final = {True: "failed_transiently", False: "failed_permanently"}

@@ -39,7 +39,7 @@ def may_be_billed(failure: Failure) -> bool:
     """Tell whether a provider may have worked on a request that it never answered, or answered with no usable shape."""
     if failure.reason == "malformed":
         return True  # an error has a shape and a status; what has neither may have been an answer
-    if failure.status is not None or failure.reason not in ("timeout", "connection") or failure.is_stale:
+    if failure.status is not None or failure.reason not in ("timeout", "silence", "connection") or failure.is_stale:
         return False
     return failure.exception is None or not any(kind.__name__ in UNSENT for kind in type(failure.exception).__mro__)
 

@@ -29,7 +29,7 @@ def build_table(
     facts: Sequence[Fact] = (),
     events: Sequence[Event] = (),
     everywhere: Mapping[str, str] | None = None,
-    unsent: Mapping[str, str] | None = None,
+    unsent: Mapping[str, Sequence[Step]] | None = None,
 ) -> Table:
     """Build a table.
 
@@ -43,7 +43,7 @@ def build_table(
         facts: the facts that the ladders look at, besides those that were given to the rungs themselves.
         events: the sentences of the events.
         everywhere: events that end the machine in any state, each with its outcome.
-        unsent: events that end it in a rung, before what waits there is sent, each with its outcome.
+        unsent: the ladders of events that come in a rung, before what waits there is sent; none leads to where it is.
 
     Raises:
         TableError: a value is not of its form, a name is declared twice and otherwise, or counters refill each other.
@@ -53,14 +53,15 @@ def build_table(
     _check_kinds("events", events, Event)
     if not isinstance(ladders, Mapping):
         raise TableError(f"ladders must map each event to a list, not {type(ladders).__name__}")
-    for event, ladder in ladders.items():
+    unsent = unsent or {}
+    for event, ladder in (*ladders.items(), *unsent.items()):
         _check_kinds(f"the ladder of {event!r}", ladder, (Rung, Entry, Ending))
     rungs = joined((), rungs)
     states = tuple(dict.fromkeys([start, *(rung.name for rung in rungs)]))
     replies = [row for event, ladder in ladders.items() for row in _rows(event, hub, ladder)]
     ends = [Row(event, state, None, end) for event, end in (everywhere or {}).items() for state in (hub, *states)]
-    stops = [Row(event, state, None, end) for event, end in (unsent or {}).items() for state in states]
-    steps = [step for ladder in ladders.values() for step in ladder]
+    stops = [row for event, ladder in unsent.items() for state in states for row in _rows(event, state, ladder)]
+    steps = [step for ladder in (*ladders.values(), *unsent.values()) for step in ladder]
     entries = [Entry.of(step) for step in steps if not isinstance(step, Ending)]
     kept = [Effect(step.effect) for step in steps if isinstance(step, Ending) and step.effect]
     return Table(
@@ -87,10 +88,12 @@ def _check_kinds(what: str, given: object, kinds: Any) -> None:
             raise TableError(f"{what} must hold {names}, not {each!r}")
 
 
-def _rows(event: str, hub: str, ladder: Iterable[Step]) -> Iterable[Row]:
+def _rows(event: str, state: str, ladder: Iterable[Step]) -> Iterable[Row]:
     for step in ladder:
+        if not isinstance(step, Ending) and Entry.of(step).rung.name == state:
+            continue  # a rung is not left for itself with nothing sent
         if isinstance(step, Ending):
-            yield Row(event, hub, step.holds, step.outcome, step.effect)
+            yield Row(event, state, step.holds, step.outcome, step.effect)
         else:
             entry = Entry.of(step)
-            yield Row(event, hub, entry.guard.name, entry.rung.name, entry.rung.effect.name)
+            yield Row(event, state, entry.guard.name, entry.rung.name, entry.rung.effect.name)

@@ -24,6 +24,10 @@ class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
         super().__init__(*args, **kwargs)
         self.row, self.test, self.count = row, test, count
 
+    def holds(self, run: Run) -> bool:
+        """Tell whether its guard holds."""
+        return self.test is None or self.test(run)
+
     def take(self, run: Run) -> bool:
         """Try this row; tell whether it was taken."""
         if self.test is not None and not self.test(run):
@@ -80,6 +84,12 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
         for row in table.rows:
             test, count = self._test(table, row), self._count(table, row)
             self.add_transition(row.event, row.source, row.target, row=row, test=test, count=count)
+
+    def tried(self, event: str, state: str) -> tuple[RowTransition, ...]:
+        """Return the rows that are tried for an event in a state, in order."""
+        handler = self.events.get(event)
+        found: Any = () if handler is None else handler.transitions.get(state, ())
+        return tuple(found)
 
     def mask(self, facts: Iterable[str]) -> int:
         """Return the facts that hold as bits, those that follow from others included."""

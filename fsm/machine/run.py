@@ -87,6 +87,18 @@ class Run:
             self._check(row, before)
         return row
 
+    def would_take(self, event: str, facts: Iterable[str]) -> Row | None:
+        """Return the row that an event would take at the hub with some facts; nothing changes.
+
+        Arguments:
+            facts: the names of the facts that would hold.
+        """
+        was, self.facts = self.facts, self.machine.mask(facts)
+        try:
+            return next((each.row for each in self.machine.tried(event, self.table.hub) if each.holds(self)), None)
+        finally:
+            self.facts = was
+
     def _check(self, row: Row, before: tuple[int, ...]) -> None:
         if tuple(self.spent) == before and row.target == self.table.hub != row.source:
             return  # what waited to be sent is sent, and nothing else has changed

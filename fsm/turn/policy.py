@@ -71,7 +71,7 @@ class TurnPolicy:
     """The fields that are tables of keys."""
 
     call: Policy | None = field(default=None, validator=optional(instance(Policy)))
-    budget: Budget = field(factory=lambda: Budget(attempts=100), validator=instance(Budget))
+    budget: Budget = field(factory=lambda: Budget(attempts=100, seconds=3600.0), validator=instance(Budget))
     auto_continues: int = field(default=25, validator=whole(0, LARGEST_LIMIT))
     faults: int = field(default=3, validator=whole(1, LARGEST_LIMIT))
     compactions: int = field(default=3, validator=whole(0, LARGEST_LIMIT))

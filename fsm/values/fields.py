@@ -63,6 +63,17 @@ def instance(kind: type) -> Any:
     return check
 
 
+def one_of(values: tuple[str, ...]) -> Any:
+    """Return a validator for one of some words."""
+
+    def check(instance: object, attribute: Attribute[Any], value: object) -> None:
+        if value not in values:
+            told = ", ".join(map(repr, values))
+            raise ConfigurationError(f"{where(instance, attribute)} must be one of {told}, not {short(value)}")
+
+    return check
+
+
 def flag(instance: object, attribute: Attribute[Any], value: object) -> None:
     """Refuse what is neither true nor false."""
     if not isinstance(value, bool):
