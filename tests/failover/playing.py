@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from attrs import frozen
 
-from failover.faults import ANSWER, FAULTS, PROMPT, Fault
+from failover.faults import ANSWER, FAULTS, HEALTHY, PROMPT, Fault
 from failover.provider import FaultyProvider, Scene
 from failover.scaling import scaled
 from failover.scoring import Score, score
@@ -20,6 +20,7 @@ from rungwise import CallError, Cancellation, Client, OpenAIChat, Policy, Result
 from support.modes import aask, follow
 
 Way = Literal["stream", "call", "astream", "acall"]
+NOTHING: Final = Fault(name="S00", title="nothing goes wrong", primary=(HEALTHY,), limit=60)
 ALIVE_SECONDS: Final = 10.0
 SECONDS_TO_END: Final = 1.0
 """Real ones, for a call that hangs and is cancelled."""
@@ -44,6 +45,7 @@ def play_all(
         way: how the calls are made.
     """
     with FaultyProvider(scale) as provider, ThreadPoolExecutor(len(FAULTS)) as threads:
+        play(provider, policy, NOTHING, way)  # the first call of a process loads what calls are made with
         return list(threads.map(lambda fault: play(provider, policy, fault, way), faults))
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-import attrs
-
 from rungwise import Limits, Policy, Timeouts
 
 BASELINE: Final = Policy(
     limits=Limits(retries=2, fallbacks=1),
-    timeouts=Timeouts(**{attribute.name: 30.0 for attribute in attrs.fields(Timeouts)}),
+    timeouts=Timeouts(connect=30.0, first_token=30.0, stall=30.0, total=30.0),
 )
 """What the published scores were measured with: up to two retries, 30 s timeouts, one fallback."""
 
-ROWS: Final[dict[str, Policy]] = {"the defaults": Policy(), "the benchmark's settings": BASELINE}
+ROWS: Final[dict[str, Policy]] = {
+    "the defaults": Policy(),
+    "interactive": Policy.interactive(),
+    "the benchmark's settings": BASELINE,
+}
 
 PUBLISHED_ON: Final = "12 September 2026"
 PUBLISHED: Final[dict[str, str]] = {

@@ -9,10 +9,11 @@ some two minutes. What is no `pass` is told with its reason, and with the journa
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, get_args
 
-from failover.faults import FAULTS
+from failover.faults import FAULTS, Fault
 from failover.playing import Played, Way, play_all
 from failover.rows import PUBLISHED, PUBLISHED_ON, ROWS
 from failover.scoring import total
@@ -26,14 +27,20 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     faults = [FAULTS[name] for name in options.fault or FAULTS]
     scale = 1.0 if options.full else options.scale
-    names = options.row or list(ROWS)
-    with ThreadPoolExecutor(len(names)) as threads:
-        played = threads.map(lambda name: play_all(ROWS[name], faults, scale=scale, way=options.way), names)
-        rows = dict(zip(names, played, strict=True))
+    rows = play_rows(options.row or list(ROWS), faults, scale=scale, way=options.way)
     print(markdown(rows) if options.markdown else table(rows))
     for name, row in rows.items():
-        print(*told(name, row, with_journal=options.why), sep="\n")
+        for line in told(name, row, with_journal=options.why):
+            print(line)
     return int(any(each.score.verdict == "fail" for row in rows.values() for each in row))
+
+
+def play_rows(names: Iterable[str], faults: Iterable[Fault], *, scale: float, way: Way) -> dict[str, list[Played]]:
+    """Play faults to several policies, all at once; the arguments are those of `play_all`."""
+    names, faults = list(names), list(faults)
+    with ThreadPoolExecutor(len(names)) as threads:
+        played = threads.map(lambda name: play_all(ROWS[name], faults, scale=scale, way=way), names)
+        return dict(zip(names, played, strict=True))
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -8,8 +8,8 @@ import attrs
 
 from rungwise import Policy
 
-NO_SECONDS = {"jitter"}
-"""The numbers among waits and timeouts that are no seconds."""
+NO_SECONDS = {"jitter", "share"}
+"""The numbers among waits, timeouts and reserves that are no seconds."""
 
 
 def scaled(policy: Policy, scale: float) -> Policy:
@@ -20,6 +20,7 @@ def scaled(policy: Policy, scale: float) -> Policy:
         policy,
         timeouts=_times(policy.timeouts, scale),
         waits=_times(policy.waits, scale),
+        reserve=_times(policy.reserve, scale),
         budget=attrs.evolve(policy.budget, seconds=_time(policy.budget.seconds, scale)),
     )
 

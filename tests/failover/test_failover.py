@@ -10,24 +10,27 @@ import pytest
 from failover.faults import FAULTS, HEALTHY, Behaviour
 from failover.playing import Played, Way, play_all
 from failover.rows import ROWS
-from failover.run import FAST, told
+from failover.run import FAST, play_rows, told
 from failover.scoring import Verdict, total
 
 SLOWER = 4.0
 """How much slower a fault is played again where the machine may have been late."""
 
-OTHERWISE: dict[str, dict[str, Verdict]] = {
-    "the defaults": {"S06": "fail", "S07": "partial", "S09": "fail", "S13": "partial"},
-    "the benchmark's settings": {"S06": "partial", "S07": "partial", "S09": "fail", "S13": "partial"},
+# A default must not give up on a model that thinks for 15 s, nor forbid another one after a refusal.
+PARTIAL = {
+    "the defaults": ("S07", "S13"),
+    "interactive": (),
+    "the benchmark's settings": ("S07", "S13"),
 }
-"""What is no `pass`."""
-
-SUMS = {"the defaults": "12-2-0-2", "the benchmark's settings": "12-3-0-1"}
+SUMS = {"the defaults": "14-2-0-0", "interactive": "16-0-0-0", "the benchmark's settings": "14-2-0-0"}
+EACH_ROW = pytest.mark.parametrize(
+    "row", ["the defaults", "interactive", pytest.param("the benchmark's settings", marks=pytest.mark.full)]
+)
 
 
 def expected(row: str, name: str) -> Verdict:
     """Return the verdict that a fault is to have."""
-    return OTHERWISE[row].get(name, "pass")
+    return "partial" if name in PARTIAL[row] else "pass"
 
 
 @cache
@@ -50,13 +53,13 @@ def is_only_late(played: Played) -> bool:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.parametrize("row", ROWS)
+@EACH_ROW
 def test_each_fault_comes_to_what_is_promised(row: str, name: str):
     played = row_of(row)[name]
     assert played.score.verdict == expected(row, name), "\n".join(told(row, [played], with_journal=True))
 
 
-@pytest.mark.parametrize("row", ROWS)
+@EACH_ROW
 def test_the_sums_are_those_of_the_readme(row: str):
     assert total(played.score.verdict for played in row_of(row).values()) == SUMS[row]
 
@@ -69,6 +72,12 @@ def test_the_way_in_which_calls_are_made_makes_no_difference(row: str, way: Way)
     assert verdicts == {name: expected(row, name) for name in FAULTS}
 
 
+@pytest.mark.full
+def test_the_sums_hold_in_the_published_times():
+    rows = play_rows(ROWS, FAULTS.values(), scale=1.0, way="stream")
+    assert {name: total(played.score.verdict for played in row) for name, row in rows.items()} == SUMS
+
+
 def verdicts_with(behaviour: Behaviour, *names: str, of_fallback: bool) -> list[str]:
     """Return the verdicts on faults of which the primary or the fallback does something else."""
     change = {"fallback": behaviour} if of_fallback else {"primary": (behaviour,)}
@@ -77,7 +86,7 @@ def verdicts_with(behaviour: Behaviour, *names: str, of_fallback: bool) -> list[
 
 
 def test_a_fallback_that_goes_on_where_the_text_broke_off_is_as_good_as_one_that_repeats_it():
-    assert verdicts_with(attrs.evolve(HEALTHY, goes_on=True), "S08", "S14", of_fallback=True) == ["pass"] * 2
+    assert verdicts_with(attrs.evolve(HEALTHY, goes_on=True), "S08", "S09", "S14", of_fallback=True) == ["pass"] * 3
 
 
 def test_a_word_that_was_garbled_on_its_way_is_never_missing_from_an_answer():
