@@ -22,6 +22,9 @@ from support.modes import aask, follow
 Way = Literal["stream", "call", "astream", "acall"]
 NOTHING: Final = Fault(name="S00", title="nothing goes wrong", primary=(HEALTHY,), limit=60)
 ALIVE_SECONDS: Final = 10.0
+APART: Final = 0.025
+"""Real seconds between the beginnings of two faults, so that they do not keep each other waiting."""
+
 SECONDS_TO_END: Final = 1.0
 """Real ones, for a call that hangs and is cancelled."""
 
@@ -38,15 +41,24 @@ class Played:
 def play_all(
     policy: Policy, faults: Iterable[Fault] = FAULTS.values(), *, scale: float = 1.0, way: Way = "stream"
 ) -> list[Played]:
-    """Play faults to a policy, all at once.
+    """Play faults to a policy, side by side; those that last begin first.
 
     Arguments:
         scale: by how much every time is multiplied, of the faults and of the policy.
         way: how the calls are made.
     """
+    faults = list(faults)
     with FaultyProvider(scale) as provider, ThreadPoolExecutor(len(FAULTS)) as threads:
         play(provider, policy, NOTHING, way)  # the first call of a process loads what calls are made with
-        return list(threads.map(lambda fault: play(provider, policy, fault, way), faults))
+        begun = {}
+        for fault in sorted(faults, key=_longest, reverse=True):
+            begun[fault.name] = threads.submit(play, provider, policy, fault, way)
+            time.sleep(APART)
+        return [begun[fault.name].result() for fault in faults]
+
+
+def _longest(fault: Fault) -> float:
+    return fault.limit + fault.calls * fault.every
 
 
 def play(provider: FaultyProvider, policy: Policy, fault: Fault, way: Way = "stream") -> Played:

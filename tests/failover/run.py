@@ -91,9 +91,13 @@ def markdown(rows: dict[str, list[Played]]) -> str:
 
 
 def told(name: str, row: list[Played], *, with_journal: bool = False) -> list[str]:
-    """Say why faults were no `pass`, line by line."""
+    """Say why faults were no `pass`, line by line, and what is recorded without being scored."""
     lines = []
     for played in row:
+        dead_for = played.fault.dead_for
+        if dead_for is not None:
+            in_vain = sum(attempt.at < dead_for for attempt in played.seen.of("primary"))
+            lines.append(f"{name}, {played.fault.name}: {in_vain} attempts on the dead primary in {dead_for:g} s")
         if played.score.verdict == "pass":
             continue
         lines.append(f"{name}, {played.fault.name}: {played.score.verdict}, for {'; '.join(played.score.why)}")

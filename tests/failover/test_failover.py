@@ -7,11 +7,12 @@ from functools import cache
 import attrs
 import pytest
 
-from failover.faults import FAULTS, HEALTHY, Behaviour
+from failover.faults import FAULTS, HEALTHY, Behaviour, Fault
 from failover.playing import Played, Way, play_all
 from failover.rows import ROWS
 from failover.run import FAST, play_rows, told
 from failover.scoring import Verdict, total
+from rungwise import Limits, Policy, Timeouts
 
 SLOWER = 4.0
 """How much slower a fault is played again where the machine may have been late."""
@@ -78,16 +79,30 @@ def test_the_sums_hold_in_the_published_times():
     assert {name: total(played.score.verdict for played in row) for name, row in rows.items()} == SUMS
 
 
-def verdicts_with(behaviour: Behaviour, *names: str, of_fallback: bool) -> list[str]:
-    """Return the verdicts on faults of which the primary or the fallback does something else."""
-    change = {"fallback": behaviour} if of_fallback else {"primary": (behaviour,)}
-    faults = [attrs.evolve(FAULTS[name], **change) for name in names]
-    return [played.score.verdict for played in play_all(ROWS["the defaults"], faults, scale=FAST)]
+def verdicts(policy: Policy, *faults: Fault) -> list[str]:
+    """Return the verdicts on faults of one's own."""
+    return [played.score.verdict for played in play_all(policy, faults, scale=FAST)]
 
 
 def test_a_fallback_that_goes_on_where_the_text_broke_off_is_as_good_as_one_that_repeats_it():
-    assert verdicts_with(attrs.evolve(HEALTHY, goes_on=True), "S08", "S09", "S14", of_fallback=True) == ["pass"] * 3
+    goes_on = attrs.evolve(HEALTHY, goes_on=True)
+    faults = [attrs.evolve(FAULTS[name], fallback=goes_on) for name in ("S08", "S09", "S14")]
+    assert verdicts(Policy(), *faults) == ["pass"] * 3
 
 
 def test_a_word_that_was_garbled_on_its_way_is_never_missing_from_an_answer():
-    assert verdicts_with(Behaviour(garbled=10, loses=True), "S10", of_fallback=False) == ["pass"]
+    garbled = Behaviour(garbled=10, loses=True)
+    assert verdicts(Policy(), attrs.evolve(FAULTS["S10"], primary=(garbled,))) == ["pass"]
+
+
+def test_a_policy_without_clocks_hangs():
+    patient = Policy(timeouts=Timeouts(first_token=None, stall=None, total=None))
+    faults = [attrs.evolve(FAULTS[name], limit=10.0) for name in ("S06", "S07", "S09")]
+    played = play_all(patient, faults, scale=FAST)
+    assert ["hangs: not over within 10 s" in each.score.why for each in played] == [True] * 3
+    assert all(each.seen.asked[0].steps for each in played), "what hangs is cancelled, and tells how far it came"
+
+
+def test_a_policy_without_a_fallback_is_safe_where_it_raises_and_fails_where_it_returns_what_was_cut():
+    alone = Policy(limits=Limits(fallbacks=0))
+    assert verdicts(alone, *(FAULTS[name] for name in ("S04", "S12", "S13", "S08"))) == ["safe", "safe", "pass", "fail"]
