@@ -13,6 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.deadline import Deadline, Deadlines
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.deadlines import AttemptLimits
@@ -27,6 +28,7 @@ from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
+from rungwise.fsm.values.secret import NO_HEADERS
 
 LARGEST_REPLY: Final = 8 * 2**20
 """Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
@@ -86,6 +88,7 @@ class Exchange:
         is_streaming: whether the reply was asked for as a stream.
         largest: the bytes of a reply after which no more of it is read.
         wall_clock: returns the seconds since 1970.
+        told: headers that go out in the place of any others of their names, which are in lower case.
     """
 
     backend: Backend
@@ -93,6 +96,7 @@ class Exchange:
     is_streaming: bool
     largest: int = LARGEST_REPLY
     wall_clock: Callable[[], float] = time.time
+    told: Mapping[str, str] = NO_HEADERS
     decoder: Decoder | None = field(default=None, init=False)
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
@@ -110,7 +114,11 @@ class Exchange:
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         self._set_room()
         request = self.backend.encode(send, stream=self.is_streaming)
-        return HttpRequest(request.url, asking(request.headers), request.body, request.method)
+        headers = asking(request.headers)
+        if self.told:
+            others = {name: value for name, value in headers.items() if name.lower() not in self.told}
+            headers = {**others, **self.told}
+        return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
         """Take the head of the response; one without a date that a wait may count from is given that of now.
@@ -243,6 +251,7 @@ class Driver:
         clock: returns seconds on a clock that only goes forward.
         cancellation: ends the call from outside.
         largest_reply: the bytes of a reply after which no more of it is read.
+        deadlines: tells backends when a call must have ended, and the time of day.
     """
 
     chain: tuple[Backend, ...]
@@ -250,10 +259,15 @@ class Driver:
     clock: Callable[[], float]
     cancellation: Cancellation
     largest_reply: int
+    deadlines: Deadlines
 
     def seconds_left(self, send: Send) -> float | None:
         """Return the seconds until the deadline; None where there is none."""
         return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
+
+    def deadline(self, send: Send) -> Deadline:
+        """Return when the calls that are made for this one must have ended, such as those of its compactor."""
+        return Deadline(self.clock, send.deadline)
 
     def when_late(self, send: Send) -> float:
         """Return the time once a wait until the deadline was in vain, which the clock may not show yet."""
@@ -269,7 +283,14 @@ class Driver:
             cancellation=self.cancellation,
             is_fresh=is_fresh,
         )
-        return Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
+        return Exchange(
+            self.chain[send.backend],
+            limits,
+            call.is_streaming,
+            self.largest_reply,
+            self.deadlines.wall_clock,
+            self.deadlines.headers(send.deadline),
+        )
 
 
 def partial(exchange: Exchange | None) -> Reply | None:
