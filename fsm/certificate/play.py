@@ -40,7 +40,7 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
         table,
         Setup(limits=certificate.limits, budget=asdict(policy.budget)),
         heading=_at_worst(certificate),
-        at_first=min((facts.now for facts in usual.values()), key=len, default=()),
+        at_first=min((facts.now for event, facts in usual.items() if event != "ran_out"), key=len, default=()),
         facts={event: asdict(facts) for event, facts in usual.items()},
     )
 
