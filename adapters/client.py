@@ -35,7 +35,7 @@ from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
-from rungwise.fsm.values.checks import is_whole
+from rungwise.fsm.values.checks import is_flag, is_whole
 from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Client:
         async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
         max_connections: how many connections there may be at once, of threads and of each event loop; further calls
             wait in turn, within their own time. A client that was passed in has limits of its own.
+        stream_calls: whether `call` and `acall` have the reply streamed too, where the backend can, so that silence
+            shows before the whole reply was waited for; nothing is handed out. False asks them for a whole one.
         observer: is given each step as it happens.
         compactor: makes messages shorter when they do not fit; may be a coroutine function for asynchronous calls.
         contents: whether journals may hold texts and tool calls.
@@ -85,6 +87,7 @@ class Client:
         http: HttpClient | None = None,
         async_http: AsyncHttpClient | None = None,
         max_connections: int = 100,
+        stream_calls: bool = True,
         observer: Observer | None = None,
         compactor: Compactor | AsyncCompactor | None = None,
         contents: bool = False,
@@ -108,7 +111,9 @@ class Client:
             raise ConfigurationError(
                 f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"
             )
-        self._largest_reply, self._max_connections = largest_reply, max_connections
+        if not is_flag(stream_calls):
+            raise ConfigurationError(f"stream_calls must be True or False, not {short(stream_calls)}")
+        self._largest_reply, self._max_connections, self._stream_calls = largest_reply, max_connections, stream_calls
         self._http = None if http is None else BorrowedHttp(http)
         self._async_http = None if async_http is None else BorrowedAsyncHttp(async_http)
         self._running = ThreadCalls()
@@ -323,6 +328,7 @@ class Client:
             "compactor": self._compactor,
             "cancellation": ending,
             "largest_reply": self._largest_reply,
+            "stream_calls": self._stream_calls,
         }
 
     def _running_here(self) -> LoopCalls:

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.wires.chat.backend import OpenAIChat
     from rungwise.fsm.call.call import Call
+    from rungwise.fsm.call.clocks import Clocks
     from rungwise.fsm.call.delivery import StreamEvent
     from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.journal import Journal
     from rungwise.fsm.call.limits import Limits
     from rungwise.fsm.call.parts import Message, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
-    from rungwise.fsm.call.policy import Budget, Hints, Policy, Timeouts, Waits
+    from rungwise.fsm.call.policy import Budget, Hints, Policy, Reserve, Timeouts, Waits
     from rungwise.fsm.call.recording import Observer
     from rungwise.fsm.call.reply import Reply
     from rungwise.fsm.call.request import Link, PlainLink, PlainMessage, Prices, Request, Send, TurnContext
@@ -80,11 +81,12 @@ _NAMES = {
     "adapters.provider.server": ("EmbeddedProvider",),
     "adapters.wires.chat.backend": ("OpenAIChat",),
     "fsm.call.call": ("Call",),
+    "fsm.call.clocks": ("Clocks",),
     "fsm.call.delivery": ("StreamEvent",),
     "fsm.call.events": ("Discard", "Reasoning", "Text"),
     "fsm.call.journal": ("Journal",),
     "fsm.call.limits": ("Limits",),
-    "fsm.call.policy": ("Budget", "Hints", "Policy", "Timeouts", "Waits"),
+    "fsm.call.policy": ("Budget", "Hints", "Policy", "Reserve", "Timeouts", "Waits"),
     "fsm.call.parts": ("Message", "OpaquePart", "Part", "ReasoningPart", "TextPart", "ToolCall", "ToolResult"),
     "fsm.call.reply": ("Reply",),
     "fsm.call.recording": ("Observer",),
@@ -149,6 +151,7 @@ __all__ = [
     "Cancelled",
     "Certificate",
     "Client",
+    "Clocks",
     "Compact",
     "ConfigurationError",
     "Decoder",
@@ -188,6 +191,7 @@ __all__ = [
     "Refused",
     "Reply",
     "Request",
+    "Reserve",
     "Result",
     "Row",
     "RunTools",

@@ -10,7 +10,8 @@ from anyio.lowlevel import checkpoint
 from attrs import frozen
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
-from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
+from rungwise.adapters.http.driver import Driver, needs_fresh, partial
+from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
@@ -91,7 +92,7 @@ class AsyncDriver(Driver):
                     if number:
                         await checkpoint()  # lets others run, which may end the call
                         check(self.cancellation)
-                    for delta in deltas:
+                    for delta in deltas if call.is_streaming else ():
                         for event in call.hear(delta):
                             yield event
                 if not exchange.goes_on:

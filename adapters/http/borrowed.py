@@ -66,18 +66,16 @@ def _no_redirects(http: Any) -> dict[str, bool]:
     return {"follow_redirects": False} if named else {}
 
 
-def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> tuple[Any, dict[str, float | None]]:
-    timeout = limits.timeout_extension()
-    extensions = {"timeout": timeout, "trace": trace}
+def _request(http: Any, request: HttpRequest, limits: AttemptLimits, trace: Any) -> Any:
+    extensions = {"timeout": limits.timeout_extension(), "trace": trace}
     headers = dict(request.headers)
     try:
-        built = http.build_request(
+        return http.build_request(
             request.method, request.url, content=request.body, headers=headers, extensions=extensions
         )
     except ValueError as error:  # such as a cookie that some server gave it, and that no header can hold
         # Not the error itself, which holds the value.
         raise httpx.LocalProtocolError(f"the client cannot build the request ({type(error).__name__})") from None
-    return built, timeout
 
 
 class _Worker:
@@ -183,7 +181,7 @@ class BorrowedHttp(_Borrowed):
         worker = _Worker(limits)
         progress = worker.progress
         try:
-            built, timeout = _request(self.http, request, limits, progress.note)
+            built = _request(self.http, request, limits, progress.note)
 
             def send() -> Any:
                 worker.response = self.http.send(built, stream=True, **self._options)
@@ -198,8 +196,6 @@ class BorrowedHttp(_Borrowed):
             if told is error:
                 raise
             raise told from None
-        # The body is read under the same mapping, so this is the limit between bytes from now on.
-        timeout["read"] = limits.within(limits.idle)
         return BorrowedResponse(worker, response)
 
 
@@ -242,7 +238,7 @@ class BorrowedAsyncHttp(_Borrowed):
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
         progress = Progress(limits)
-        built, timeout = _request(self.http, request, limits, progress.anote)
+        built = _request(self.http, request, limits, progress.anote)
 
         async def send() -> Any:
             return await self.http.send(built, stream=True, **self._options)
@@ -253,7 +249,6 @@ class BorrowedAsyncHttp(_Borrowed):
             raise progress.timeout() from None
         except Exception as error:
             raise progress.as_stale(error) from None
-        timeout["read"] = limits.within(limits.idle)
         return BorrowedAsyncResponse(response, limits)
 
 

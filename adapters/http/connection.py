@@ -115,8 +115,6 @@ class Connection:
         return self._is_cut_short
 
     def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
-        # Informational responses come before the real one, so one limit holds for all of the head.
-        until = limits.moment(limits.first_byte)
         while True:
             early, self._early = self._early, None
             event = early or self._next_event()
@@ -124,7 +122,7 @@ class Connection:
                 return event
             if event is h11.NEED_DATA:
                 try:
-                    yield from self._read(until, limits)
+                    yield from self._read(limits)
                 except httpx.NetworkError as error:
                     if unsent is None:
                         raise
@@ -149,7 +147,7 @@ class Connection:
         Raises:
             httpx.TransportError: the connection is broken, or its time is up.
         """
-        return self._read(limits.moment(limits.idle), limits)
+        return self._read(limits)
 
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.
@@ -171,8 +169,8 @@ class Connection:
         except h11.RemoteProtocolError as error:
             raise httpx.RemoteProtocolError(str(error)) from error
 
-    def _read(self, until: float, limits: AttemptLimits) -> Operation[None]:
-        data = yield from read(self.sock, until, limits)
+    def _read(self, limits: AttemptLimits) -> Operation[None]:
+        data = yield from read(self.sock, limits)
         if data:
             self._has_read = True
         elif self._protocol.their_state is h11.SEND_RESPONSE:

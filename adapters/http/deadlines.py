@@ -1,12 +1,14 @@
-"""The time limits of one attempt, shared by both drivers."""
+"""The clocks of one attempt, shared by both drivers: when it must have ended, and when silence ends it before that."""
 
 from __future__ import annotations
 
+import math
 import time
 
 from attrs import define, evolve, field
 
 from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.fsm.call.clocks import Clocks
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
@@ -14,83 +16,138 @@ from rungwise.fsm.call.request import Send
 LINGER = 0.1
 """Seconds to wait after the terminal event for the end of the body, so that the connection can be used again."""
 
+GRACE = 1.0
+"""Seconds by which the timeouts of a client that was passed in are longer than our own, which are to come first."""
+
 
 @define(eq=False)
 class AttemptLimits:
-    """Limit one attempt.
+    """Limit one attempt. All moments are on `time.monotonic`; infinity is no limit.
 
     Arguments:
-        ends_at: when the attempt must have ended, on `time.monotonic`; None for no limit.
-        first_byte: seconds to wait for the response to begin.
-        idle: seconds to wait for more of it.
+        ends_at: when the attempt must have ended.
         connect: seconds for names, addresses and TLS together.
+        stall: seconds between two pieces of content, and for the body of an error; None for no limit.
+        before_text: the latest moment at which silence may end the attempt while it has brought no visible text; None
+            for never.
+        after_text: the same once it has brought some.
+        silent_at: when silence ends the attempt, if no content comes before.
         by_call: whether it is the budget of the whole call that ends the attempt.
         cancellation: ends the call from outside.
         is_fresh: whether only a new connection will do.
+        has_text: whether visible text has come.
     """
 
-    ends_at: float | None
-    first_byte: float
-    idle: float
-    connect: float
+    ends_at: float = math.inf
+    connect: float = math.inf
+    stall: float | None = None
+    before_text: float | None = None
+    after_text: float | None = None
+    silent_at: float = math.inf
     by_call: bool = False
     cancellation: Cancellation = field(factory=Cancellation)
     is_fresh: bool = False
+    has_text: bool = False
+    until: float = field(init=False)
+    """When whoever waits must look around: the earlier of both ends."""
+
+    def __attrs_post_init__(self) -> None:
+        self.until = min(self.ends_at, self.silent_at)
 
     @classmethod
     def of(
-        cls, send: Send, timeouts: Timeouts, now: float, *, stream: bool, cancellation: Cancellation, is_fresh: bool
+        cls,
+        send: Send,
+        timeouts: Timeouts,
+        clocks: Clocks,
+        now: float,
+        *,
+        streams: bool,
+        cancellation: Cancellation,
+        is_fresh: bool,
     ) -> AttemptLimits:
-        """Work out the limits of an attempt that begins now, on the driver's clock."""
-        left = None if send.deadline is None else max(send.deadline - now, 0.001)
-        by_call = left is not None and (timeouts.total is None or left < timeouts.total)
-        total = left if by_call else timeouts.total
-        # A reply that is not streamed comes in one piece when the model has finished: only the total limits it.
-        first_byte = timeouts.first_byte if stream or total is None else total
-        ends_at = None if total is None else time.monotonic() + total
-        return cls(
-            ends_at=ends_at,
-            first_byte=first_byte,
-            idle=timeouts.idle,
+        """Work out the limits of an attempt that begins now, on the driver's clock.
+
+        Arguments:
+            streams: whether the reply was asked for as a stream; in any other, silence says nothing.
+        """
+        began = time.monotonic()
+        offset = began - now
+        call_ends = [moment for moment in (clocks.ends_by, send.deadline) if moment is not None]
+        left = max(min(call_ends) - now, 0.001) if call_ends else math.inf
+        total = math.inf if timeouts.total is None else timeouts.total
+        limits = cls(
+            ends_at=began + min(left, total),
             connect=timeouts.connect,
-            by_call=by_call,
+            stall=clocks.stall,
+            by_call=left < total,
             cancellation=cancellation,
             is_fresh=is_fresh,
         )
+        if streams:
+            limits.before_text = None if clocks.before_text is None else clocks.before_text + offset
+            limits.after_text = None if clocks.after_text is None else clocks.after_text + offset
+            limits._await_content(began, clocks.first_token)
+        return limits
+
+    def _await_content(self, now: float, seconds: float | None) -> None:
+        """Begin a silence, which ends the attempt after so many seconds if it may by then."""
+        latest = self.after_text if self.has_text else self.before_text
+        self.silent_at = math.inf
+        if seconds is not None and latest is not None and now + seconds <= latest:
+            self.silent_at = now + seconds
+        self.until = min(self.ends_at, self.silent_at)
+
+    def hear(self, now: float) -> None:
+        """Note that content has come: silence begins anew."""
+        self._await_content(now, self.stall)
+
+    def ignore_silence(self) -> None:
+        """Let only the end of the attempt limit it from now on: the reply comes in one piece."""
+        self.before_text = self.after_text = None
+        self.silent_at, self.until = math.inf, self.ends_at
+
+    def hurry(self) -> None:
+        """Leave a body no more time, altogether, than there may be between two pieces: it is that of an error."""
+        self.ignore_silence()
+        if self.stall is not None:
+            self.silent_at = time.monotonic() + self.stall
+            self.until = min(self.ends_at, self.silent_at)
+
+    def linger(self) -> None:
+        """Leave only a moment for the end of a body whose terminal event has come."""
+        self.ends_at = min(time.monotonic() + LINGER, self.ends_at)
+        self.ignore_silence()
 
     @property
     def left(self) -> float | None:
-        """Return the seconds left to the attempt; never below a millisecond, which ends a wait at once."""
-        return None if self.ends_at is None else max(self.ends_at - time.monotonic(), 0.001)
+        """Return the seconds until somebody must look; never below a millisecond, which ends a wait at once."""
+        return None if self.until == math.inf else max(self.until - time.monotonic(), 0.001)
 
     @property
     def is_over(self) -> bool:
         """Tell whether the attempt has used up its time."""
-        return self.ends_at is not None and time.monotonic() >= self.ends_at
+        return time.monotonic() >= self.ends_at
 
-    def within(self, seconds: float) -> float:
-        """Return `seconds`, or what is left if that is less."""
-        left = self.left
-        return seconds if left is None else min(seconds, left)
+    @property
+    def is_silent(self) -> bool:
+        """Tell whether there was no content for too long."""
+        return time.monotonic() >= self.silent_at
 
     def moment(self, seconds: float) -> float:
-        """Return the moment at which so many seconds will have passed, or the attempt must have ended."""
-        moment = time.monotonic() + seconds
-        return moment if self.ends_at is None else min(moment, self.ends_at)
-
-    def linger(self) -> None:
-        """Leave only a moment for the end of a body whose terminal event has come."""
-        self.ends_at = self.moment(LINGER)
+        """Return the moment at which so many seconds will have passed, or somebody must look."""
+        return min(time.monotonic() + seconds, self.until)
 
     def timeout_extension(self) -> dict[str, float | None]:
-        """Return httpx's own timeouts for the time before the first byte, for a client that was passed in."""
-        return {
-            "connect": self.within(self.connect),
-            "pool": self.left,
-            "write": self.within(self.idle),
-            "read": self.within(self.first_byte),
-        }
+        """Return httpx's own timeouts, for a client that was passed in: but for connecting, ours come first."""
+        now = time.monotonic()
+        late = None if self.ends_at == math.inf else max(self.ends_at - now, 0.0) + GRACE
+        connect = max(self.moment(self.connect) - now, 0.001)
+        return {"connect": connect, "pool": late, "write": late, "read": late}
 
     def mark(self, reply: Reply) -> Reply:
         """Mark a reply that the budget of the whole call has cut."""
-        return evolve(reply, halted=True) if reply.interrupted and self.by_call and self.is_over else reply
+        is_cut = reply.interrupted and self.by_call and self.is_over
+        if not is_cut or (reply.failure is not None and reply.failure.reason == "silence"):
+            return reply
+        return evolve(reply, halted=True)

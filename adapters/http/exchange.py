@@ -9,20 +9,18 @@ from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.capabilities import LEARNED
-from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
-from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
-from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.text_watch import TextWatch
 from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
@@ -39,9 +37,6 @@ OVERHEAD: Final = 16
 
 LEAST_TAKEN: Final = 128
 """Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
-
-LATE: Final = 0.001
-"""Seconds behind a deadline at which it has surely passed."""
 
 _DENSEST: Final = 32  # what a decoder holds is never more than so many times what it was fed
 
@@ -61,6 +56,11 @@ class WholeBody:
     size: int = field(default=0, init=False)
     _pieces: list[bytes] = field(factory=list, init=False, repr=False)
 
+    @property
+    def is_error(self) -> bool:
+        """Tell whether the status says that this is no reply."""
+        return not 200 <= self.status < 300
+
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Keep the bytes."""
         self.size += len(data)
@@ -71,7 +71,7 @@ class WholeBody:
         """Decode the whole body, or say what cut it."""
         if failure is None:
             return self.backend.decode(self.status, self.headers, b"".join(self._pieces))
-        if failure.reason == "malformed" and not 200 <= self.status < 300:
+        if failure.reason == "malformed" and self.is_error:
             return self.backend.decode(self.status, self.headers, b"")  # the status alone says what went wrong
         return failure
 
@@ -83,8 +83,9 @@ class Exchange:
     Arguments:
         backend: who is asked.
         limits: the time limits of the attempt.
-        is_streaming: whether the reply was asked for as a stream.
+        is_streaming: whether the reply is asked for as a stream.
         largest: the bytes of a reply after which no more of it is read.
+        watch: tells when visible text has come, where silence may then end the attempt at other moments than before.
         wall_clock: returns the seconds since 1970.
     """
 
@@ -92,6 +93,7 @@ class Exchange:
     limits: AttemptLimits
     is_streaming: bool
     largest: int = LARGEST_REPLY
+    watch: TextWatch | None = None
     wall_clock: Callable[[], float] = time.time
     decoder: Decoder | None = field(default=None, init=False)
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
@@ -100,6 +102,8 @@ class Exchange:
     _cap: int | None = field(default=None, init=False)
     _meter: Meter = field(factory=Meter, init=False)
     _least: int = field(default=0, init=False)
+    _unshown: int = field(default=0, init=False)
+    _has_content: bool = field(default=False, init=False)
     _is_unseen: bool = field(default=False, init=False)
     _overran: bool = field(default=False, init=False)
     _room: int = field(default=PIECE, init=False)
@@ -126,8 +130,14 @@ class Exchange:
             headers = {**rest, "date": formatdate(self.wall_clock(), usegmt=True)}
         if self.is_streaming and status == 200 and self._encoding is not None:
             self.decoder = self.backend.decoder(headers)
+            if headers.get("content-type", "").lower().startswith("application/json"):
+                self.limits.ignore_silence()
+            return
+        self.decoder = whole = WholeBody(self.backend, status, headers)
+        if whole.is_error:
+            self.limits.hurry()
         else:
-            self.decoder = WholeBody(self.backend, status, headers)
+            self.limits.ignore_silence()
 
     def feed(self, data: bytes) -> Iterable[list[Text | Reasoning]]:
         """Take bytes of the body as they came and return the deltas that they bring.
@@ -163,6 +173,7 @@ class Exchange:
         assert decoder is not None
         deltas = decoder.feed(piece)
         self._size += len(piece)
+        self._look_for_content(deltas, getattr(decoder, "unshown", 0))
         if self._size > self.largest // _DENSEST and not decoder.finished:
             is_whole = isinstance(decoder, WholeBody)
             if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
@@ -170,6 +181,16 @@ class Exchange:
         if self._cap is not None:
             self._measure(deltas)
         return deltas
+
+    def _look_for_content(self, deltas: list[Text | Reasoning], unshown: int) -> None:
+        """Note whether the provider has said something: in deltas, or where none shows it."""
+        if unshown > self._unshown:
+            self._unshown, self._has_content = unshown, True
+        for delta in deltas:
+            if delta.text:
+                self._has_content = True
+                if self.watch is not None and self.watch.has_text(delta):
+                    self.watch, self.limits.has_text = None, True
 
     def _measure(self, deltas: list[Text | Reasoning]) -> None:
         """Count what has come against the cap: what is shown and what is not, or what was written beside all that."""
@@ -196,7 +217,17 @@ class Exchange:
         with suppress(Exception):
             error.request.headers.clear()  # type: ignore[attr-defined] # the request is ours, and has served
         # A socket that was shut down because the time was up reports a broken connection.
-        self._failure = Failure("timeout", exception=error) if self.limits.is_over else failure
+        if self.limits.is_over:
+            self._failure = Failure("timeout", exception=error)
+        elif self.limits.is_silent:
+            self._fall_silent(error)
+        else:
+            self._failure = failure
+
+    def _fall_silent(self, error: Exception | None = None) -> None:
+        """Take it that no more comes; an error is what its status says, with what has come of its body."""
+        is_error = isinstance(self.decoder, WholeBody) and self.decoder.is_error
+        self._failure = None if is_error else Failure("silence", exception=error)
 
     @property
     def is_finished(self) -> bool:
@@ -205,11 +236,21 @@ class Exchange:
 
     @property
     def goes_on(self) -> bool:
-        """Tell whether more of the body is to be read."""
+        """Tell whether more of the body is to be read, and keep the clock of silence.
+
+        A driver asks when what has come was handed out: the time that its consumer takes is not the provider's.
+        """
         if self.is_finished or self._overran:
             return False
-        if self.limits.is_over:
+        now, limits = time.monotonic(), self.limits
+        if now >= limits.ends_at:
             self._failure = Failure("timeout")
+            return False
+        if self._has_content:
+            self._has_content = False
+            limits.hear(now)
+        elif now >= limits.silent_at:
+            self._fall_silent()
             return False
         return self._failure is None
 
@@ -219,9 +260,7 @@ class Exchange:
             return self._failure or Failure("connection")
         reply = self.decoder.close(self._failure)
         if isinstance(reply, Failure):
-            if reply.reason == "prefill_unsupported":
-                for identity in getattr(self.backend, "places", self.backend.identities):
-                    LEARNED.learn_no_prefill(identity)
+            self._learn(reply)
             return reply
         if self._overran and self._is_unseen:
             # The reply does not show why, so the count stands in for what the provider has not reported.
@@ -232,60 +271,11 @@ class Exchange:
             return evolve(reply, interrupted=False, halted=True, stop_reason="length")
         return self.limits.mark(reply)
 
-
-@frozen(kw_only=True)
-class Driver:
-    """Hold what both drivers have.
-
-    Arguments:
-        chain: the backends, in the order of the call's chain.
-        timeouts: the limits of one attempt.
-        clock: returns seconds on a clock that only goes forward.
-        cancellation: ends the call from outside.
-        largest_reply: the bytes of a reply after which no more of it is read.
-    """
-
-    chain: tuple[Backend, ...]
-    timeouts: Timeouts
-    clock: Callable[[], float]
-    cancellation: Cancellation
-    largest_reply: int
-
-    def seconds_left(self, send: Send) -> float | None:
-        """Return the seconds until the deadline; None where there is none."""
-        return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
-
-    def when_late(self, send: Send) -> float:
-        """Return the time once a wait until the deadline was in vain, which the clock may not show yet."""
-        return self.clock() if send.deadline is None else max(self.clock(), send.deadline + LATE)
-
-    def exchange(self, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
-        """Begin an attempt, and its time."""
-        limits = AttemptLimits.of(
-            send,
-            self.timeouts,
-            self.clock(),
-            stream=call.is_streaming,
-            cancellation=self.cancellation,
-            is_fresh=is_fresh,
-        )
-        return Exchange(self.chain[send.backend], limits, call.is_streaming, self.largest_reply)
-
-
-def partial(exchange: Exchange | None) -> Reply | None:
-    """Return what had arrived of an exchange when the caller ended the call."""
-    if exchange is None or exchange.decoder is None:
-        return None
-    reply = exchange.decoder.close(Failure("connection"))
-    return reply if isinstance(reply, Reply) else None
-
-
-def needs_fresh(reply: Reply | Failure, has_needed: bool) -> bool:
-    """Tell whether the next attempt needs a new connection: one that had been used before was lost, and none has held.
-
-    Arguments:
-        has_needed: whether this attempt needed one already.
-    """
-    if not isinstance(reply, Failure):
-        return False
-    return reply.is_stale or (has_needed and reply.reason == "connection")
+    def _learn(self, failure: Failure) -> None:
+        """Remember what the server has said of itself."""
+        if failure.reason == "prefill_unsupported":
+            for identity in getattr(self.backend, "places", self.backend.identities):
+                LEARNED.learn_no_prefill(identity)
+        elif failure.reason == "parameter_unsupported" and failure.parameter == "stream" and self.is_streaming:
+            for identity in self.backend.identities:  # some accounts may not have a model streamed that others may
+                LEARNED.learn_no_stream(identity)

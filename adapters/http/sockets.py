@@ -122,16 +122,16 @@ def write(
         hear: looks at what comes while no more is taken, and tells whether to stop.
 
     Raises:
-        httpx.WriteTimeout: nothing was taken for the limit between bytes, or the time of the attempt is up.
+        httpx.WriteTimeout: the time of the attempt is up, or that for its first content.
         httpx.WriteError: the connection is broken.
     """
     rest = memoryview(data)
-    until = limits.moment(limits.idle)
     while rest:
         check(limits.cancellation)
         try:
             rest = rest[sock.send(rest[:PIECE]) :]
-            until = limits.moment(limits.idle) if rest else until
+            if rest and time.monotonic() >= limits.until:
+                raise httpx.WriteTimeout("the request was not taken in time")
             continue
         except (BlockingIOError, ssl.SSLWantWriteError):
             want: Want = "write"
@@ -140,11 +140,11 @@ def write(
         except OSError as error:
             raise httpx.WriteError(str(error)) from error
         now = time.monotonic()
-        if now >= until:
+        if now >= limits.until:
             raise httpx.WriteTimeout("the request was not taken in time")
         if hear(sock):
             return
-        yield WaitFor(sock, want, min(until, now + SLICE))
+        yield WaitFor(sock, want, min(limits.until, now + SLICE))
 
 
 def what_came(sock: socket.socket) -> bytes:
@@ -154,20 +154,18 @@ def what_came(sock: socket.socket) -> bytes:
     return b""
 
 
-def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[bytes]:
+def read(sock: socket.socket, limits: AttemptLimits) -> Operation[bytes]:
     """Read what there is, as soon as there is anything; nothing at the end.
 
-    Arguments:
-        until: the moment at which to give up, on `time.monotonic`.
-
     Raises:
-        httpx.ReadTimeout: that moment has come.
+        httpx.ReadTimeout: the time of the attempt is up, or that for content.
         httpx.ReadError: the connection is broken.
     """
     has_waited = False
     while True:
         check(limits.cancellation)
-        if time.monotonic() >= until:
+        # What has come while a busy machine let us wait for too long is taken, and judged by what it says.
+        if not has_waited and time.monotonic() >= limits.until:
             raise httpx.ReadTimeout("nothing more came in time")
         try:
             data = sock.recv(PIECE)
@@ -180,7 +178,9 @@ def read(sock: socket.socket, until: float, limits: AttemptLimits) -> Operation[
             want = "write"
         except OSError as error:
             raise httpx.ReadError(str(error)) from error
-        yield WaitFor(sock, want, until)
+        if has_waited and time.monotonic() >= limits.until:
+            raise httpx.ReadTimeout("nothing more came in time")
+        yield WaitFor(sock, want, limits.until)
         has_waited = True
 
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 from attrs import frozen
 
 from rungwise.adapters.http.borrowed import BorrowedHttp
-from rungwise.adapters.http.exchange import Driver, Exchange, needs_fresh, partial
+from rungwise.adapters.http.driver import Driver, needs_fresh, partial
+from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
 from rungwise.fsm.call.call import Call
@@ -81,7 +82,7 @@ class SyncDriver(Driver):
             exchange.begin(response.status_code, response.headers, is_decoded=response.is_decoded)
             for data in chunks:
                 for deltas in exchange.feed(data):
-                    for delta in deltas:
+                    for delta in deltas if call.is_streaming else ():
                         yield from call.hear(delta)
                     check(self.cancellation)
                 if not exchange.goes_on:

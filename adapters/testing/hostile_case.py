@@ -25,7 +25,7 @@ from rungwise.fsm.testing.hostile.responses import HOSTILITIES, raw_responses
 SECONDS = 0.4
 """The budget of a hostile call: real time, as nobody can tell a socket that time has passed."""
 LONGEST_WAIT = 0.05
-TIMEOUTS = Timeouts(connect=0.3, first_byte=0.3, idle=0.2, total=0.3)
+TIMEOUTS = Timeouts(connect=0.3, first_token=0.3, stall=0.2, total=0.3)
 
 
 def _tuple(value: Iterable[RawResponse]) -> tuple[RawResponse, ...]:

@@ -23,7 +23,7 @@ class Kept:
     Arguments:
         attempts: one for each backend to come, as far as there are enough.
         seconds: for each of them.
-        ends_by: when the attempts here must have ended, on the driver's clock; None where time has no limit.
+        ends_by: when the attempts here must have ended, on the driver's clock; None where that is the deadline, if any.
         output_tokens, money: of all of them together.
     """
 

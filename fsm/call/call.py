@@ -43,6 +43,7 @@ from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContex
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
+from rungwise.fsm.call.text_watch import TextWatch
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
@@ -221,6 +222,14 @@ class Call:
         """
         return self._proposer.clocks(self._ensure_sent(), self._facts)
 
+    def text_watch(self) -> TextWatch:
+        """Return what tells when the attempt in flight has brought visible text; see `Clocks`.
+
+        Raises:
+            IllegalEvent: nothing is in flight.
+        """
+        return TextWatch(self._ensure_sent().reading, self._context.transcript.gathered)
+
     @without_locals
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown.
@@ -355,7 +364,7 @@ class Call:
             context.transcript.discard()
         context.transcript.prepare(position.rung, observation)
         if row.target == "fallback":
-            self._fall_back(row)
+            self._fall_back()
         self._delivery.correct(context.transcript.gathered)
         return self._propose(wait.seconds)
 
@@ -373,7 +382,7 @@ class Call:
         if self.spending.share is not None:
             granted = self._proposer.granted(proposal, self.spending.share)
             if isinstance(granted, str):
-                self._run_out(proposal, granted)
+                self._end_unsent(proposal, granted)
                 return None
             proposal = granted
         self._proposed, self._in_flight = None, proposal
@@ -401,27 +410,38 @@ class Call:
         return None
 
     def _run_out(self, proposal: Proposal, lacking: str) -> None:
-        self._proposed = None
+        """Ask another backend, for which something was kept, or end the call.
+
+        Arguments:
+            proposal: what cannot be afforded.
+            lacking: why.
+        """
         facts: tuple[str, ...] = ()
         if self._context.chain.next_usable() is not None and self._proposer.has_reserve():
             facts = ("has_next_backend", "reserve_left")
+        self._end_unsent(proposal, lacking, facts)
+        if self._result is None:
+            if self.spending.share is not None:
+                self.spending.share.withdraw()
+            self._context.transcript.prepare(self.position.rung, NO_REPLY)
+            self._fall_back()
+            self._proposed = self._proposer.propose(0.0)
+
+    def _end_unsent(self, proposal: Proposal, lacking: str, facts: tuple[str, ...] = ()) -> None:
+        """Fire that the budgets allow nothing more here, and end the call where that leads to an end."""
+        self._proposed = None
         row = self.position.fire("ran_out", facts)
         if row.target in self._context.policy.table.outcomes:
             self._end(row, proposal=proposal, facts=facts, lacking=lacking)
-            return
-        if self.spending.share is not None:
-            self.spending.share.withdraw()
-        self._recorder.record(row, proposal=proposal, facts=facts, note=lacking)
-        self._context.transcript.prepare(self.position.rung, NO_REPLY)
-        self._fall_back(row)
-        self._proposed = self._proposer.propose(0.0)
+        else:
+            self._recorder.record(row, proposal=proposal, facts=facts, note=lacking)
 
-    def _fall_back(self, row: Row) -> None:
+    def _fall_back(self) -> None:
         """Turn to the next backend."""
         chain = self._context.chain
         following = chain.next_usable()
         assert following is not None  # or its guard would not have held
-        self._recorder.skip(row.target, chain.passed_over(following))
+        self._recorder.skip(self.position.state, chain.passed_over(following))
         chain.move_to(following)
 
     def _end(

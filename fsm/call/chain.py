@@ -77,7 +77,10 @@ class Chain:
 
     def to_come(self) -> list[Link]:
         """List the backends that would be asked one after another from here, without the current one."""
-        coming, here = [], self.link.identities
+        coming: list[Link] = []
+        if self.index + 1 == len(self.links):
+            return coming
+        here = self.link.identities
         for link in self.links[self.index + 1 :]:
             if link.problem is None and not (link.identities & here):
                 coming.append(link)

@@ -30,7 +30,9 @@ from rungwise.fsm.journal.record import Record
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
 
-_UNSAID: Mapping[str, Any] = {"streams": False}
+_DEADLINES = ("deadline", "within_deadline")
+
+_UNSAID: dict[str, Any] = {"streams": False}
 """What a backend of the user's own may not say of itself; None of the rest."""
 
 
@@ -46,9 +48,10 @@ class Links:
     def plain(self) -> tuple[PlainLink, ...]:
         """Return what a journal may tell of them."""
         names = [attribute.name for attribute in attrs.fields(PlainLink)]
-        return tuple(
-            PlainLink(**{name: getattr(link, name, _UNSAID.get(name)) for name in names}) for link in self.live
-        )
+        told: list[dict[str, Any]] = [
+            {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
+        ]
+        return tuple([PlainLink(**each) for each in told])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Links, (self.plain,)
@@ -64,7 +67,8 @@ class Setting:
         max_tokens, input_tokens: as in `Request`.
         has_compactor: whether the driver could shorten messages.
         within: the ceilings of the shared budgets around the call, the innermost first.
-        deadline: seconds from the beginning of the call to a deadline that stands beside its budget; None without one.
+        deadline: when the caller wanted the call to have ended, in seconds from its beginning; None without one.
+        within_deadline: when the shared budgets wanted that, likewise.
     """
 
     policy: Policy
@@ -74,6 +78,7 @@ class Setting:
     has_compactor: bool = False
     within: tuple[Budget, ...] = ()
     deadline: float | None = None
+    within_deadline: float | None = None
     # Known after reading: the policy with the limits and hints of rungs of one's own.
     recorded: Mapping[str, Any] | None = None
 
@@ -91,15 +96,16 @@ class Setting:
             "input_tokens": self.input_tokens,
             "has_compactor": self.has_compactor,
             **({"within": [attrs.asdict(budget) for budget in self.within]} if self.within else {}),
-            **({"deadline": self.deadline} if self.deadline is not None else {}),
+            **{name: value for name in _DEADLINES if (value := getattr(self, name)) is not None},
         }
 
     def note_deadline(self, spending: Spending) -> None:
-        """Keep the deadline that stands beside the budget of a call that begins."""
-        shared = None if spending.share is None else spending.share.deadline
-        given = [each for each in (spending.given_deadline, shared) if each is not None]
-        if given:
-            self.deadline = min(given) - (spending.began or 0.0)
+        """Keep the deadlines that stand beside the budget of a call that begins."""
+        began = spending.began or 0.0
+        if spending.given_deadline is not None:
+            self.deadline = spending.given_deadline - began
+        if spending.share is not None and spending.share.deadline is not None:
+            self.within_deadline = spending.share.deadline - began
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Setting:
@@ -126,7 +132,7 @@ class Setting:
             **tokens,
             has_compactor=values["has_compactor"],
             within=within,
-            deadline=values.get("deadline"),
+            **{name: values.get(name) for name in _DEADLINES},
             recorded=recorded,
         )
 
@@ -147,7 +153,7 @@ class Journal(Record):
         **dict.fromkeys(("max_tokens", "input_tokens"), or_null(COUNT)),
         "has_compactor": FLAG,
     }
-    optional_forms: ClassVar[Forms] = {"within": OBJECTS, "deadline": NUMBER}
+    optional_forms: ClassVar[Forms] = {"within": OBJECTS, **dict.fromkeys(_DEADLINES, NUMBER)}
     content_forms: ClassVar[Forms] = {
         **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),

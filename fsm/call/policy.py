@@ -27,7 +27,7 @@ LARGEST_SUM = 1e12
 """No sum of money may exceed this."""
 
 DEFAULT_SECONDS = 900.0
-"""A quarter of an hour: one attempt at its longest (600 s, as long as the official SDKs wait for one), and then some."""
+"""A quarter of an hour: one attempt at its longest (600 s, the official SDKs' own limit), and half as much again."""
 
 AfterRefusal = Literal["fall_back", "end"]
 

@@ -95,8 +95,12 @@ class Proposer:
     def _keep(self, prompt_tokens: int) -> None:
         """Work out what is kept for the backends behind the one that is entered."""
         context = self.context
+        to_come = context.chain.to_come()
+        if not to_come or not context.policy.reserve.is_on:
+            context.kept = NOTHING_KEPT
+            return
         context.kept = kept_for(
-            context.chain.to_come(),
+            to_come,
             context.policy,
             context.spending,
             attempts=context.position.attempts,
@@ -136,7 +140,7 @@ class Proposer:
         cap = spending.lowered(None, 0, context.chain.link.prices, NOTHING_KEPT)
         if spending.lacking(context.position.attempts, 0.0, cap) is not None:
             return False
-        return spending.share is None or spending.share.lacking(spending.now, 0.0, 0, None) is None
+        return spending.share is None or spending.share.has_left(spending.now)
 
     def clocks(self, proposal: Proposal, facts: FactFinder) -> Clocks:
         """Return the clocks of an attempt that goes out now.
@@ -149,6 +153,8 @@ class Proposer:
         timeouts, link = context.policy.timeouts, context.chain.link
         first_token = getattr(link, "first_token", None) or timeouts.first_token
         ends_by = context.kept.ends_by
+        if ends_by is None:
+            ends_by = context.spending.deadline
         before, after = (
             self._silent_until(proposal, facts.of_silence(proposal, has_text=has_text), first_token)
             for has_text in (False, True)

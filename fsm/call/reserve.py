@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rungwise.fsm.call.budget import NOTHING_KEPT, Kept, Spending
+from rungwise.fsm.call.budget import Kept, Spending
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.pricing import dearest_prompt, price_of_output
 from rungwise.fsm.call.request import Link
@@ -33,7 +33,7 @@ def kept_for(
     Nothing is kept that would leave the current one without an attempt: who comes first is asked first.
 
     Arguments:
-        to_come: the backends.
+        to_come: the backends, one or more.
         policy: what it reserves.
         spending: what is left.
         attempts: how many were made.
@@ -42,9 +42,7 @@ def kept_for(
     """
     deadline, budget, share = spending.deadline, policy.budget, policy.reserve.share
     count = len(to_come)
-    if count == 0 or not policy.reserve.is_on:
-        return NOTHING_KEPT if deadline is None else Kept(ends_by=deadline)
-    seconds, ends_by = 0.0, deadline
+    seconds, ends_by = 0.0, None
     if deadline is not None:
         left = max(0.0, deadline - spending.now)
         seconds = min(seconds_kept(policy, deadline - (spending.began or 0.0), count + 1), left / (count + 1))

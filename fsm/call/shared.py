@@ -198,6 +198,14 @@ class Share:
         """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""
         return self.late_at(now + wait) or self.shared._lacking(input_tokens or 0, prices)
 
+    def has_left(self, now: float) -> bool:
+        """Tell whether another attempt might go out now, whatever it needs.
+
+        Arguments:
+            now: the time on the driver's clock.
+        """
+        return self.lacking(now, 0.0, 0, None) is None
+
     def reserve(
         self,
         cap: int | None,

@@ -181,7 +181,7 @@ RESUME = CONTINUE.when(
 SWITCH = FALL_BACK.when(
     "must_switch",
     holds="should_leave",
-    says="staying with this backend is pointless and another can be asked",
+    says="staying with this backend is vain and another can be asked",
 )
 ASK_ANOTHER = FALL_BACK.when(
     "may_ask_another",

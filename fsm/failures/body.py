@@ -64,7 +64,7 @@ _PARAMETER: Final = re.compile(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 _KEPT_PARAMETERS: Final = frozenset(
     {
         *("model", "messages", "message", "input", "contents", "content", "prompt", "role", "tools", "functions"),
-        *("system", "system_instruction", "systemInstruction", "instructions", "stream", "text", "response_format"),
+        *("system", "system_instruction", "systemInstruction", "instructions", "text", "response_format"),
         *("output_format", "output_config", "response_schema", "responseSchema"),
     }
 )

@@ -50,7 +50,7 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
         contents=journal.contents,
         has_compactor=setting.has_compactor,
         prompts=_prompts(recorded),
-        within=recorded_budget(setting.within, recorded),
+        within=recorded_budget(setting.within, recorded, setting.within_deadline),
         deadline=setting.deadline,
     )
     call.begin(0.0)

@@ -13,19 +13,22 @@ from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.usage import Usage
 
 
-def recorded_budget(budgets: tuple[Budget, ...], steps: tuple[Step, ...]) -> SharedBudget | None:
+def recorded_budget(
+    budgets: tuple[Budget, ...], steps: tuple[Step, ...], deadline: float | None
+) -> SharedBudget | None:
     """Return what a call shared when it was recorded; None where it shared nothing.
 
     Arguments:
         budgets: the ceilings of each level, the innermost first.
         steps: what the journal holds.
+        deadline: when the time of one of them was up, in seconds from the beginning of the call; None for no limit.
     """
     if not budgets:
         return None
     within: SharedBudget | None = None
     for budget in reversed(budgets[1:]):
         within = SharedBudget(budget, within)
-    return RecordedBudget(budgets[0], within, steps=steps)
+    return RecordedBudget(budgets[0], within, steps=steps, recorded_deadline=deadline)
 
 
 @define(eq=False, repr=False)
@@ -34,9 +37,16 @@ class RecordedBudget(SharedBudget):
 
     Arguments:
         steps: what the journal holds.
+        recorded_deadline: when its time was up, in seconds from the beginning of the call.
     """
 
     _steps: tuple[Step, ...] = field(kw_only=True)
+    _recorded_deadline: float | None = field(kw_only=True)
+
+    @property
+    def deadline(self) -> float | None:
+        """Return when the call must have ended."""
+        return self._recorded_deadline
 
     def begin(self, now: float) -> None:
         """Begin nothing: when it began is not known."""
@@ -74,6 +84,14 @@ class RecordedShare(Share):
         if following is None or following.event != "ran_out":
             return None
         return following.note if (following.at, following.input_tokens) == (now, input_tokens) else None
+
+    def has_left(self, now: float) -> bool:
+        """Tell whether another backend was asked then, for which something was left."""
+        following = self._verdicts[0] if self._verdicts else None
+        if following is None or following.event != "ran_out" or "reserve_left" not in following.facts:
+            return False
+        del self._verdicts[0]
+        return True
 
     def reserve(
         self,

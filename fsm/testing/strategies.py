@@ -47,7 +47,9 @@ LONGEST_SCRIPT = 8
 LONGEST_RUN = 5
 
 REASONS: tuple[Reason, ...] = get_args(Reason)
-PASSING: tuple[Reason, ...] = ("server_error", "rate_limit", "overloaded", "timeout", "connection", "malformed")
+PASSING: tuple[Reason, ...] = (
+    *("server_error", "rate_limit", "overloaded", "timeout", "silence", "connection", "malformed"),
+)
 MENDABLE: tuple[Reason, ...] = (
     *("output_cap", "prefill_unsupported", "parameter_unsupported", "reasoning_signature", "reasoning_missing"),
     *("context_overflow", "payload_too_large"),

@@ -252,7 +252,7 @@ def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(
 )
 def test_the_clock_is_given_from_outside(headers: dict[str, str], expected: float | None) -> None:
     backend = OpenAIChat("model", base_url="http://127.0.0.1:1/v1")
-    exchange = Exchange(backend, AttemptLimits(None, 1, 1, 1), False, wall_clock=lambda: 1795168800.0)
+    exchange = Exchange(backend, AttemptLimits(), False, wall_clock=lambda: 1795168800.0)
     exchange.begin(429, headers)
     reply = exchange.reply()
     assert isinstance(reply, Failure)

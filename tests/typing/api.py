@@ -14,7 +14,9 @@ def build() -> rungwise.Client:
         limits=rungwise.Limits(retries=2),
         budget=rungwise.Budget(attempts=10, seconds=60, output_tokens=20_000, money=0.5),
         waits=rungwise.Waits(retry_base=1),
-        timeouts=rungwise.Timeouts(idle=30),
+        timeouts=rungwise.Timeouts(first_token=30, stall=None),
+        reserve=rungwise.Reserve(share=0.2),
+        after_refusal="end",
         hints=rungwise.Hints(nudge="Go on."),
         switch_after={"rate_limit": 1},
     )

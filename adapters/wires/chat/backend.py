@@ -32,7 +32,8 @@ from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
-from rungwise.fsm.values.checks import is_flag, is_whole, must, must_be_one_of, or_none
+from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, must_be_one_of, or_none
+from rungwise.fsm.values.fields import LONGEST_SECONDS
 from rungwise.fsm.values.frozen_map import frozen_copy
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
@@ -75,6 +76,12 @@ def _optional(kind: type) -> Any:
     return must(f"of type {kind.__name__}, or None", or_none(lambda value: isinstance(value, kind)))
 
 
+_SECONDS: Final = must(
+    f"a number of seconds above 0, at most {LONGEST_SECONDS:,.0f}, or None",
+    or_none(lambda value: is_number(value, 0, LONGEST_SECONDS) and value > 0),
+)
+
+
 @built_without_locals
 @frozen
 class OpenAIChat:
@@ -96,6 +103,10 @@ class OpenAIChat:
         prices: what a million tokens cost.
         sends_finish_reason: whether the server ends each reply with a finish reason, as the protocol has it, so that a
             reply without one was cut on its way. Say False of a server that is known to send none.
+        streams: whether the server can stream. Say False of one that cannot, or that streams only what it has written.
+        first_token: seconds to wait for the first content of a stream; None asks the capability table, and then the
+            policy.
+        stall: seconds to wait between two pieces of content; None asks the policy.
         api_key_required: whether a missing key makes the backend unusable; None requires one except for local hosts.
 
     Raises:
@@ -128,6 +139,11 @@ class OpenAIChat:
     _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=_optional(bool))
     prices: Prices | None = field(default=None, kw_only=True, validator=_optional(Prices))
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
+    _streams: bool = field(
+        default=True, alias="streams", kw_only=True, repr=False, validator=must("True or False", is_flag)
+    )
+    _first_token: float | None = field(default=None, alias="first_token", kw_only=True, repr=False, validator=_SECONDS)
+    stall: float | None = field(default=None, kw_only=True, repr=False, validator=_SECONDS)
     api_key_required: bool | None = field(default=None, kw_only=True, validator=_optional(bool))
     _endpoint: Endpoint = field(init=False, eq=False, repr=False)
     _dialect: Dialect = field(init=False, eq=False, repr=False)
@@ -194,6 +210,16 @@ class OpenAIChat:
     def echoes(self) -> bool:
         """Tell whether a continued assistant turn is repeated at the start of the answer."""
         return self._dialect.echoes
+
+    @property
+    def streams(self) -> bool:
+        """Tell whether replies can be streamed, as far as anyone knows."""
+        return self._streams and not LEARNED.refuses_stream(self._identities)
+
+    @property
+    def first_token(self) -> float | None:
+        """Return the seconds to wait for the first content, where they are not those of the policy."""
+        return self._dialect.first_token if self._first_token is None else self._first_token
 
     @property
     def max_tokens(self) -> int | None:

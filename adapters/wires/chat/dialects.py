@@ -45,6 +45,8 @@ class Dialect:
         echoes: whether a continued turn is repeated at the start of the answer.
         less_reasoning: what to add to a request for less reasoning, where it says nothing of that.
         lower_efforts: the next lower `reasoning_effort` that is taken of "low" and "minimal".
+        first_token: seconds to wait for the first content of a stream from a model that thinks in silence; None leaves
+            that to the policy.
         reasoning_fields: where a message or a delta holds reasoning.
         own_fields: other members of a message or a tool call that another server rejects, or cannot read.
         own_parts: the types of such parts of a message's content.
@@ -63,6 +65,7 @@ class Dialect:
     echoes: bool = False
     less_reasoning: Mapping[str, Any] = {}
     lower_efforts: Mapping[str, str] = {"low": "minimal", "minimal": "none"}
+    first_token: float | None = None
     reasoning_fields: str = ""
     own_fields: str = ""
     own_parts: str = ""
@@ -256,7 +259,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
 )
 
 _USUAL: Final = Dialect()
-_WRITTEN: Final = ("cap_field", "prefill", "echoes", "less_reasoning", "lower_efforts")
+_WRITTEN: Final = ("cap_field", "prefill", "echoes", "less_reasoning", "lower_efforts", "first_token")
 
 
 @lru_cache(maxsize=256)

@@ -31,6 +31,9 @@ RESERVED: Final[Mapping[str, str]] = {
 }
 """What a parameter cannot set, and what to do instead."""
 
+_KEPT: Final = RESERVED.keys() - {"stream"}
+"""What no provider's word takes out of a body."""
+
 OTHER_CAP: Final[Mapping[str, CapField]] = {
     "max_tokens": "max_completion_tokens",
     "max_completion_tokens": "max_tokens",
@@ -71,7 +74,7 @@ def write_body(
         _set_prefill(body, dialect.prefill)
     if send.lower_reasoning:
         _lower_reasoning(body, dialect)
-    for name in send.dropped.difference(RESERVED):
+    for name in send.dropped.difference(_KEPT):
         body.pop(name, None)
     return _dump(body)
 

@@ -58,6 +58,8 @@ class ChatDecoder:
     _sends_finish_reason: bool = True
     _provider: str = ""
     finished: bool = field(default=False, init=False)
+    unshown: int = field(default=0, init=False)
+    """The characters of the reply that no delta has shown: those of tool calls and of a refusal."""
     _events: EventReader = field(factory=EventReader, init=False)
 
     # What is to be handed out: deltas, and pieces of the delta that still grows.
@@ -125,11 +127,6 @@ class ChatDecoder:
             own=self._own.gathered(),
             provider=self._provider,
         )
-
-    @property
-    def unshown(self) -> int:
-        """Return the characters of the reply that no delta has shown: those of tool calls and of a refusal."""
-        return self._calls.letters + self._refusal.tell()
 
     @property
     def beside(self) -> int:
@@ -202,6 +199,7 @@ class ChatDecoder:
             self._take_choice(choice)
             if refusal := refused_beside(choice):
                 self._refusal.write(refusal)
+            self.unshown = self._calls.letters + self._refusal.tell()
 
     def take_error(self, data: bytes) -> None:
         """End at an error of the provider's."""

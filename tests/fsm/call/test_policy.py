@@ -27,7 +27,10 @@ from rungwise.fsm.call.policy import from_mapping
         (lambda: rungwise.Budget(money=float("nan")), ["Budget.money", "finite"]),
         (lambda: rungwise.Budget(output_tokens=0), ["Budget.output_tokens"]),
         (lambda: rungwise.Waits(retry_base=-1), ["Waits.retry_base"]),
-        (lambda: rungwise.Timeouts(idle=0), ["Timeouts.idle"]),
+        (lambda: rungwise.Timeouts(stall=0), ["Timeouts.stall"]),
+        (lambda: rungwise.Reserve(share=1.5), ["Reserve.share", "at most 1"]),
+        (lambda: rungwise.Reserve(seconds=0), ["Reserve.seconds", "above 0"]),
+        (lambda: rungwise.Policy(after_refusal="stop"), ["Policy.after_refusal", "'fall_back'", "'end'", "'stop'"]),
         (lambda: rungwise.Hints(nudge=" "), ["Hints.nudge", "blank"]),
         (lambda: rungwise.Hints(seed="no place"), ["Hints.seed", "{reasoning}"]),
         (lambda: rungwise.Policy(budget=3), ["Policy.budget", "Budget", "int"]),
@@ -74,7 +77,10 @@ def test_toml_sets_what_it_names_and_nothing_else(tmp_path):
     policy = rungwise.Policy.load(path)
     assert policy.limits == rungwise.Limits(retries=7)
     assert policy.budget == rungwise.Budget(seconds=30)
-    assert (policy.base_cap, dict(policy.switch_after)) == (100, {"overloaded": 2, "timeout": 2, "rate_limit": 1})
+    assert (policy.base_cap, dict(policy.switch_after)) == (
+        100,
+        {"overloaded": 2, "timeout": 1, "silence": 1, "rate_limit": 1},
+    )
     assert policy.waits == rungwise.Waits()
 
 

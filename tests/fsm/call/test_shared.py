@@ -201,7 +201,7 @@ def test_the_tightest_deadline_is_that_of_a_send() -> None:
 
 def test_a_wait_that_the_shared_budget_does_not_allow_leaves_the_backend() -> None:
     chain = [PlainLink("one"), PlainLink("two")]
-    for seconds, target in ((40, "retry"), (25, "fallback")):
+    for seconds, target in ((60, "retry"), (25, "fallback")):
         call = sent(SharedBudget(Budget(seconds=seconds)), chain=chain)
         call.receive(BUSY, 0.0)
         assert call.position.state == target

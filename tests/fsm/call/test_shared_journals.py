@@ -64,7 +64,8 @@ def test_a_call_that_ran_out_before_and_while_its_messages_were_made_shorter_rep
 def test_the_journal_of_a_call_by_itself_says_nothing_of_it() -> None:
     alone = recorded(SharedBudget(Budget())).journal
     document = json.loads(alone.to_json())
-    assert document.pop("within") == [{"attempts": 24, "seconds": None, "output_tokens": None, "money": None}]
+    assert document.pop("within") == [{"attempts": 24, "seconds": 900.0, "output_tokens": None, "money": None}]
+    assert document.pop("within_deadline") == 900.0
     call = Call(Request("Where?", max_tokens=60, input_tokens=10))
     call.begin(0.0)
     assert list(json.loads(call.journal.to_json())) == list(document)

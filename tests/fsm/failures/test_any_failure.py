@@ -27,6 +27,7 @@ EVENTS = {
     ),
     "refused": ("content_policy",),
     "malformed": ("malformed",),
+    "fell_silent": ("silence",),
 }
 OF_REASON: dict[Any, str] = {reason: event for event, reasons in EVENTS.items() for reason in reasons}
 

@@ -281,7 +281,7 @@ def test_bytes_and_text_are_decoded(reason: Reason, status: int | None, body: An
 
 
 def test_every_reason_of_a_response_is_covered() -> None:
-    assert CASES.keys() | {"output_cap", "parameter_unsupported", "certificate"} == REASONS
+    assert CASES.keys() | {"output_cap", "parameter_unsupported", "certificate", "silence"} == REASONS
 
 
 ROOM: list[tuple[int, Any]] = [

@@ -45,7 +45,7 @@ TOY = build_table(
         "stayed_quiet": (Ending("gone", holds="is_late"), KNOCK, Ending("gone")),
     },
     everywhere={"rained": "gone"},
-    unsent={"froze": (Ending("gone"),)},
+    unsent={"froze": [Ending("gone")]},
 )
 LIMITS = {"knocks": 4}
 

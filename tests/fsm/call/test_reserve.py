@@ -1,0 +1,213 @@
+"""The reserve: what is kept of a budget for the backends that are still to come."""
+
+from __future__ import annotations
+
+import pytest
+
+import rungwise
+from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, Reserve, SharedBudget, Usage
+from rungwise.fsm.call.reserve import seconds_kept
+
+PRICES = Prices(1.0, 2.0)
+CHAIN = tuple(PlainLink(name, prices=PRICES) for name in ("one", "two", "three"))
+BUSY = Failure("server_error", status=500)
+HUNG = Failure("timeout")
+CUT = Reply("The bittern booms by night in", stop_reason="length", usage=Usage(10, 300))
+
+
+def sent(budget: Budget, chain: tuple[PlainLink, ...] = CHAIN[:2], **more: object) -> Call:
+    asked = {name: more.pop(name) for name in ("max_tokens", "input_tokens") if name in more}
+    within, deadline = more.pop("within", None), more.pop("deadline", None)
+    request = Request("Where does it nest?", **asked)  # type: ignore[arg-type]
+    call = Call(request, Policy(budget=budget, **more), chain, within=within, deadline=deadline)  # type: ignore[arg-type]
+    call.begin(0.0)
+    assert call.sending(0.0) is not None
+    return call
+
+
+def path(call: Call) -> list[str]:
+    return [f"{step.event} [{step.guard}] -> {step.target}" for step in call.journal.steps if step.event != "sent"]
+
+
+# seconds
+
+
+@pytest.mark.parametrize(
+    ("reserve", "backends", "ends"),
+    [
+        (Reserve(), 1, [100]),
+        (Reserve(), 2, [75, 100]),
+        (Reserve(), 3, [50, 75, 100]),
+        (Reserve(share=0.1), 3, [80, 90, 100]),
+        (Reserve(share=0.9), 3, [pytest.approx(100 / 3), pytest.approx(200 / 3), 100]),
+        (Reserve(seconds=7), 3, [86, 93, 100]),
+    ],
+)
+def test_each_attempt_ends_in_time_for_the_backends_to_come(reserve: Reserve, backends: int, ends: list[float]) -> None:
+    call = sent(Budget(seconds=100), CHAIN[:backends], reserve=reserve)
+    found = []
+    for _ in range(backends):
+        clocks = call.clocks()
+        found.append(clocks.ends_by)
+        assert clocks.ends_by is not None
+        if call.receive(HUNG, clocks.ends_by) is not None:
+            call.sending(clocks.ends_by)
+    assert found == ends
+
+
+def test_nothing_is_kept_where_the_policy_says_so() -> None:
+    call = sent(Budget(seconds=100, attempts=2), reserve=Reserve(share=0))
+    assert call.clocks().ends_by == 100
+    call.receive(BUSY, 90.0)
+    assert call.position.state == "retry"
+
+
+def test_no_more_is_kept_than_an_attempt_may_take() -> None:
+    assert seconds_kept(Policy(timeouts=rungwise.Timeouts(total=30)), 900.0, 2) == 30.0
+    assert seconds_kept(Policy(timeouts=rungwise.Timeouts(total=None)), 900.0, 2) == 225.0
+
+
+def test_without_a_budget_of_seconds_no_attempt_must_end_for_another() -> None:
+    assert sent(Budget(seconds=None)).clocks().ends_by is None
+
+
+def test_a_wait_that_was_asked_for_and_would_use_the_reserve_does_not_fit() -> None:
+    for wait, target in ((70.0, "retry"), (75.0, "fallback")):
+        call = sent(Budget(seconds=100))
+        call.receive(Failure("rate_limit", status=429, asked_wait=wait), 0.0)
+        assert call.position.state == target
+
+
+def test_a_wait_of_ones_own_that_would_use_the_reserve_is_not_begun() -> None:
+    call = sent(Budget(seconds=100))
+    send = call.receive(BUSY, 74.0)
+    assert send is not None
+    assert (send.backend, send.wait) == (1, 0.0)
+    assert path(call) == ["failed_transiently [may_retry] -> retry", "ran_out [must_yield] -> fallback"]
+    assert call.journal.last.note == "25 s of the budget are kept for each backend to come"
+
+
+def test_the_last_backend_may_use_all_that_is_left() -> None:
+    call = sent(Budget(seconds=100), CHAIN[:1])
+    call.receive(BUSY, 99.0)
+    assert call.result.outcome == "over_budget"
+
+
+def test_a_late_start_still_leaves_each_its_part() -> None:
+    call = sent(Budget(seconds=100), CHAIN)
+    call.receive(HUNG, 80.0)  # thirty seconds later than it should have been
+    call.sending(80.0)
+    assert call.clocks().ends_by == 90.0
+
+
+# attempts
+
+
+def test_an_attempt_is_kept_for_each_backend() -> None:
+    call = sent(Budget(attempts=4), CHAIN)
+    call.receive(BUSY, 0.0)
+    call.receive(BUSY, 0.0)
+    assert [step.backend for step in call.journal.steps if step.event == "sent"] == ["one", "one"]
+    call.receive(BUSY, 0.0)
+    call.receive(Reply("In the reeds.", stop_reason="stop"), 0.0)
+    assert [step.backend for step in call.journal.steps if step.event == "sent"] == ["one", "one", "two", "three"]
+    assert call.result.outcome == "done"
+
+
+def test_who_comes_first_is_asked_first_where_there_are_too_few_attempts() -> None:
+    call = sent(Budget(attempts=2), CHAIN)
+    assert call.receive(BUSY, 0.0) is not None
+    assert call.receive(BUSY, 0.0) is None
+    assert [step.backend for step in call.journal.steps if step.event == "sent"] == ["one", "two"]
+    assert call.result.outcome == "over_budget"
+
+
+# tokens and money
+
+
+def test_output_tokens_are_kept_for_the_next_backend() -> None:
+    call = sent(Budget(output_tokens=1008), max_tokens=900)
+    assert call.journal.last.cap == 748
+    call.receive(BUSY, 0.0)
+    assert call.sending(0.0) is not None
+    assert call.journal.last.cap == 748
+
+
+def test_the_next_backend_goes_on_with_what_was_kept() -> None:
+    call = sent(Budget(output_tokens=1008), max_tokens=900)
+    cut = Reply("The bittern booms by night in", stop_reason="length", usage=Usage(10, 748))
+    send = call.receive(cut, 0.0)
+    assert send is not None
+    assert (send.backend, send.max_tokens) == (1, 252)
+    assert path(call) == ["truncated [may_continue] -> continuation", "ran_out [must_yield] -> fallback"]
+    call.receive(Reply("The bittern booms by night in the reeds.", stop_reason="stop"), 0.0)
+    assert (call.result.outcome, call.result.text) == ("done", "The bittern booms by night in the reeds.")
+
+
+def test_no_more_tokens_are_kept_than_one_attempt_needs() -> None:
+    call = sent(Budget(output_tokens=100_008), max_tokens=900)
+    call.receive(Reply("The bittern booms by", stop_reason="length", usage=Usage(10, 900)), 0.0)
+    assert call.sending(0.0) is not None
+    assert call.journal.last.cap == 1800
+
+
+def test_money_is_kept_for_the_next_backend() -> None:
+    # 1000 tokens of the prompt cost 0.001, and so do 500 of the output.
+    call = sent(Budget(money=0.004), input_tokens=1000, max_tokens=10_000)
+    assert call.journal.last.cap == pytest.approx(500 * 2, abs=20)  # of 0.004, 0.001 are kept, 0.001 are the prompt
+    call.receive(HUNG, 0.0)
+    assert call.sending(0.0) is None or call.result is not None
+
+
+def test_nothing_is_kept_that_would_leave_the_first_backend_without_an_attempt() -> None:
+    call = sent(Budget(money=0.0021), input_tokens=1000, max_tokens=10_000)
+    cap = call.journal.last.cap
+    assert cap is not None
+    assert cap >= 1
+
+
+# what else bounds a call
+
+
+def test_a_deadline_counts_as_the_seconds_of_a_budget_do() -> None:
+    call = sent(Budget(seconds=900), deadline=40.0)
+    assert call.clocks().ends_by == 30.0
+    call.receive(BUSY, 29.5)
+    assert call.position.state == "fallback"
+    late = Call(Request("Where?"), Policy(), CHAIN, deadline=3.0)
+    assert late.begin(5.0) is None
+    assert (late.result.outcome, late.result.cause) == (
+        "over_budget",
+        "the next attempt would begin after the deadline",
+    )
+
+
+def test_the_deadline_of_a_shared_budget_counts_likewise() -> None:
+    shared = SharedBudget(Budget(attempts=100, seconds=40.0))
+    call = sent(Budget(seconds=900), within=shared)
+    assert call.clocks().ends_by == 30.0
+
+
+@pytest.mark.parametrize("deadline", [None, 50.0])
+@pytest.mark.parametrize("within", [False, True])
+def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | None) -> None:
+    shared = SharedBudget(Budget(attempts=100, seconds=80.0, output_tokens=10_000)) if within else None
+    budget = Budget(seconds=100, output_tokens=5000)
+    call = sent(budget, CHAIN, max_tokens=1000, within=shared, deadline=deadline)
+    now = 0.0
+    for came in (BUSY, BUSY, CUT, BUSY, HUNG, BUSY, BUSY, BUSY):
+        now += 9.0
+        if call.receive(came, now) is None or call.sending(now) is None:
+            break
+    if not call.is_over:
+        call.cancel(now)
+    assert any(step.guard == "must_yield" for step in call.journal.steps)
+    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
+def test_a_chain_of_a_thousand_that_nobody_can_pay_ends_at_once() -> None:
+    chain = tuple(PlainLink(f"link {number}", prices=PRICES) for number in range(1000))
+    call = Call(Request("Where?", max_tokens=10, input_tokens=10**9), Policy(budget=Budget(money=0.001)), chain)
+    assert call.begin(0.0) is None
+    assert call.result.outcome == "over_budget"

@@ -1,0 +1,169 @@
+"""Silence: what becomes of an attempt from which nothing comes, and when it may be ended for that at all."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import rungwise
+from rungwise import Budget, Call, Failure, Limits, PlainLink, Policy, Reply, Request, Timeouts, Waits
+
+SILENCE = Failure("silence")
+SAID = "The bittern booms by night in"
+HEARD = Reply(SAID, interrupted=True, failure=SILENCE)
+UNLIMITED = Budget(seconds=None)
+CHAIN = (PlainLink("one"), PlainLink("two"))
+
+
+def sent(policy: Policy | None = None, chain: tuple[PlainLink, ...] = CHAIN, **asked: object) -> Call:
+    call = Call(Request("Where does it nest?", **asked), policy or Policy(budget=UNLIMITED), chain)  # type: ignore[arg-type]
+    call.begin(0.0)
+    assert call.sending(0.0) is not None
+    return call
+
+
+def path(call: Call) -> list[str]:
+    return [f"{step.event} [{step.guard}] -> {step.target}" for step in call.journal.steps if step.event != "sent"]
+
+
+# where it leads
+
+
+@pytest.mark.parametrize("came", [SILENCE, HEARD], ids=["nothing", "text"])
+def test_the_first_silence_leaves_for_the_next_backend(came: Reply | Failure) -> None:
+    call = sent()
+    send = call.receive(came, 60.0)
+    assert send is not None
+    assert (send.backend, send.wait) == (1, 0.0)
+    assert path(call) == ["fell_silent [must_switch] -> fallback"]
+
+
+def test_the_next_backend_goes_on_from_the_text_and_nothing_is_doubled() -> None:
+    call = sent()
+    send = call.receive(HEARD, 60.0)
+    assert send is not None
+    assert send.messages[-2].text == SAID  # type: ignore[union-attr]
+    call.receive(Reply(f"{SAID} the reeds.", stop_reason="stop"), 61.0)
+    assert (call.result.outcome, call.result.text) == ("done", f"{SAID} the reeds.")
+
+
+def test_the_same_is_asked_again_first_as_often_as_the_policy_says() -> None:
+    call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 3}))
+    backends = [send.backend for send in (call.receive(SILENCE), call.receive(SILENCE), call.receive(SILENCE)) if send]
+    assert backends == [0, 0, 1]
+
+
+def test_text_is_gone_on_from_at_the_same_backend_where_the_policy_says_so() -> None:
+    call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 2}))
+    send = call.receive(HEARD, 60.0)
+    assert send is not None
+    assert (send.rung, send.backend) == ("continuation", 0)
+
+
+def test_without_another_backend_the_same_is_asked_again_until_the_retries_are_used() -> None:
+    call = sent(Policy(budget=UNLIMITED, limits=Limits(retries=2)), CHAIN[:1])
+    call.receive(SILENCE), call.receive(SILENCE), call.receive(SILENCE)
+    assert path(call) == [*["fell_silent [may_retry] -> retry"] * 2, "fell_silent [None] -> failed"]
+    assert call.result.cause == "nothing came for longer than the clocks allow"
+
+
+def test_text_that_nobody_goes_on_from_is_partial() -> None:
+    call = sent(Policy(budget=UNLIMITED, limits=Limits(continuations=0, retries=0)), CHAIN[:1])
+    call.receive(HEARD)
+    assert (call.result.outcome, call.result.text) == ("partial", SAID)
+
+
+def test_a_few_letters_are_asked_for_again() -> None:
+    call = sent(chain=CHAIN[:1])
+    send = call.receive(Reply("The", interrupted=True, failure=SILENCE))
+    assert send is not None
+    assert send.rung == "retry"
+
+
+def test_an_attempt_that_was_silent_is_paid_for_like_one_that_hung() -> None:
+    policy = Policy(budget=Budget(seconds=None, output_tokens=4000))
+    call = sent(policy, max_tokens=1000)
+    call.receive(SILENCE)
+    assert call.spending.usage.output_tokens == 1000
+
+
+# when it may end an attempt
+
+
+def test_where_another_backend_is_asked_it_may_at_any_moment() -> None:
+    clocks = sent(Policy()).clocks()
+    assert (clocks.first_token, clocks.stall) == (60.0, 25.0)
+    assert (clocks.before_text, clocks.after_text) == (math.inf, math.inf)
+
+
+def test_on_the_last_backend_there_must_be_time_for_another_first_token_behind_the_wait() -> None:
+    policy = Policy(budget=Budget(seconds=200.0), waits=Waits(retry_base=4.0, jitter=0.5))
+    clocks = sent(policy, CHAIN[:1]).clocks()
+    assert (clocks.before_text, clocks.after_text) == (200 - 60 - 6, 200 - 60)
+
+
+def test_on_the_last_backend_it_may_not_where_nothing_is_left_to_ask_again() -> None:
+    policy = Policy(budget=UNLIMITED, limits=Limits(retries=0, continuations=1))
+    clocks = sent(policy, CHAIN[:1]).clocks()
+    assert (clocks.before_text, clocks.after_text) == (None, math.inf)
+    call = sent(Policy(budget=Budget(attempts=1)), CHAIN[:1])
+    assert (call.clocks().before_text, call.clocks().after_text) == (None, None)
+
+
+def test_it_may_not_where_the_tokens_do_not_last_for_another_attempt() -> None:
+    for tokens, moment in ((1000, None), (2100, math.inf)):
+        call = sent(Policy(budget=Budget(seconds=None, output_tokens=tokens)), CHAIN[:1], max_tokens=1000)
+        assert call.clocks().before_text == moment
+
+
+def test_text_that_is_not_kept_is_no_text_to_go_on_from() -> None:
+    policy = Policy(budget=UNLIMITED, limits=Limits(retries=0))
+    assert sent(policy, CHAIN[:1], max_tokens=10).clocks().after_text is None
+    assert sent(policy, CHAIN[:1], max_tokens=100).clocks().after_text == math.inf
+
+
+def test_a_table_that_ends_on_silence_is_never_made_to_end_by_it() -> None:
+    table = rungwise.CALL.without("retry", "continuation", "fallback")
+    clocks = sent(Policy(budget=UNLIMITED, table=table)).clocks()
+    assert (clocks.before_text, clocks.after_text) == (None, None)
+
+
+def test_a_backend_may_have_clocks_of_its_own() -> None:
+    chain = (PlainLink("thinker", first_token=300.0), PlainLink("fast", stall=5.0))
+    call = sent(Policy(timeouts=Timeouts(first_token=20, stall=10)), chain)
+    assert (call.clocks().first_token, call.clocks().stall) == (300.0, 10.0)
+    call.receive(SILENCE, 300.0)
+    call.sending(300.0)
+    assert (call.clocks().first_token, call.clocks().stall) == (20.0, 5.0)
+
+
+def test_asking_for_the_clocks_changes_nothing() -> None:
+    call = sent(Policy(budget=Budget(attempts=4, seconds=50, output_tokens=3000)), max_tokens=100)
+    before = (list(call.position.spent), call.position.state, call.position.facts, len(call.journal.steps))
+    call.clocks(), call.clocks()
+    assert (list(call.position.spent), call.position.state, call.position.facts, len(call.journal.steps)) == before
+
+
+# what else leaves a backend
+
+
+def test_a_timeout_leaves_the_backend_after_the_first() -> None:
+    call = sent()
+    send = call.receive(Failure("timeout"))
+    assert send is not None
+    assert send.backend == 1
+
+
+def test_empty_replies_leave_the_backend_after_as_many_as_the_policy_says() -> None:
+    for most, rungs in ((1, ["fallback"]), (2, ["reask", "fallback"])):
+        call = sent(Policy(budget=UNLIMITED, switch_after={"empty": most}))
+        assert [send.rung for _ in rungs if (send := call.receive(Reply(stop_reason="stop")))] == rungs
+
+
+def test_a_refusal_ends_where_the_policy_says_so() -> None:
+    refusal = Failure("content_policy", status=400)
+    assert sent().receive(refusal) is not None
+    call = sent(Policy(after_refusal="end"))
+    assert call.receive(refusal) is None
+    assert call.result.outcome == "refused"
