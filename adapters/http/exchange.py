@@ -25,6 +25,7 @@ from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
+from rungwise.fsm.values.secret import NO_HEADERS
 
 LARGEST_REPLY: Final = 8 * 2**20
 """Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
@@ -87,6 +88,7 @@ class Exchange:
         largest: the bytes of a reply after which no more of it is read.
         watch: tells when visible text has come, where silence may then end the attempt at other moments than before.
         wall_clock: returns the seconds since 1970.
+        told: headers that go out in the place of any others of their names, which are in lower case.
     """
 
     backend: Backend
@@ -95,6 +97,7 @@ class Exchange:
     largest: int = LARGEST_REPLY
     watch: TextWatch | None = None
     wall_clock: Callable[[], float] = time.time
+    told: Mapping[str, str] = NO_HEADERS
     decoder: Decoder | None = field(default=None, init=False)
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
@@ -114,7 +117,11 @@ class Exchange:
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         self._set_room()
         request = self.backend.encode(send, stream=self.is_streaming)
-        return HttpRequest(request.url, asking(request.headers), request.body, request.method)
+        headers = asking(request.headers)
+        if self.told:
+            others = {name: value for name, value in headers.items() if name.lower() not in self.told}
+            headers = {**others, **self.told}
+        return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
         """Take the head of the response; one without a date that a wait may count from is given that of now.
