@@ -25,9 +25,7 @@ from rungwise.adapters.http.encodings import comes_decoded
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.progress import Progress
 from rungwise.adapters.http.waiting import CallEnded, within
-
-CLOSING = 1.0
-"""Seconds to wait for a client to close a response."""
+from rungwise.fsm.call.clocks import CLOSING
 
 AHEAD = 8192
 """Bytes that a worker reads without being asked for more: handing over costs more than reading."""

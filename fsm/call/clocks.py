@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rungwise.fsm.values.records import record
 
+CLOSING = 1.0
+"""Seconds that a driver may take beyond the end of an attempt, to let go of its connection."""
+
 
 @record(kw_only=True)
 class Clocks:

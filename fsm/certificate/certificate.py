@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
+from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.certificate.worst_case import WorstCase, number_text
 from rungwise.fsm.checker.counterexample import WIDTH, Property, path_text
@@ -35,6 +36,7 @@ class Certificate:
         rows: the argument for each row.
         overlaps: the pairs of rows of one event whose guards can hold at once; their order decides.
         worst: the worst cases; empty if something does not hold.
+        kept: what the last of several backends has at least: the attempts, and the seconds where they have a budget.
         call: for a turn, the certificate of each of its calls, on which its worst cases rest.
         tools: for a turn, what bounds its tools: the calls of one reply, their seconds, the tokens of their results.
     """
@@ -52,13 +54,16 @@ class Certificate:
     rows: tuple[RowProof, ...] = field(default=(), repr=False)
     overlaps: tuple[tuple[Row, Row], ...] = field(default=(), repr=False)
     worst: tuple[WorstCase, ...] = ()
+    kept: Mapping[str, float] | None = field(default=None, hash=False)
     call: Certificate | None = None
     tools: Mapping[str, float] | None = field(default=None, hash=False)
 
     @property
     def ok(self) -> bool:
-        """Tell whether every property holds, also of the calls."""
-        return all(each.holds for each in self.properties) and (self.call is None or self.call.ok)
+        """Tell whether every property that is required holds, also of the calls."""
+        return all(each.holds or not each.is_required for each in self.properties) and (
+            self.call is None or self.call.ok
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the certificate as plain values."""
@@ -143,7 +148,7 @@ def _markdown(certificate: Certificate) -> Iterator[str]:
 
 
 def _verdict(certificate: Certificate) -> str:
-    failed = [each.name for each in certificate.properties if not each.holds]
+    failed = [each.name for each in certificate.properties if not each.holds and each.is_required]
     if certificate.call is not None and not certificate.call.ok:
         failed.append("its calls are not proved")
     return "everything holds" if certificate.ok else f"fails: {'; '.join(failed)}"
@@ -155,10 +160,22 @@ def _settings(certificate: Certificate) -> Iterator[tuple[str, str]]:
     if certificate.tools is not None:
         yield "tools", _pairs(certificate.tools)
     yield "chain", ", ".join(certificate.chain)
+    if certificate.kept is not None:
+        yield "kept", _kept(certificate.kept)
     asked = {name: getattr(certificate, name) for name in ("max_tokens", "input_tokens", "assistant_turns")}
     yield "request", _pairs(asked) or "nothing is known of it"
     if certificate.configurations:
         yield "walked", f"{certificate.configurations} configurations with {_pairs(certificate.walked)}"
+
+
+def _kept(kept: Mapping[str, float]) -> str:
+    attempts = "1 attempt" if kept["attempts"] == 1 else f"{kept['attempts']:g} attempts"
+    if "seconds" not in kept:
+        return f"{attempts} at least for the last backend"
+    return (
+        f"{attempts} and {number_text(kept['seconds'])} s at least for the last backend, where no deadline is nearer "
+        f"than the budget's; less up to {CLOSING:g} s for each backend before it, to close its last connection"
+    )
 
 
 def _figure(worst: WorstCase) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.estimate import BYTES_A_TOKEN
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.parts import ToolCall
@@ -89,10 +90,12 @@ def enact(
     if None in prices and policy.budget.money is not None:  # which nothing can be counted against then
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
     links = links_of(prices)
+    lasts, asking = name == "seconds", (True,) if policy.budget.seconds is None else (True, False)
     found = []
-    for request, reason in product(requests, PASSING):
+    for request, reason, asks in product(requests, PASSING, asking):  # waits that are asked for may not fit the time
         call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True)
-        Play(policy, prices, request.input_tokens or 0, reason, longest).run(call, moves, ANSWER)
+        play = Play(policy, prices, request.input_tokens or 0, reason, longest, lasts=lasts, asks=asks)
+        play.run(call, moves, ANSWER)
         found.append(_enacted(call, moves))
     return max(found, key=lambda each: each.spent[name])
 
@@ -113,6 +116,8 @@ class Play:
         passing: the failure that may pass.
         longest: bytes of a part of text.
         began: when the call begins, in seconds.
+        lasts: whether attempts last as long as they may, or no time at all.
+        asks: whether waits are asked for.
     """
 
     policy: Policy
@@ -121,6 +126,8 @@ class Play:
     passing: Reason
     longest: int = SHORTEST_TEXT
     began: float = 0.0
+    lasts: bool = False
+    asks: bool = True
     number: int = 0
 
     def run(self, call: Call, moves: Iterable[Move], last: Reply) -> None:
@@ -129,7 +136,8 @@ class Play:
         while send is not None and todo and (sent := self.goes_out(call, send)) is not None:
             move = todo.popleft()
             self.number += 1
-            send = call.receive(self.reply_for(move, call, sent))
+            ends = self.ends(call)
+            send = call.receive(self.reply_for(move, call, sent), ends)
             taken = call.position.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
@@ -137,7 +145,16 @@ class Play:
                 todo.appendleft(move)
         if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
             # The last attempt, which ends the call and costs all that it may.
-            call.receive(evolve(last, usage=self.usage(sent)))
+            call.receive(evolve(last, usage=self.usage(sent)), self.ends(call))
+
+    def ends(self, call: Call) -> float:
+        """Return when the attempt in flight ends, its connection closed."""
+        now = self.began + call.spending.elapsed
+        if not self.lasts:
+            return now
+        total, ends_by = self.policy.timeouts.total, call.clocks().ends_by
+        until = [*([] if total is None else [now + total]), *([] if ends_by is None else [ends_by])]
+        return min(until) + CLOSING
 
     def goes_out(self, call: Call, send: Send) -> Send | None:
         """Wait, compact nothing, and return what goes out; None if it may no longer."""
@@ -195,7 +212,7 @@ class Play:
     def asked_wait(self, move: Move, call: Call) -> float | None:
         """Return the wait that makes a move dearest: the longest that the policy keeps, or none."""
         waits, row = self.policy.waits, move.row
-        if not keeps_asked_wait(row.event, row.target):
+        if not self.asks or not keeps_asked_wait(row.event, row.target):
             return None
         rung = self.policy.table.rung(row.target)
         assert rung is not None
@@ -226,8 +243,9 @@ def _enacted(call: Call, moves: Sequence[Move]) -> Enacted:
     spent = {
         "attempts": call.position.attempts,
         "waiting seconds": waited(call.journal),
+        "seconds": call.spending.elapsed,
         "output tokens": call.spending.usage.output_tokens,
         "money": call.spending.cost or 0.0,
     }
-    led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
+    led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event in ("sent", "ran_out"))
     return Enacted(led, tuple(rungs), spent, tuple(moves))

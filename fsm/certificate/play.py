@@ -29,7 +29,7 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
     table = TURN if isinstance(policy, TurnPolicy) else policy.table
     certificate = verify(policy, backends)
     if not certificate.ok:
-        failed = "; ".join(each.detail for each in certificate.properties if not each.holds)
+        failed = "; ".join(each.detail for each in certificate.properties if each.is_required and not each.holds)
         raise TableError(f"the table {table.name!r} cannot be proved: {failed}")
     if isinstance(policy, TurnPolicy):
         found = {event: asdict(facts) for event, facts in usual_facts_of_turn().items()}
@@ -40,7 +40,7 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
         table,
         Setup(limits=certificate.limits, budget=asdict(policy.budget)),
         heading=_at_worst(certificate),
-        at_first=min((facts.now for facts in usual.values()), key=len, default=()),
+        at_first=min((facts.now for event, facts in usual.items() if event != "ran_out"), key=len, default=()),
         facts={event: asdict(facts) for event, facts in usual.items()},
     )
 

@@ -6,8 +6,9 @@ of them works, so that the turn goes on as often as it may.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 from attrs import define, evolve, field
 
@@ -51,7 +52,11 @@ def enact_turn(
         calls = evolve(policy.of_calls, budget=evolve(policy.of_calls.budget, money=None))
         policy = evolve(policy, call=calls, budget=evolve(policy.budget, money=None))
     request = Request(AFTER_A_TOOL, max_tokens=max_tokens, input_tokens=input_tokens)
-    found = [_TurnPlay(policy, prices, request, moves, passing).run() for passing in PASSING[: 2 if moves else 1]]
+    is_timed = policy.of_calls.budget.seconds is not None or policy.budget.seconds is not None
+    ways = [*product([moves], PASSING, (True, False) if is_timed else (True,))] if moves else []
+    if not moves or name == "seconds":  # a call that takes all of its time may not come to an answer
+        ways.append(((), PASSING[0], True))
+    found = [_TurnPlay(policy, prices, request, path, passing, name, asks).run() for path, passing, asks in ways]
     return max(found, key=lambda each: each.spent[name])
 
 
@@ -62,6 +67,8 @@ class _TurnPlay:
     request: Request
     moves: Sequence[Move]
     passing: Reason
+    name: str  # of what is to be spent
+    asks: bool
     now: float = 0.0
     runs: int = 0
     tool_seconds: float = 0.0
@@ -70,7 +77,9 @@ class _TurnPlay:
 
     def __attrs_post_init__(self) -> None:
         tokens = self.request.input_tokens or 0
-        self.play = Play(self.policy.of_calls, self.prices, tokens, self.passing)
+        self.play = Play(
+            self.policy.of_calls, self.prices, tokens, self.passing, lasts=self.name == "seconds", asks=self.asks
+        )
 
     def run(self) -> Enacted:
         """Play the turn to its end."""
@@ -104,12 +113,16 @@ class _TurnPlay:
         return Reply(tool_calls=tuple(calls), stop_reason="stop")  # at the cap, any other reason would be a cut
 
     def outcomes(self, action: RunTools) -> list[ToolOutcome]:
-        """Run tools one after the other, each as long as it may."""
-        outcomes = []
+        """Run tools one after the other, each as long as it may where time is to be spent."""
+        outcomes, left = [], 0.0
+        if self.name in ("seconds", "tool seconds"):
+            left = math.inf if action.seconds is None else action.seconds
         for run in action.runs:
+            took = min(run.seconds, left)
+            left -= took
             self.runs += 1
-            self.now += run.seconds
-            self.tool_seconds += run.seconds
+            self.now += took
+            self.tool_seconds += took
             outcomes.append(ToolOutcome(value=run.arguments["number"]))
         return outcomes
 
@@ -120,6 +133,7 @@ class _TurnPlay:
             "calls": result.calls,
             "attempts": result.attempts,
             "waiting seconds": sum(map(waited, turn.journal.calls)),
+            "seconds": result.seconds,
             "tool runs": self.runs,
             "tool seconds": self.tool_seconds,
             "output tokens": result.usage.output_tokens,

@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
+from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import Enacted
@@ -42,6 +43,7 @@ def worst_of_turn(
         search.calls(),
         search.summed("attempts", "every request of every call"),
         search.summed("waiting seconds", "the waits of every call; nothing waits between calls"),
+        search.seconds(),
         search.tool_runs(),
         search.tool_seconds(),
         search.summed("output tokens", "the cap of every request of every call, and what a server may count beside"),
@@ -52,6 +54,7 @@ def worst_of_turn(
 BUDGETS = {
     "attempts": "attempts",
     "waiting seconds": "seconds",
+    "seconds": "seconds",
     "tool seconds": "seconds",
     "output tokens": "output_tokens",
     "money": "money",
@@ -121,6 +124,21 @@ class _Search:
         )
         return self.case("tool seconds", self.rounds * each, self.most_rounds * each, note)
 
+    def seconds(self) -> WorstCase:
+        """Sum up the time of all calls and of all tools."""
+        of_call, note = (
+            self.of_call("seconds"),
+            "the calls and the tools, one after the other, each as long as it may be",
+        )
+        if of_call.value is None:
+            return self.unknown("seconds", of_call.note, CLOSING)
+        within = together(of_call.within or (of_call.value,), self.most_calls, self.attempts)
+        each = self.policy.calls_per_reply * self.policy.tool_seconds
+        value, ladder = within[-1] + self.rounds * each, self.most_calls * of_call.value + self.most_rounds * each
+        if self.policy.budget.seconds is None:
+            note += "; not what the caller's own compactor takes"
+        return self.case("seconds", value, ladder, note, of_call.enacted.moves, CLOSING)
+
     def summed(self, name: str, note: str) -> WorstCase:
         """Sum up what all calls can spend of something, within the attempts that they have together."""
         of_call = self.of_call(name)
@@ -141,18 +159,31 @@ class _Search:
 
     # how each is told
 
-    def case(self, name: str, value: Number, ladder: Number, note: str, moves: Sequence[Move] = ()) -> WorstCase:
-        """Apply a field of the budget, and play the path; the attempts are looked at already."""
+    def case(
+        self, name: str, value: Number, ladder: Number, note: str, moves: Sequence[Move] = (), beyond: float = 0.0
+    ) -> WorstCase:
+        """Apply a field of the budget, and play the path; the attempts are looked at already.
+
+        Arguments:
+            beyond: what may be spent after that field of the budget is used up.
+        """
         ended_by = "ladder" if math.isclose(value, ladder) else "budget.attempts"
         budget = BUDGETS.get(name)
         most = getattr(self.policy.budget, budget) if budget else None
-        if most is not None and most < value:
-            value, ended_by = most, f"budget.{budget}"
+        if most is not None and most + beyond < value:
+            value, ended_by = most + beyond, f"budget.{budget}"
         asked = self.call.max_tokens, self.call.input_tokens
         enacted = enact_turn(self.policy, self.prices, name, moves, *asked)
         return WorstCase(name, value, ladder, ended_by, enacted, note)
 
-    def unknown(self, name: str, why: str) -> WorstCase:
+    def unknown(self, name: str, why: str, beyond: float = 0.0) -> WorstCase:
         """Return a worst case that only one field of the budget bounds, if anything does."""
         most = getattr(self.policy.budget, BUDGETS[name])
-        return WorstCase(name, most, None, f"budget.{BUDGETS[name]}" if most else "nothing", Enacted(), why)
+        return WorstCase(
+            name,
+            most + beyond if most else None,
+            None,
+            f"budget.{BUDGETS[name]}" if most else "nothing",
+            Enacted(),
+            why,
+        )

@@ -26,6 +26,7 @@ EXAMPLES: tuple[Reply | Failure, ...] = (
     Reply("some text", interrupted=True),
     Reply("text", stop_reason="unknown"),
     Reply(stop_reason="content_filter"),
+    Failure("silence"),
     Failure("server_error", status=503),
     Failure("auth", status=401),
     Failure("parameter_unsupported", status=400, parameter="seed"),
@@ -64,7 +65,18 @@ def usual_facts(policy: Policy, backends: int) -> dict[str, Usual]:
             continue
         event = next(step.event for step in call.journal.steps if step.event not in ("sent", "skipped"))
         found[event] = Usual(now, later)
-    return found
+    return {**found, **_where_it_runs_out(ample, backends)}
+
+
+def _where_it_runs_out(policy: Policy, backends: int) -> dict[str, Usual]:
+    """Let the attempts run out at the first backend, so that those are left that are kept for the others."""
+    links = [PlainLink(f"backend {place}") for place in range(1, backends + 1)]
+    call = Call(Request("a prompt"), evolve(policy, budget=Budget(attempts=backends)), links)
+    call.begin()
+    if not policy.table.ladder("failed_transiently", policy.table.hub):
+        return {}
+    call.receive(Failure("server_error", status=503))
+    return {step.event: Usual(step.facts, ()) for step in call.journal.steps if step.event == "ran_out"}
 
 
 def _facts_after(call: Call, reply: Reply | Failure) -> tuple[str, ...]:

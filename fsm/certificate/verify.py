@@ -9,9 +9,11 @@ from attrs import evolve
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.request import Link, PlainLink, Prices
+from rungwise.fsm.call.reserve import seconds_kept
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.checked import checked
+from rungwise.fsm.certificate.reached import reached
 from rungwise.fsm.certificate.turns import calls_of, verify_turn
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.certificate.worst_case import WorstCase
@@ -80,7 +82,21 @@ def verify(
     if not certificate.ok:
         return certificate
     prices = [each for _, each in backends]
-    return evolve(certificate, worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns))
+    return evolve(
+        certificate,
+        properties=(*certificate.properties, reached(policy)),
+        worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns),
+        kept=_kept(policy, limits, len(backends)),
+    )
+
+
+def _kept(policy: Policy, limits: Mapping[str, int], backends: int) -> Mapping[str, float] | None:
+    """Return what the last of several backends has at least, whatever those before it do."""
+    is_reached = "fallback" in policy.table.rungs and limits["fallbacks"] == backends - 1
+    if backends == 1 or not policy.reserve.is_on or not is_reached:
+        return None
+    attempts, seconds = int(policy.budget.attempts >= backends), policy.budget.seconds
+    return {"attempts": attempts, **({} if seconds is None else {"seconds": seconds_kept(policy, seconds, backends)})}
 
 
 def worst_by_fallbacks(

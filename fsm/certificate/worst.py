@@ -1,4 +1,4 @@
-"""The worst that a call can cost: attempts, waiting seconds, output tokens and money, each with the path to it."""
+"""The worst that a call can cost: attempts, seconds, output tokens and money, each with the path to it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
+from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.policy import Policy
@@ -47,6 +48,7 @@ def worst_cases(
     return (
         search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out"),
         _waits(search),
+        _seconds(search),
         _tokens(search),
         _money(search),
     )
@@ -103,8 +105,13 @@ class _Search:
         budget: str | None,
         note: str,
         kind: Callable[[Branch], str] | None = None,
+        beyond: float = 0.0,
     ) -> WorstCase:
-        """Search with the budget of attempts and without, apply one more field of the budget, and play the path."""
+        """Search with the budget of attempts and without, apply one more field of the budget, and play the path.
+
+        Arguments:
+            beyond: what may be spent after that field of the budget is used up.
+        """
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
 
@@ -121,8 +128,8 @@ class _Search:
             note = f"{note}; this is an upper bound, as there are too many states to be exact: {error}"
         ended_by = "ladder" if alone is not None and math.isclose(alone, found.value) else "budget.attempts"
         value, most = found.value, getattr(self.policy.budget, budget) if budget else None
-        if most is not None and most < value:
-            value, ended_by = most, f"budget.{budget}"
+        if most is not None and most + beyond < value:
+            value, ended_by = most + beyond, f"budget.{budget}"
         asked = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
         enacted = enact(self.policy, self.prices, found.path, name, **asked) if alone is not None else Enacted()
         return WorstCase(name, value, alone, ended_by, enacted, note, tuple(min(each, value) for each in found.within))
@@ -134,6 +141,13 @@ class _Search:
 
 
 def _waits(search: _Search) -> WorstCase:
+    weight, longest = _weight_of_wait(search)
+    note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
+    return search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
+
+
+def _weight_of_wait(search: _Search) -> tuple[Weight, float]:
+    """Return what weighs an attempt by the wait before it, and the longest such wait."""
     waits = search.policy.waits
 
     def weight(spent: Any) -> float:
@@ -146,8 +160,24 @@ def _waits(search: _Search) -> WorstCase:
     last: list[Any] = [
         SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds
     ]
-    note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
-    return search.worst("waiting seconds", weight, max(map(weight, last)), "seconds", note, _kind)
+    return weight, max(map(weight, last))
+
+
+def _seconds(search: _Search) -> WorstCase:
+    total, seconds = search.policy.timeouts.total, search.policy.budget.seconds
+    if total is None and seconds is None:
+        return search.unknown("seconds", "seconds", "neither timeouts.total nor budget.seconds bounds an attempt")
+    longest = min(each for each in (total, seconds) if each is not None) + CLOSING
+    wait, most = _weight_of_wait(search)
+    note = (
+        "from the beginning of the call to its end: every attempt as long as it may be, connecting included, with "
+        f"{CLOSING:g} s to close its connection, and every wait; not what the caller's own compactor and functions "
+        "take" + ("" if seconds is not None else ", nor waiting for a place among the connections")
+    )
+    found = search.worst(
+        *("seconds", lambda spent: longest + wait(spent), longest + most, "seconds", note, _kind, CLOSING)
+    )
+    return found if total is not None else evolve(found, ladder=None)
 
 
 def _tokens(search: _Search) -> WorstCase:

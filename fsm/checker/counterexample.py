@@ -58,19 +58,27 @@ class Property:
         holds: whether it does.
         detail: what was looked at, or what is wrong.
         path: the shortest way to a configuration in which it fails.
+        is_required: whether what does not have it is refused; otherwise it is told for information.
     """
 
     name: str
     holds: bool
     detail: str
     path: tuple[PathStep, ...] = ()
+    is_required: bool = True
 
     @property
     def verdict(self) -> str:
-        """Say `holds` or `fails`."""
-        return "holds" if self.holds else "fails"
+        """Say `holds`, `fails`, or `not held` where that is no failure."""
+        return "holds" if self.holds else "fails" if self.is_required else "not held"
 
     def to_json(self) -> dict[str, Any]:
         """Return the property as plain values."""
         path = [step.to_json() for step in self.path]
-        return {"name": self.name, "verdict": self.verdict, "detail": self.detail, "path": path}
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "detail": self.detail,
+            "path": path,
+            "required": self.is_required,
+        }

@@ -27,8 +27,8 @@ def hub_view(picture: Picture) -> str:
             body.append(f"start_ -> {_quoted(node.name)}")
     body.extend(_edge(picture, arc) for arc in picture.arcs)
     for note in picture.notes:
-        name = _quoted(f"note {note.event}")
-        says = f"{_numbers(note.steps)}{note.event}\\n{note.where}"
+        name = _quoted(f"note {note.name}")
+        says = f"{_numbers(note.steps)}{note.lines[0].text}\\n{note.where}"
         body.append(f'{name} [shape=note, color="{LIGHT.line}", label="{says}"]')
         body.append(f"{name} -> {_quoted(note.target)} [style=dotted, arrowhead=none]")
     return _document(picture.name, ["rankdir=LR", "ranksep=0.4", "nodesep=0.15", *body])

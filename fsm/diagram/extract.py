@@ -20,17 +20,18 @@ def picture_of(table: Table, marks: Marks | None = None) -> Picture:
     by_event: dict[str, list[Line]] = {}
     for line in lines:
         by_event.setdefault(line.row.event, []).append(line)
-    noted = [event for event, own in by_event.items() if _ends_anywhere(table, own)]
+    notes = tuple(note for own in by_event.values() for note in _notes(table, own))
+    noted = {line.row for note in notes for line in note.lines}
     arcs: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
-        if line.row.event not in noted:
+        if line.row not in noted:
             arcs.setdefault((line.row.source, line.row.target), []).append(line)
     return Picture(
         name=table.name,
         hub=table.hub,
         nodes=_nodes(table, lines),
         arcs=tuple(Arc(source=source, target=target, lines=tuple(rows)) for (source, target), rows in arcs.items()),
-        notes=tuple(_note(table, by_event[event]) for event in noted),
+        notes=notes,
         decisions=tuple(decision for event, own in by_event.items() for decision in _decisions(table, event, own)),
         marked=marks is not None,
     )
@@ -62,22 +63,27 @@ def _nodes(table: Table, lines: Iterable[Line]) -> tuple[Node, ...]:
     return tuple(Node(name, kinds.get(name, "rung"), name == table.start, name in visited) for name in table.states)
 
 
-def _ends_anywhere(table: Table, lines: list[Line]) -> bool:
-    """Tell whether an event leads from several states, always to the same outcome."""
-    targets = {line.row.target for line in lines}
-    unguarded = all(line.row.guard is None for line in lines)
-    return unguarded and len(lines) > 1 and len(targets) == 1 and targets <= set(table.outcomes)
+def _notes(table: Table, lines: list[Line]) -> list[Note]:
+    """Say in words what an event does in several states alike, where that is all it does and no ladder of the hub's."""
+    alike: dict[tuple[str | None, str], list[Line]] = {}
+    for line in lines:
+        if line.row.target == table.hub or (line.row.source == table.hub and line.row.guard):
+            return []
+        alike.setdefault((line.row.guard, line.row.target), []).append(line)
+    return [_note(table, own) for own in alike.values()] if min(map(len, alike.values())) > 1 else []
 
 
 def _note(table: Table, lines: list[Line]) -> Note:
-    sources = {line.row.source for line in lines}
+    row, sources = lines[0].row, {line.row.source for line in lines}
     if sources == {*table.rungs, table.hub}:
         where = "from every state before an outcome"
     elif sources == set(table.rungs):
         where = "from every rung"
+    elif sources == set(table.rungs) - {row.target}:
+        where = "from every other rung"
     else:
         where = "from " + ", ".join(line.row.source for line in lines)
-    return Note(event=lines[0].row.event, target=lines[0].row.target, where=where, lines=tuple(lines))
+    return Note(event=row.event, guard=row.guard, target=row.target, where=where, lines=tuple(lines))
 
 
 def _decisions(table: Table, event: str, lines: list[Line]) -> list[Decision]:

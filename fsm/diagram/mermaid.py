@@ -46,9 +46,9 @@ def hub_view(picture: Picture) -> str:
         edges.append(_edge(_id(arc.source), "---", panel, hit=hit))
         edges.append(_edge(panel, "-->", _id(arc.target), hit=hit))
     for note in picture.notes:
-        says = f"{_numbers('', note.steps)}{note.event}<br>{note.where}"
-        body.append(f'  note_{note.event}["{says}"]:::note')
-        edges.append(_edge(f"note_{note.event}", "-.-", _id(note.target), hit=bool(note.steps)))
+        says = f"{_numbers('', note.steps)}{note.lines[0].text}<br>{note.where}"
+        body.append(f'  note_{note.name}["{says}"]:::note')
+        edges.append(_edge(f"note_{note.name}", "-.-", _id(note.target), hit=bool(note.steps)))
     return _document("LR", body, edges)
 
 

@@ -85,11 +85,17 @@ class Arc(_Lines):
 
 @frozen(kw_only=True)
 class Note(_Lines):
-    """Say in words what would be one arc from nearly every state: an event that ends the call wherever it stands."""
+    """Say in words what would be one arc from nearly every state: what an event does wherever the call stands."""
 
     event: str
+    guard: str | None
     target: str
     where: str
+
+    @property
+    def name(self) -> str:
+        """Name the note by what it is about; no two of a picture are about the same."""
+        return f"{self.event}_{self.guard}" if self.guard else self.event
 
 
 @frozen

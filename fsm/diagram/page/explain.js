@@ -124,7 +124,7 @@ const explain = (machine, call, budget, inner) => {
     const places = call.rows.map((_, place) => place).filter((place) => taken && isOn(taken.dataset, rowOf(place)));
     if (places.length) list.select(places.find((place) => place > list.selected()) ?? places[0]);
   });
-  const isOn = (data, row) => row && (data.arc === `${row.source} ${row.target}` || data.note === row.event);
+  const isOn = (data, row) => row && (data.arc === `${row.source} ${row.target}` || data.note === noteOf(row));
   list.select(steps.length - 1);
   byId("steps").focus({ preventScroll: true });
   return { select: list.select, selected: list.selected };

@@ -89,6 +89,8 @@ const budgetRow = (name, used, limit, unit) => {
   return el("li", {}, el("span", { class: "name" }, name), meter(limit - used, limit), el("span", { class: "number" }, words));
 };
 
+const noteOf = ({ event, guard }) => (guard ? `${event}_${guard}` : event);
+
 // The picture: which row is meant, which were tried in vain, where the call is, and where it has been.
 const pictureOf = (root) => {
   const groups = (selector) => [...root.querySelectorAll(selector)];
@@ -128,7 +130,7 @@ const pictureOf = (root) => {
     for (const each of tried) lines.get(keyOf(each))?.classList.add("tried");
     if (!row) return;
     const line = lines.get(keyOf(row));
-    const arc = arcs.get(`${row.source} ${row.target}`) || notes.get(row.event);
+    const arc = arcs.get(`${row.source} ${row.target}`) || notes.get(noteOf(row));
     line?.classList.add("now");
     arc?.classList.add("now");
     if (line) band(line);
@@ -138,7 +140,7 @@ const pictureOf = (root) => {
   const mark = (rows) => {
     for (const group of groups(".been")) group.classList.remove("been");
     for (const row of rows) {
-      (arcs.get(`${row.source} ${row.target}`) || notes.get(row.event))?.classList.add("been");
+      (arcs.get(`${row.source} ${row.target}`) || notes.get(noteOf(row)))?.classList.add("been");
       lines.get(keyOf(row))?.classList.add("been");
       states.get(row.target)?.classList.add("been");
       states.get(row.source)?.classList.add("been");

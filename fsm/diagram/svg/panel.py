@@ -14,7 +14,7 @@ NOTE = 40  # characters in a line of a note
 def panel_width(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float:
     """Return the least width of a panel."""
     widths = [_guard_at(lines) + width(_guard(item)) + badges_width(item.steps) for item in lines]
-    widths += [width(note.event) + badges_width(note.steps) for note in notes]
+    widths += [width(note.lines[0].text) + badges_width(note.steps) for note in notes]
     widths += [width(words, "small") for note in notes for words in _words(note)]
     return max(widths) + 2 * PAD if widths else 0.0
 
@@ -76,8 +76,9 @@ def _words(note: Note) -> list[str]:
 
 
 def _note(x: float, y: float, note: Note, words: list[str]) -> str:
-    parts = [text(x, y + 12, note.event, f"label{' hit' if note.steps else ''}")]
-    parts.extend(draw_badges(x + width(note.event), y + 8, note.steps))
+    says = note.lines[0].text
+    parts = [text(x, y + 12, says, f"label{' hit' if note.steps else ''}")]
+    parts.extend(draw_badges(x + width(says), y + 8, note.steps))
     parts.extend(text(x, y + 12 + ROW * place, says, "small faint") for place, says in enumerate(words, start=1))
     parts.extend(line_group(item, []) for item in note.lines)
-    return group(parts, note=note.event)
+    return group(parts, note=note.name)

@@ -113,7 +113,7 @@ def test_an_event_without_a_last_resort_is_not_total() -> None:
 
 
 def test_a_row_behind_the_last_resort_is_dead() -> None:
-    row, last = row_of("refused", "may_fall_back"), row_of("refused", None)
+    row, last = row_of("refused", "may_ask_another"), row_of("refused", None)
     found = failing(walk(replacing(CALL, {row: last, last: row}), FEW))
     assert found[ALIVE].detail == f"never taken: {row}"
 

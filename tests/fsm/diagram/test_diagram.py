@@ -83,7 +83,9 @@ def label(text: str) -> tuple[str, str]:
     return match[1], match[2] or ""
 
 
-def sources_of(table: Table, where: str) -> tuple[str, ...]:
+def sources_of(table: Table, where: str, target: str = "") -> tuple[str, ...]:
+    if where == "from every other rung":
+        return tuple(rung for rung in table.rungs if rung != target)
     if where == "from every rung":
         return table.rungs
     if where == "from every state before an outcome":
@@ -105,9 +107,10 @@ def hub_mermaid(table: Table, text: str) -> Iterator[Short]:
             event, guard = label(line)
             yield event, nodes[source], guard, nodes[target]
     for note, target in re.findall(r"^  (note_\w+) -\.- (\w+)$", text, re.M):
-        event, where = nodes[note].split("<br>", 1)
-        for source in sources_of(table, where.replace("<br>", " ")):
-            yield label(event)[0], source, "", nodes[target]
+        says, where = nodes[note].split("<br>", 1)
+        event, guard = label(says)
+        for source in sources_of(table, where.replace("<br>", " "), nodes[target]):
+            yield event, source, guard, nodes[target]
 
 
 def ladder_mermaid(table: Table, text: str) -> Iterator[Full]:
@@ -132,9 +135,10 @@ def hub_dot(table: Table, text: str) -> Iterator[Short]:
             yield event, source, guard, target
     notes = dict(re.findall(r'^  "(note \w+)" \[.*label="([^"]*)"\]', text, re.M))
     for note, target in re.findall(r'^  "(note \w+)" -> "(\w+)"', text, re.M):
-        event, where = notes[note].split(r"\n")
-        for source in sources_of(table, where):
-            yield label(event)[0], source, "", target
+        says, where = notes[note].split(r"\n")
+        event, guard = label(says)
+        for source in sources_of(table, where, target):
+            yield event, source, guard, target
 
 
 def ladder_dot(table: Table, text: str) -> Iterator[Full]:
@@ -233,7 +237,8 @@ def test_an_arc_of_the_svg_shows_a_line_for_each_of_its_rows() -> None:
             pair = tuple(element.attrib["data-arc"].split())
             rows = [row for row in CALL.rows if (row.source, row.target) == pair]
             wanted = [[row.event, *([f"[{row.guard}]"] if row.guard else [])] for row in rows]
-            assert words(element) == [word for line in wanted for word in line]
+            below = ["ran_out [must_yield]", "from every other rung"] if pair == ("await", "fallback") else []
+            assert words(element) == [*(word for line in wanted for word in line), *below]
 
 
 def test_notes_of_the_svg_say_where_their_events_come() -> None:
@@ -243,6 +248,7 @@ def test_notes_of_the_svg_say_where_their_events_come() -> None:
     assert notes == {
         "cancelled": ["cancelled", "from every state before an outcome"],
         "ran_out": ["ran_out", "from every rung"],
+        "ran_out_must_yield": ["ran_out [must_yield]", "from every other rung"],
     }
 
 
@@ -420,8 +426,8 @@ def test_a_path_numbers_the_rows_that_it_took_and_those_that_it_tried() -> None:
         ((), (2,)),
         ((), (2,)),
         ((), (2,)),
+        ((), (2,)),
         ((2,), ()),
-        ((), ()),
     ]
     assert lists["sent"].lines[0].steps == (1, 3, 5, 7)
     visited = {node.name for node in marked().nodes if node.visited}
@@ -451,9 +457,9 @@ def test_every_format_shows_the_path(format: Format, view: View) -> None:
 
 
 def test_an_event_that_ends_the_call_anywhere_is_marked_in_its_note() -> None:
-    sent, ran_out = example()[0], next(row for row in CALL.rows if row.event == "ran_out")
-    notes = {note.event: note.steps for note in picture_of(CALL, Marks.along([ran_out, sent])).notes}
-    assert notes == {"cancelled": (), "ran_out": (1,)}
+    sent, ran_out = example()[0], next(row for row in CALL.rows if row.event == "ran_out" and row.guard is None)
+    notes = {note.name: note.steps for note in picture_of(CALL, Marks.along([ran_out, sent])).notes}
+    assert notes == {"cancelled": (), "ran_out_must_yield": (), "ran_out": (1,)}
 
 
 def test_the_counters_are_those_that_the_effects_declare() -> None:

@@ -105,13 +105,13 @@ MISTAKES: list[tuple[str, Callable[[Any], Any], str]] = [
 def test_a_machine_that_counts_otherwise_than_the_proof_says_is_stopped_at_once(row: Row) -> None:
     for part, mistake, says in MISTAKES:
         with pytest.raises(BrokenMachine, match=says) as caught:
-            run_into(way_to(row), table=tampered(row, **{part: mistake})).fire(row.event, held(way_to(row)))
+            run_into(way_to(row), row.source, tampered(row, **{part: mistake})).fire(row.event, held(way_to(row)))
         assert str(row) in str(caught.value)
 
 
 @pytest.mark.parametrize("row", TO_RUNGS, ids=str)
 def test_a_machine_that_finds_units_where_none_are_left_is_stopped_at_once(row: Row) -> None:
-    run = run_into(way_to(row), table=tampered(row, test=lambda test: lambda run: True))
+    run = run_into(way_to(row), row.source, tampered(row, test=lambda test: lambda run: True))
     takes = way_to(row).takes
     assert takes is not None
     run.spent[CALL.counters.index(takes)] = 1

@@ -24,7 +24,7 @@ def guards(table: Table, event: str) -> list[str | None]:
 
 def test_a_rung_stands_in_front_of_the_guard_that_is_named_in_each_ladder() -> None:
     table = CALL.with_rung(PLEAD, refused=None, came_empty="has_text", overflowed="may_compact")
-    assert guards(table, "refused") == ["may_fall_back", "may_plead", None]
+    assert guards(table, "refused") == ["may_ask_another", "may_plead", None]
     assert guards(table, "came_empty")[-3:] == ["may_plead", "has_text", None]
     assert guards(table, "overflowed")[0] == "may_plead"
     rows = {row for row in table.rows if "plead" in (row.source, row.target)}
@@ -56,9 +56,9 @@ def test_a_shipped_rung_can_stand_in_another_ladder() -> None:
 
 
 def test_a_row_stands_before_the_last_resort_of_its_own_event_or_where_it_is_put() -> None:
-    row, first = Row("refused", "await", "has_text", "partial"), row_of("refused", "may_fall_back")
-    assert guards(CALL.with_rows(row), "refused") == ["may_fall_back", "has_text", None]
-    assert guards(CALL.with_rows(row, before=first), "refused") == ["has_text", "may_fall_back", None]
+    row, first = Row("refused", "await", "has_text", "partial"), row_of("refused", "may_ask_another")
+    assert guards(CALL.with_rows(row), "refused") == ["may_ask_another", "has_text", None]
+    assert guards(CALL.with_rows(row, before=first), "refused") == ["has_text", "may_ask_another", None]
     new = Row("yawned", "await", None, "done")
     assert CALL.with_rows(new).rows == (*CALL.rows, new)
 
@@ -97,7 +97,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: CALL.with_rung(PLEAD, ran_out=None), "no event 'ran_out' comes in 'await'"),
     (
         lambda: CALL.with_rung(PLEAD, refused="may_retry"),
-        "has no guard 'may_retry'; it has: may_fall_back, None",
+        "has no guard 'may_retry'; it has: may_ask_another, None",
     ),
     (
         lambda: CALL.with_rung(Rung("retry", limit=9), refused=None),
@@ -118,7 +118,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: CALL.reordered("refused", "may_fall_back"), "must be a list of its guards, not str"),
     (lambda: CALL.reordered("refused", 5), "must be a list of its guards, not int"),
     (lambda: CALL.reordered("refused", [None, 5]), "must name guards, with None for the last resort"),
-    (lambda: CALL.reordered("refused", [None]), r"are \['may_fall_back', None\]; name each of them once"),
+    (lambda: CALL.reordered("refused", [None]), r"are \['may_ask_another', None\]; name each of them once"),
     (lambda: CALL.reordered("refused", ["may_fall_back", None, None]), "name each of them once"),
     (lambda: CALL.reordered("refussed", []), "no row takes the event 'refussed'; did you mean 'refused'"),
     (lambda: evolve(CALL, rows=5), r"Table\.rows must be a list of rows, not int"),
