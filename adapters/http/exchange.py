@@ -36,6 +36,14 @@ As objects they are held to some 16 times as much, while they are read (`json_te
 OVERHEAD: Final = 16
 """How many times the largest reply a stream may bring: with each piece of text come some hundred bytes around it."""
 
+CLOCK_SKEW: Final = 5.0
+"""Seconds by which our own clock may be off where it stands in for a server's.
+
+A machine that is kept in time is off by far less than one, one that has just woken or is not by a few. A moment counts
+from so much earlier: nobody wakes too soon on a clock that is ahead, nor takes for past what is still to come. A clock
+that is off by more makes a wait longer than was asked, or none, but never longer than the policy allows.
+"""
+
 LEAST_TAKEN: Final = 128
 """Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
 
@@ -124,7 +132,7 @@ class Exchange:
         return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
-        """Take the head of the response; one without a date that a wait may count from is given that of now.
+        """Take the head of the response; one without a date that a wait may count from is given one by our own clock.
 
         Arguments:
             is_decoded: whether the HTTP client takes off the encoding of the body by itself.
@@ -134,7 +142,7 @@ class Exchange:
             self._failure = UNREADABLE
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
-            headers = {**rest, "date": formatdate(self.wall_clock(), usegmt=True)}
+            headers = {**rest, "date": formatdate(self.wall_clock() - CLOCK_SKEW, usegmt=True)}
         if self.is_streaming and status == 200 and self._encoding is not None:
             self.decoder = self.backend.decoder(headers)
             if headers.get("content-type", "").lower().startswith("application/json"):
