@@ -59,5 +59,7 @@ def _at_worst(certificate: Certificate) -> str:
     worst = {each.name: each.value for each in certificate.worst}
     seconds = "" if worst["seconds"] is None else f" and takes at most {worst['seconds']:,g} s"
     chain = "one backend" if len(certificate.chain) == 1 else f"a chain of {len(certificate.chain)} backends"
-    return f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}; this page follows it step by "
+    return (
+        f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}; this page follows it step by "
         "step. Choose what comes back, and see which guard decides."
+    )
