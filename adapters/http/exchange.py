@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -83,6 +84,11 @@ class WholeBody:
         if failure.reason == "malformed" and self.is_error:
             return self.backend.decode(self.status, self.headers, b"")  # the status alone says what went wrong
         return failure
+
+
+def _is_of_reading(error: Exception) -> bool:
+    """Tell whether a client that was passed in gave up reading before we did, by limits of its own."""
+    return any(kind.__name__ == "ReadTimeout" for kind in type(error).__mro__)
 
 
 @define(eq=False)
@@ -232,7 +238,7 @@ class Exchange:
         # A socket that was shut down because the time was up reports a broken connection.
         if self.limits.is_over:
             self._failure = Failure("timeout", exception=error)
-        elif self.limits.is_silent:
+        elif self.limits.is_silent or (self.limits.silent_at != math.inf and _is_of_reading(error)):
             self._fall_silent(error)
         else:
             self._failure = failure
