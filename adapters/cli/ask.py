@@ -191,7 +191,8 @@ def _ask(options: Options) -> int:
     check_prices(policy, options.prices)
     shown = _shown(options)
     of_calls = policy if isinstance(policy, Policy) else default_policy()
-    with Client(chain, policy=of_calls, observer=shown.step if options.no_stream else None) as client:
+    observer = shown.step if options.no_stream else None
+    with Client(chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream) as client:
         for index, backend in enumerate(chain):
             if index and backend.problem:
                 note(f"  the fallback {backend.name} cannot be used: {backend.problem}", fg="yellow")

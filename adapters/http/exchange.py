@@ -184,21 +184,12 @@ class Exchange:
         return deltas
 
     def _take(self, piece: bytes) -> list[Text | Reasoning]:
+        """Take a piece, and note whether the provider says anything in it: in deltas, or where none shows it."""
         decoder = self.decoder
         assert decoder is not None
         deltas = decoder.feed(piece)
         self._size += len(piece)
-        self._look_for_content(deltas, getattr(decoder, "unshown", 0))
-        if self._size > self.largest // _DENSEST and not decoder.finished:
-            is_whole = isinstance(decoder, WholeBody)
-            if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
-                self._failure = TOO_LARGE
-        if self._cap is not None:
-            self._measure(deltas)
-        return deltas
-
-    def _look_for_content(self, deltas: list[Text | Reasoning], unshown: int) -> None:
-        """Note whether the provider has said something: in deltas, or where none shows it."""
+        unshown = getattr(decoder, "unshown", 0)
         if unshown > self._unshown:
             self._unshown, self._has_content = unshown, True
         for delta in deltas:
@@ -206,6 +197,13 @@ class Exchange:
                 self._has_content = True
                 if self.watch is not None and self.watch.has_text(delta):
                     self.watch, self.limits.has_text = None, True
+        if self._size > self.largest // _DENSEST and not decoder.finished:
+            is_whole = isinstance(decoder, WholeBody)
+            if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
+                self._failure = TOO_LARGE
+        if self._cap is not None:
+            self._measure(deltas)
+        return deltas
 
     def _measure(self, deltas: list[Text | Reasoning]) -> None:
         """Count what has come against the cap: what is shown and what is not, or what was written beside all that."""

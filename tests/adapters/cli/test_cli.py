@@ -659,6 +659,7 @@ SEEN = {
     "thinking-only": ("ask > prefill", "done", 2),
     "truncated": ("ask > continuation x2", "done", 3),
     "cut-stream": ("ask > continuation", "done", 2),
+    "silence": ("ask > fallback", "done", 2),
     "cut-tool-call": ("ask > enlarge", "done", 2),
     "refusal": ("ask > fallback", "done", 2),
     "dead-primary": ("ask > retry x3 > fallback", "done", 5),
@@ -692,7 +693,7 @@ def test_the_demo_runs_every_scenario(demo: str) -> None:
     told = " ".join(demo.split())
     assert "Of 10 calls and 2 turns, 11 ended with an answer, and every other one with an error that says why." in told
     assert "Of 34 requests, 30 arrived." in told
-    assert "In 12 of 12, whoever followed the stream" in told
+    assert "In 13 of 13, whoever followed the stream" in told
 
 
 @pytest.mark.parametrize(
