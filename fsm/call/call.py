@@ -417,7 +417,7 @@ class Call:
             lacking: why.
         """
         facts: tuple[str, ...] = ()
-        if self._context.chain.next_usable() is not None and self._proposer.has_reserve():
+        if self._proposer.has_reserve():
             facts = ("has_next_backend", "reserve_left")
         self._end_unsent(proposal, lacking, facts)
         if self._result is None:

@@ -135,9 +135,11 @@ class Proposer:
         return None
 
     def has_reserve(self) -> bool:
-        """Tell whether the budgets still allow another backend an attempt, at once, of what no attempt here may use."""
-        context, spending = self.context, self.context.spending
-        cap = spending.lowered(None, 0, context.chain.link.prices, NOTHING_KEPT)
+        """Tell whether the budgets allow the next backend an attempt, at once, of what no attempt here may use."""
+        context, spending, following = self.context, self.context.spending, self.context.chain.next_usable()
+        if following is None:
+            return False
+        cap = spending.lowered(None, 0, context.chain.links[following].prices, NOTHING_KEPT)
         if spending.lacking(context.position.attempts, 0.0, cap) is not None:
             return False
         return spending.share is None or spending.share.has_left(spending.now)

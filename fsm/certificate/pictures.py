@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Reserve, Timeouts
 from rungwise.fsm.call.request import PlainLink
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
@@ -124,6 +124,8 @@ def numbers(policy: Policy) -> str:
         ["output caps where you gave none", f"none, then {caps} tokens"],
         ["messages searched for a tool result", f"the last {policy.nudge_window}"],
         ["failures of a kind after which a backend is left", reasons or "no such kind"],
+        ["time of one attempt", _timeouts(policy.timeouts)],
+        ["kept for each backend to come", _reserve(policy.reserve)],
     ]
     return markdown_table(["what", "how much"], lines)
 
@@ -153,6 +155,19 @@ def _budget(budget: Budget, whole: str) -> list[list[str]]:
 
 def _limit(limit: float | None) -> str:
     return "no limit" if limit is None else f"{limit:g}"
+
+
+def _timeouts(timeouts: Timeouts) -> str:
+    said = [("until it is connected", timeouts.connect), ("until the first content", timeouts.first_token)]
+    said += [("between two pieces of content", timeouts.stall), ("in all", timeouts.total)]
+    return ", ".join(f"{seconds:g} s {what}" for what, seconds in said if seconds is not None)
+
+
+def _reserve(reserve: Reserve) -> str:
+    if not reserve.is_on:
+        return "nothing"
+    seconds = "" if reserve.seconds is None else f"; {reserve.seconds:g} s of the time"
+    return f"one attempt, with up to {reserve.share:.0%} of the budget{seconds}"
 
 
 def _series(base: float, cap: float) -> str:

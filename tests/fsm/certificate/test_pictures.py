@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rungwise import CALL, Budget, PlainLink, Policy, TurnPolicy, Waits
+from rungwise import CALL, Budget, PlainLink, Policy, Reserve, Timeouts, TurnPolicy, Waits
 from rungwise.fsm.certificate import pictures
 from rungwise.fsm.certificate.pictures import drift, fill, numbers, turn_numbers, write_all
 from rungwise.fsm.turn.table import TURN
@@ -103,8 +103,17 @@ def test_the_numbers_of_a_turn_are_those_of_its_policy() -> None:
 
 
 def test_the_numbers_are_those_of_the_policy() -> None:
-    never = {"overloaded": 1000, "timeout": 1000}
+    never = {"overloaded": 1000, "timeout": 1000, "silence": 1000}
     written = numbers(Policy(waits=Waits(retry_base=1.5), base_cap=1000, switch_after=never))
     assert "| wait before a retry | 1.5 s, doubled each time, at most 60 s |" in written
     assert "then 2000, 3000, ... up to 32768 tokens" in written
     assert "| no such kind |" in written
+    assert (
+        "| 10 s until it is connected, 60 s until the first content, 25 s between two pieces of content, 600 s in all |"
+        in written
+    )
+    assert "| one attempt, with up to 25% of the budget |" in written
+    patient = numbers(Policy(timeouts=Timeouts(first_token=None, stall=None), reserve=Reserve(seconds=20)))
+    assert "| 10 s until it is connected, 600 s in all |" in patient
+    assert "| one attempt, with up to 25% of the budget; 20 s of the time |" in patient
+    assert "| nothing |" in numbers(Policy(reserve=Reserve(share=0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise, product
 from types import SimpleNamespace
 from typing import Any
@@ -26,10 +26,12 @@ from rungwise import (
     Request,
     Row,
     Table,
+    Timeouts,
     ToolCall,
     Usage,
     Waits,
 )
+from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.waiting import cap_of, longest_wait
@@ -43,6 +45,9 @@ from support.tables import COUNTERS, PLEAD, VECTORS, limits, unchecked
 
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
 Weight = Callable[[Any], float]
+UNTIMED = partial(Budget, seconds=None)
+"""Makes a budget in which the time, which would end most paths, has no limit."""
+
 TURNS = 2
 HINTS = sum(map(estimate_tokens, (Hints().placeholder, Hints().nudge, Hints().continuation, Hints().seed))) + 5 * 8
 
@@ -148,6 +153,7 @@ def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens:
     weights: dict[str, Weight] = {
         "attempts": lambda attempt: 1,
         "waiting seconds": wait(policy),
+        "seconds": lambda attempt: 601 + wait(policy)(attempt),
         "output tokens": lambda attempt: most_counted(
             cap_of(policy, attempt.continuations + attempt.enlargements, max_tokens) or 0
         ),
@@ -171,12 +177,14 @@ def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens:
 def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None:
     """Take the path on the real machine, by its own events and facts."""
     run = Run.at_start(table, given)
-    rungs = [run.state]
-    run.fire("sent")
+    rungs = []
     for step in worst.enacted.steps:
+        if step.event != "ran_out":
+            rungs.append(run.state)
+            run.fire("sent")
         assert run.fire(step.event, step.facts).guard == step.guard
-        rungs.append(run.state)
-        run.fire("sent")
+    rungs.append(run.state)
+    run.fire("sent")
     assert tuple(rungs) == worst.rungs
     assert run.attempts == len(worst.rungs)
 
@@ -186,7 +194,7 @@ def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None
     "attempts", [pytest.param(3, marks=pytest.mark.full), 7, pytest.param(40, marks=pytest.mark.full)]
 )
 def test_limits_of_0_and_1_against_every_path(given: dict[str, int], attempts: int) -> None:
-    check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
+    check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 4096)
 
 
 TANGLED = [
@@ -202,7 +210,7 @@ TANGLED = [
     "attempts", [pytest.param(4, marks=pytest.mark.full), 9, pytest.param(60, marks=pytest.mark.full)]
 )
 def test_tangled_limits_against_every_path(given: dict[str, int], attempts: int) -> None:
-    check_against_brute_force(Policy(budget=Budget(attempts=attempts)), given, 4096)
+    check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 4096)
 
 
 small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4).filter(
@@ -225,7 +233,7 @@ def test_any_small_limits_against_every_path(
         longest_asked=data.draw(st.sampled_from([0.0, 10.0])),
     )
     largest = data.draw(st.sampled_from([1, 8192, 32_768]))
-    policy = Policy(budget=Budget(attempts=attempts), waits=waits, largest_cap=largest)
+    policy = Policy(budget=UNTIMED(attempts=attempts), waits=waits, largest_cap=largest)
     check_against_brute_force(policy, limits(**given_limits), max_tokens)
 
 
@@ -233,27 +241,42 @@ def test_a_cheaper_fallback_is_no_reason_to_spend_late() -> None:
     prices = [Prices(0, 100.0), Prices(0, 1.0)]
     given = limits(compactions=2, fallbacks=1, repairs=2)
     policy = Policy(budget=Budget(attempts=6), limits=Limits(**given))
-    found = worst_cases(policy, given, prices, 1000, 1)[3]
+    found = worst_cases(policy, given, prices, 1000, 1)[4]
     assert found.path in ("ask, compact x2, repair x2, fallback", "ask, repair x2, compact x2, fallback")
     assert found.value == pytest.approx((5 * 1008 * 100.0 + 1008 * 1.0) / 1_000_000)
     assert found.is_exact
 
 
 DEFAULT = [
-    (0, {"attempts": (24, 46), "waiting seconds": (2235, 2370), "output tokens": (594_112, 1_036_656)}),
-    (1, {"attempts": (24, 62), "waiting seconds": (2640, 3142.5), "output tokens": (594_112, 1_470_960)}),
-    (2, {"attempts": (24, 78), "waiting seconds": (2640, 3915), "output tokens": (594_112, 1_905_264)}),
+    (0, [(24, 46), (2235, 2370), (24 * 601 + 2235, 46 * 601 + 2370), (594_112, 1_036_656)]),
+    (1, [(24, 62), (2640, 3142.5), (24 * 601 + 2640, 62 * 601 + 3142.5), (594_112, 1_470_960)]),
+    (2, [(24, 78), (2640, 3915), (24 * 601 + 2640, 78 * 601 + 3915), (594_112, 1_905_264)]),
 ]
 
 
 @pytest.mark.parametrize(("fallbacks", "expected"), DEFAULT)
-def test_the_default_policy(fallbacks: int, expected: dict[str, tuple[float, float]]) -> None:
-    policy = Policy()
+def test_the_default_policy_without_its_budget_of_seconds(fallbacks: int, expected: list[tuple[float, float]]) -> None:
+    policy = Policy(budget=UNTIMED())
     given = limits_of(policy, fallbacks)
     found = worst_cases(policy, given, [None] * (fallbacks + 1), 4096, 1000)
-    assert {each.name: (each.value, each.ladder) for each in found[:3]} == expected
-    assert all(each.is_exact and each.ended_by == "budget.attempts" for each in found[:3])
-    for each in found[:3]:
+    assert [(each.value, each.ladder) for each in found[:4]] == expected
+    assert all(each.ended_by == "budget.attempts" for each in found[:4])
+    # The search knows nothing of the attempts that are kept for the backends to come, so that it may find too much.
+    assert [each.is_exact for each in found[:4]] == [True, fallbacks < 2, fallbacks < 2, fallbacks < 1]
+    for each in found[:4]:
+        assert each.attained is not None
+        assert each.attained >= 0.95 * each.value
+        check_path(CALL, given, each)
+
+
+@pytest.mark.parametrize("fallbacks", [0, 1, 2])
+def test_the_default_policy_takes_a_quarter_of_an_hour(fallbacks: int) -> None:
+    given = limits_of(Policy(), fallbacks)
+    attempts, waiting, seconds, _, _ = worst_cases(Policy(), given, [None] * (fallbacks + 1), 4096, 1000)
+    assert (attempts.value, attempts.is_exact) == (24, True)
+    assert (waiting.value, waiting.ended_by, waiting.is_exact) == (900, "budget.seconds", False)
+    assert (seconds.value, seconds.ended_by, seconds.is_exact) == (900 + CLOSING, "budget.seconds", True)
+    for each in (attempts, waiting, seconds):
         check_path(CALL, given, each)
 
 
@@ -264,21 +287,24 @@ def test_the_default_policy_by_hand() -> None:
     # Each of four rounds: three waits as long as a service may ask for, and 5, 10, 20 s with half of it for jitter;
     # and as long a wait before each continuation of a broken stream, and before each repair.
     assert found[1].ladder == 4 * (3 * 120 + 7.5 + 15 + 30) + (3 + 3) * 120
+    # Each attempt takes ten minutes, and its connection a second to close.
+    assert found[2].ladder == found[0].ladder * 601 + found[1].ladder
 
 
 def test_a_ladder_that_ends_before_the_budget_says_so() -> None:
-    policy = Policy(budget=Budget(attempts=100))
+    policy = Policy(budget=UNTIMED(attempts=100))
     found = worst_cases(policy, limits_of(policy, 0), [PRICES[0]], 4096, 1000)
-    assert [each.ended_by for each in found] == ["ladder"] * 4
+    assert [each.ended_by for each in found] == ["ladder"] * 5
     assert [each.value for each in found] == [each.ladder for each in found]
 
 
 def test_every_budget_caps_what_it_is_about() -> None:
     budget = Budget(attempts=5, seconds=60.0, output_tokens=5000, money=0.01)
     found = worst_cases(Policy(budget=budget), limits_of(Policy(), 0), [PRICES[0]], 4096, 1000)
-    assert [each.value for each in found] == [5, 60.0, 5000, 0.01]
+    assert [each.value for each in found] == [5, 60.0, 61.0, 5000, 0.01]
     assert [each.ended_by for each in found] == [
         "budget.attempts",
+        "budget.seconds",
         "budget.seconds",
         "budget.output_tokens",
         "budget.money",
@@ -286,11 +312,11 @@ def test_every_budget_caps_what_it_is_about() -> None:
 
 
 def test_without_a_cap_the_output_is_unbounded() -> None:
-    tokens = worst_cases(Policy(), limits_of(Policy(), 0), [PRICES[0]], None, 1000)[2]
+    tokens = worst_cases(Policy(), limits_of(Policy(), 0), [PRICES[0]], None, 1000)[3]
     assert (tokens.value, tokens.ladder, tokens.ended_by) == (None, None, "nothing")
     assert "without max_tokens" in tokens.note
     policy = Policy(budget=Budget(output_tokens=9000))
-    tokens = worst_cases(policy, limits_of(policy, 0), [PRICES[0]], None, 1000)[2]
+    tokens = worst_cases(policy, limits_of(policy, 0), [PRICES[0]], None, 1000)[3]
     assert (tokens.value, tokens.ended_by) == (9000, "budget.output_tokens")
 
 
@@ -303,7 +329,7 @@ def test_without_a_cap_the_output_is_unbounded() -> None:
     ],
 )
 def test_money_needs_to_know(prices: list[Prices | None], max_tokens: int | None, prompt: int | None, why: str) -> None:
-    money = worst_cases(Policy(), limits_of(Policy(), 0), prices, max_tokens, prompt)[3]
+    money = worst_cases(Policy(), limits_of(Policy(), 0), prices, max_tokens, prompt)[4]
     assert (money.value, money.note) == (None, why)
 
 
@@ -327,15 +353,15 @@ def test_no_stand_in_for_missing_reasoning_passes_the_worst_case(pairs: int) -> 
     cost = spent(given, messages, prompt, MISSING, EMPTY, EMPTY, EMPTY, EMPTY)
     policy = Policy(limits=Limits(**given))
     for turns in (pairs, None):
-        money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, turns)[3]
+        money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, turns)[4]
         assert money.value is not None
         assert cost <= money.value
         assert not money.is_exact
         assert "to each of" in money.note
         assert ("give assistant_turns" in money.note) == (turns is None)
-    assert money.value > worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, pairs)[3].value
+    assert money.value > worst_cases(policy, given, [Prices(1_000_000, 0)], 10, prompt, pairs)[4].value
     # Where nothing can be repaired there is nothing to add.
-    money = worst_cases(policy, limits(reasks=3), [Prices(1_000_000, 0)], 10, prompt)[3]
+    money = worst_cases(policy, limits(reasks=3), [Prices(1_000_000, 0)], 10, prompt)[4]
     assert "assistant turns" not in money.note
 
 
@@ -344,7 +370,7 @@ def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None
     policy, link = Policy(limits=Limits(**given)), PlainLink(prices=Prices(0, 1))
     replies = [Reply(stop_reason="length", usage=Usage(1, cap + 8)) for cap in (100, 200, 300, 400)]
     result = play(policy, replies, chain=[link], request=request).result
-    _, _, tokens, money = worst_cases(policy, given, [Prices(0, 1)], 100, 1)
+    *_, tokens, money = worst_cases(policy, given, [Prices(0, 1)], 100, 1)
     assert (result.usage.output_tokens, tokens.value, tokens.is_exact) == (1032, 1032, True)
     assert result.cost == pytest.approx(money.value)
 
@@ -354,9 +380,9 @@ def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() ->
     cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
     hint = estimate_tokens(policy.hints.continuation) + 8
     for turns in (1, None):
-        money = worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, turns)[3]
+        money = worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, turns)[4]
         assert (money.value, cost) == (9 + hint, 9 + hint)
-    assert worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, 0)[3].value == 9
+    assert worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, 0)[4].value == 9
 
 
 def test_a_way_back_to_the_first_rung_is_no_first_attempt() -> None:
@@ -364,7 +390,7 @@ def test_a_way_back_to_the_first_rung_is_no_first_attempt() -> None:
     table = CALL.with_rows(Row("failed_permanently", "await", "may_reask", "ask", "spend_reask"))
     given = limits(nudges=1, reasks=1)
     policy = Policy(table=table, limits=Limits(**given))
-    money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, 9, 0)[3]
+    money = worst_cases(policy, given, [Prices(1_000_000, 0)], 10, 9, 0)[4]
     assert money.value == 3 * (9 + HINTS)
 
 
@@ -383,11 +409,39 @@ def test_a_rung_that_is_not_always_open_is_counted_where_a_call_can_take_it() ->
 def test_a_backend_that_follows_is_asked_before_a_malformed_reply_is_waited_for() -> None:
     """A call has a next backend until it has used it, whatever comes back."""
     waits = Waits(longest_asked=0.0, reask_base=100.0, reask_cap=1000.0)
-    policy = Policy(waits=waits, limits=Limits(**limits(retries=2, fallbacks=1)))
+    policy = Policy(waits=waits, limits=Limits(**limits(retries=2, fallbacks=1)), budget=UNTIMED())
     found = worst_cases(policy, limits(retries=2, fallbacks=1), [None, None], None, None)[1]
     # Two retries of 2 and 4 s with half of it for jitter, and behind the fallback 100 and 200 s likewise.
     assert (found.value, found.attained) == (459.0, 459.0)
     assert found.is_exact
+
+
+TIMES = [
+    # total, attempts and seconds of the budget, backends, and what comes of it
+    (60.0, 1, 900.0, 1, (61.0, "budget.attempts", True)),
+    (60.0, 3, None, 1, (3 * 61.0 + 2 * 120.0, "budget.attempts", True)),
+    (600.0, 24, 100.0, 1, (101.0, "budget.seconds", True)),
+    (60.0, 24, 100.0, 1, (101.0, "budget.seconds", True)),
+    (None, 24, 100.0, 1, (101.0, "budget.seconds", True)),
+    (None, 24, 100.0, 3, (101.0, "budget.seconds", True)),
+    (None, 24, None, 1, (None, "nothing", False)),
+]
+
+
+@pytest.mark.parametrize(("total", "attempts", "seconds", "backends", "expected"), TIMES)
+def test_the_whole_time_is_that_of_the_attempts_and_the_waits_within_the_budget(
+    total: float | None,
+    attempts: int,
+    seconds: float | None,
+    backends: int,
+    expected: tuple[float | None, str, bool],
+) -> None:
+    policy = Policy(timeouts=Timeouts(total=total), budget=Budget(attempts=attempts, seconds=seconds))
+    found = worst_cases(policy, limits_of(policy, backends - 1), [None] * backends, None, None)[2]
+    assert found.name == "seconds"
+    assert (found.value, found.ended_by, found.is_exact) == expected
+    assert (found.ladder is None) == (total is None)
+    assert ("waiting for a place" in found.note) == (seconds is None and total is not None)
 
 
 def test_a_budget_of_seconds_is_a_bound_that_no_wait_attains() -> None:
@@ -427,16 +481,16 @@ def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() 
 def test_an_own_table_with_another_rung_is_counted() -> None:
     table = CALL.with_rung(PLEAD, refused=None)
     given = limits(pleas=2, continuations=1)
-    check_against_brute_force(Policy(table=table, budget=Budget(attempts=9)), given, 4096)
+    check_against_brute_force(Policy(table=table, budget=UNTIMED(attempts=9)), given, 4096)
 
 
 def test_huge_limits_give_a_bound_at_once() -> None:
     huge = Limits(**dict.fromkeys(COUNTERS, 1000))
     policy = Policy(limits=huge, budget=Budget(attempts=1000))
     found = worst_cases(policy, limits_of(policy, 5), [PRICES[0]] * 6, 4096, 1000)
-    assert [each.is_exact for each in found[2:]] == [False, False]
-    assert found[2].value == 1000 * (32_768 + 8)
-    assert "upper bound" in found[2].note
+    assert [each.is_exact for each in found[3:]] == [False, False]
+    assert found[3].value == 1000 * (32_768 + 8)
+    assert "upper bound" in found[3].note
 
 
 def test_a_huge_chain_is_no_trouble_either() -> None:
