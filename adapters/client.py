@@ -16,6 +16,7 @@ from weakref import WeakSet
 import anyio
 
 from rungwise.adapters.backend import Backend
+from rungwise.adapters.deadline import Deadlines, header_name
 from rungwise.adapters.functions import check_functions, check_http, checked_draws, checked_sleep, checked_waits
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
@@ -74,6 +75,9 @@ class Client:
         sleep: waits for seconds, in place of a real wait; None waits.
         async_sleep: the same for asynchronous calls.
         jitter: returns a number from 0 to 1 for each wait.
+        wall_clock: returns the seconds since 1970, which deadlines and the dates of providers are read against.
+        deadline_header: the name of a header. Each request to each backend then says in it when the call must have
+            ended, in RFC 3339; and one that stands among the headers of a request is read as its deadline.
 
     Raises:
         ConfigurationError: the chain is empty or none of its backends can be used, or prices are missing for a budget.
@@ -96,6 +100,8 @@ class Client:
         sleep: Callable[[float], object] | None = None,
         async_sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
         jitter: Callable[[], float] = random.random,
+        wall_clock: Callable[[], float] = time.time,
+        deadline_header: str | None = None,
     ) -> None:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
         if not isinstance(policy, Policy):
@@ -103,9 +109,8 @@ class Client:
         if not is_whole(largest_reply, 1):
             raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
-        check_functions(
-            observer=observer, compactor=compactor, clock=clock, sleep=sleep, async_sleep=async_sleep, jitter=jitter
-        )
+        clocks = {"clock": clock, "wall_clock": wall_clock, "sleep": sleep, "async_sleep": async_sleep}
+        check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
         check_http(http, async_http)
         if not is_whole(max_connections, 1):
             raise ConfigurationError(
@@ -128,6 +133,7 @@ class Client:
             "has_compactor": compactor is not None,
         }
         self._compactor = compactor
+        self._deadlines = Deadlines(clock, wall_clock, header_name(deadline_header))
         self._clock, self._async_sleep = clock, checked_waits(async_sleep)
         self._sleep = None if sleep is None else checked_sleep(sleep)
         for backend in self.chain:
@@ -149,7 +155,8 @@ class Client:
             messages: a prompt, messages in the form of chat completions, or a `Request`.
             cancellation: ends the call from another thread.
             options: the other fields of `Request` (`tools`, `max_tokens`, `parameters`, ...), `turn`, a `TurnContext`,
-                and `within`, a `SharedBudget`.
+                `within`, a `SharedBudget`, and `deadline`, the point in time at which the call must have ended: a
+                `datetime` with a time zone, or seconds since 1970, as `time.time()` counts them.
 
         Raises:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
@@ -210,8 +217,8 @@ class Client:
             options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says more; `executor`,
                 which runs those that have no function, given the name and the arguments; `policy`, a `TurnPolicy`,
                 whose calls have the client's policy where it names none; `compactor`, which makes a conversation
-                shorter, given its messages and by how many tokens; `within`, a `SharedBudget`; and the fields of
-                `Request`.
+                shorter, given its messages and by how many tokens; `within`, a `SharedBudget`; `deadline`, when the
+                turn must have ended, as in `call`; and the fields of `Request`.
 
         Raises:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
@@ -267,9 +274,10 @@ class Client:
 
     def _new(self, messages: Messages, options: dict[str, Any], *, is_streaming: bool) -> Call:
         turn, within = options.pop("turn", None) or TurnContext(), options.pop("within", None)
-        request = _request(messages, options, {"turn", "within"})
-        policy = with_overrides(self.policy)
-        return Call(request, policy, self.chain, turn, is_streaming=is_streaming, within=within, **self._options)
+        deadline = options.pop("deadline", None)
+        request = _request(messages, options, {"turn", "within", "deadline"})
+        given = {"within": within, "deadline": self._deadlines.of(deadline, request.headers), **self._options}
+        return Call(request, with_overrides(self.policy), self.chain, turn, is_streaming=is_streaming, **given)
 
     def _planned(
         self,
@@ -282,7 +290,8 @@ class Client:
 
         asked = {name: value for name, value in options.items() if name not in OF_TURNS}
         request = _request(messages, asked, OF_TURNS)
-        given = {**self._options, "is_streaming": is_streaming}
+        deadline = self._deadlines.of(options.get("deadline"), request.headers)
+        given = {**self._options, "is_streaming": is_streaming, "deadline": deadline}
         return Planned.of(request, options, self.chain, self.policy, self._compactor, **given)
 
     def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
@@ -328,6 +337,7 @@ class Client:
             "compactor": self._compactor,
             "cancellation": ending,
             "largest_reply": self._largest_reply,
+            "deadlines": self._deadlines,
             "stream_calls": self._stream_calls,
         }
 

@@ -16,7 +16,7 @@ from attrs import frozen
 from rungwise.adapters.cli.answer import Answer, answer_to_stdout
 from rungwise.adapters.cli.backends import OPENAI, Target, backend_of, check_set, targets_of, url
 from rungwise.adapters.cli.interrupts import ctrl_c_cancels
-from rungwise.adapters.cli.options import TOKENS, check_prices, prices_option
+from rungwise.adapters.cli.options import TOKENS, check_prices, moment, prices_option
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
 from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, Shown
@@ -80,6 +80,13 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
     "The module may stand in the current directory.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show the arguments of tools, and what they brought.")
+@click.option(
+    "--deadline",
+    metavar="TIME",
+    callback=moment,
+    help="When the call, or the turn, must have ended at the latest: a point in time in RFC 3339, as in "
+    "2030-01-31T18:00:00Z, or seconds from now, as in 30s.",
+)
 @prices_option("from every backend")
 @click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object in place of the text.")
@@ -129,7 +136,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
       3    refused, by the provider or the model; a turn: its last call was
       4    exhausted: every way was tried, and no answer came; likewise
       5    failed: the provider failed, or cannot be reached
-      6    over the budget of the policy
+      6    over the budget of the policy, or too late for --deadline
       7    as 0, and the answer is written, but the journal could not be
       130  cancelled by Ctrl-C; the text so far is written
       141  stdout was closed, or could not be written
@@ -139,6 +146,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
       rungwise ask "Name three rivers." --model gpt-4o-mini
       git diff | rungwise ask --model gpt-4o-mini --system "Review this."
       rungwise ask "Hello" --base-url http://localhost:11434/v1 --model llama3.2
+      rungwise ask "Hello" --model gpt-4o --deadline 20s
       rungwise ask "Hello" --model gpt-4o --json --journal steps.json \\
           --fallback https://api.openai.com/v1#gpt-4o-mini \\
           --fallback http://localhost:8000/v1#qwen
@@ -165,6 +173,7 @@ class Options:
     policy: Policy | TurnPolicy | None
     tools: Toolbox | None
     verbose: bool
+    deadline: float | None
     prices: Prices | None
     no_stream: bool
     as_json: bool
@@ -182,7 +191,8 @@ def _ask(options: Options) -> int:
     check_prices(policy, options.prices)
     shown = _shown(options)
     of_calls = policy if isinstance(policy, Policy) else default_policy()
-    with Client(chain, policy=of_calls, observer=shown.step if options.no_stream else None) as client:
+    observer = shown.step if options.no_stream else None
+    with Client(chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream) as client:
         for index, backend in enumerate(chain):
             if index and backend.problem:
                 note(f"  the fallback {backend.name} cannot be used: {backend.problem}", fg="yellow")
@@ -205,10 +215,10 @@ def _shown(options: Options) -> Shown[Any]:
 
 def _run(client: Client, shown: Shown[Any], request: Request, options: Options, policy: Policy | TurnPolicy) -> None:
     if options.tools is None:
-        _follow(shown, client.stream, client.call, request, options)
+        _follow(shown, client.stream, client.call, request, options, deadline=options.deadline)
         return
     with ctrl_c_cancels() as cancellation, prints_aside():
-        given = {"tools": options.tools, "policy": policy, "cancellation": cancellation}
+        given = {"tools": options.tools, "policy": policy, "cancellation": cancellation, "deadline": options.deadline}
         _follow(shown, client.stream_turn, client.turn, request, options, **given)
 
 

@@ -129,7 +129,7 @@ def main(context: click.Context) -> None:
 
     \b
     Begin with:
-      rungwise demo        ten calls and two turns with a provider that misbehaves; no key
+      rungwise demo        eleven calls, two turns, a provider that misbehaves; no key
       rungwise ask "Hello" --model gpt-4o-mini
     """
     if context.invoked_subcommand is None:

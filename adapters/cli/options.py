@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from rungwise.adapters.cli.output import bad_input
+from rungwise.fsm.values.moments import read_rfc_3339
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_TOKENS: Final = 10**9
 HIGHEST_PRICE: Final = 1e9
+_SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?s", re.ASCII)
 TOKENS: Final = click.IntRange(1, MOST_TOKENS)
 BACKENDS: Final = click.IntRange(1, 100)
 
@@ -41,6 +45,19 @@ def _prices(context: click.Context, parameter: click.Parameter, value: str | Non
         pass
     shape = f"IN/OUT, two prices of a million tokens, each from 0 to {HIGHEST_PRICE:.0f}, as in 2.5/10"
     raise click.BadParameter(f"{value!r} is not of the form {shape}")
+
+
+def moment(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read a point in time, or how many seconds from now it is; return the seconds since 1970."""
+    if value is None:
+        return None
+    if _SECONDS.fullmatch(value):
+        return time.time() + float(value[:-1])
+    found = read_rfc_3339(value)
+    if found is None:
+        shape = "a time in RFC 3339 with its offset, as in 2030-01-31T18:00:00Z, nor seconds from now, as in 30s"
+        raise click.BadParameter(f"{value!r} is neither {shape}")
+    return found
 
 
 def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:

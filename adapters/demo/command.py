@@ -32,7 +32,7 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
 )
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the scenarios.")
 def demo(names: tuple[str, ...]) -> int:
-    """Watch ten calls and two turns with a provider that misbehaves on purpose.
+    """Watch eleven calls and two turns with a provider that misbehaves on purpose.
 
     Needs no key and no network; takes some 10 seconds.
 

@@ -19,7 +19,7 @@ from rungwise.adapters.demo.screen import STYLES, Screen
 from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pace, started_servers
 from rungwise.adapters.demo.view import ScenarioView
 from rungwise.adapters.http.streams import SyncStream
-from rungwise.fsm.call.policy import Budget, Policy
+from rungwise.fsm.call.policy import Budget, Policy, Timeouts
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.errors import CallError, TurnError
@@ -27,7 +27,10 @@ from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.table import CALLS
 
-POLICY: Final = Policy(budget=Budget(seconds=120.0, output_tokens=4000, money=0.25))
+POLICY: Final = Policy(
+    budget=Budget(seconds=120.0, output_tokens=4000, money=0.25),
+    timeouts=Timeouts(stall=1.0),  # the default is longer than anybody watches
+)
 SEED: Final = 7
 """Of the jitter: the demo is the same each time."""
 
@@ -80,8 +83,9 @@ def _open(screen: Screen, pace: Pace, what: str) -> None:
     screen.print()
     screen.paragraph(
         f"The policy is the default, with a budget for each call or turn: {budget.attempts} attempts, "
-        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}. On the left stand the rungs, in "
-        "which something is sent, or tools run. And a line such as"
+        f"{budget.seconds:g} s, {budget.output_tokens} tokens out, ${budget.money:g}; a stream that stalls is left "
+        f"after {POLICY.timeouts.stall:g} s. On the left stand the rungs, in which something is sent, "
+        "or tools run. And a line such as"
     )
     screen.print(Text.assemble("    ", ("came_empty", "magenta"), (" [may_nudge]", "yellow"), f" {screen.arrow} nudge"))
     screen.paragraph("says: this came back, this guard was the first to hold, so this comes next.")
@@ -176,7 +180,7 @@ def _compare(screen: Screen, ends: Sequence[ScenarioEnd]) -> None:
         attempts, seconds = max(one.attempts for one in calls), max(one.seconds for one in calls)
         screen.paragraph(
             "rungwise verify, run just now on this policy with two backends: everything holds. At worst, it says, a "
-            f"call takes {worst['attempts']} attempts and waits {worst['waiting seconds']:g} s; the most seen here: "
+            f"call takes {worst['attempts']} attempts and {worst['seconds']:g} s; the most seen here: "
             f"{counted(attempts, 'attempt')} and {seconds:.1f} s, all in all."
         )
     for one in ends:

@@ -65,8 +65,8 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     ),
     Scenario(
         name="tool-round",
-        title="Silence after a tool round",
-        says="The model falls silent on a tool result, as many do.",
+        title="Nothing to say to a tool",
+        says="The model has nothing to say to a tool result, as many do.",
         messages=AFTER_A_TOOL,
         primary=(ScriptedReply(), ScriptedReply(text="Yes: 4 degrees and light rain call for a coat, and a hat.")),
         tools=(WEATHER_TOOL,),
@@ -103,6 +103,14 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
             ScriptedReply(text=TIDES, cut_after=2600),
             ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),
         ),
+    ),
+    Scenario(
+        name="silence",
+        title="A stream that falls silent",
+        says="The first provider stops amid the answer, the connection open; the second one goes on from there.",
+        messages="Why are there tides?",
+        primary=(ScriptedReply(text=TIDES, cut_after=2600, hang=True),),
+        fallback=(ScriptedReply(text=TIDES[TIDES.index(TIDES_CUT) :]),),
     ),
     Scenario(
         name="cut-tool-call",

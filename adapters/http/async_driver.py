@@ -132,8 +132,9 @@ class AsyncDriver(Driver):
         async def shorten() -> Sequence[PlainMessage | Message]:
             nonlocal own_timeout
             try:
-                compacted = compactor(thawed(send.messages))  # its own copy, to change as it likes
-                return await compacted if isinstance(compacted, Awaitable) else compacted
+                with self.deadline(send).around():
+                    compacted = compactor(thawed(send.messages))  # its own copy, to change as it likes
+                    return await compacted if isinstance(compacted, Awaitable) else compacted
             except TimeoutError as error:
                 own_timeout = error
                 raise

@@ -31,7 +31,8 @@ class AttemptLimits:
         before_text: the latest moment at which silence may end the attempt while it has brought no visible text; None
             for never.
         after_text: the same once it has brought some.
-        silent_at: when silence ends the attempt, if no content comes before.
+        patience: seconds for which the silence that lasts now may last; None for no limit.
+        silent_since: when it began.
         by_call: whether it is the budget of the whole call that ends the attempt.
         cancellation: ends the call from outside.
         is_fresh: whether only a new connection will do.
@@ -43,16 +44,12 @@ class AttemptLimits:
     stall: float | None = None
     before_text: float | None = None
     after_text: float | None = None
-    silent_at: float = math.inf
+    patience: float | None = None
+    silent_since: float = 0.0
     by_call: bool = False
     cancellation: Cancellation = field(factory=Cancellation)
     is_fresh: bool = False
     has_text: bool = False
-    until: float = field(init=False)
-    """When whoever waits must look around: the earlier of both ends."""
-
-    def __attrs_post_init__(self) -> None:
-        self.until = min(self.ends_at, self.silent_at)
 
     @classmethod
     def of(
@@ -87,32 +84,35 @@ class AttemptLimits:
         if streams:
             limits.before_text = None if clocks.before_text is None else clocks.before_text + offset
             limits.after_text = None if clocks.after_text is None else clocks.after_text + offset
-            limits._await_content(began, clocks.first_token)
+            limits.patience, limits.silent_since = clocks.first_token, began
         return limits
-
-    def _await_content(self, now: float, seconds: float | None) -> None:
-        """Begin a silence, which ends the attempt after so many seconds if it may by then."""
-        latest = self.after_text if self.has_text else self.before_text
-        self.silent_at = math.inf
-        if seconds is not None and latest is not None and now + seconds <= latest:
-            self.silent_at = now + seconds
-        self.until = min(self.ends_at, self.silent_at)
 
     def hear(self, now: float) -> None:
         """Note that content has come: silence begins anew."""
-        self._await_content(now, self.stall)
+        self.silent_since, self.patience = now, self.stall
 
     def ignore_silence(self) -> None:
         """Let only the end of the attempt limit it from now on: the reply comes in one piece."""
-        self.before_text = self.after_text = None
-        self.silent_at, self.until = math.inf, self.ends_at
+        self.patience = self.stall = None
 
     def hurry(self) -> None:
         """Leave a body no more time, altogether, than there may be between two pieces: it is that of an error."""
-        self.ignore_silence()
-        if self.stall is not None:
-            self.silent_at = time.monotonic() + self.stall
-            self.until = min(self.ends_at, self.silent_at)
+        self.silent_since, self.patience = time.monotonic(), self.stall
+        self.before_text = self.after_text = math.inf
+
+    @property
+    def silent_at(self) -> float:
+        """Return when silence ends the attempt, if it lasts; infinity where it must not."""
+        latest = self.after_text if self.has_text else self.before_text
+        if self.patience is None or latest is None:
+            return math.inf
+        moment = self.silent_since + self.patience
+        return moment if moment <= latest else math.inf
+
+    @property
+    def until(self) -> float:
+        """Return when whoever waits must look around: at the earlier of both ends."""
+        return min(self.ends_at, self.silent_at)
 
     def linger(self) -> None:
         """Leave only a moment for the end of a body whose terminal event has come."""
@@ -122,7 +122,8 @@ class AttemptLimits:
     @property
     def left(self) -> float | None:
         """Return the seconds until somebody must look; never below a millisecond, which ends a wait at once."""
-        return None if self.until == math.inf else max(self.until - time.monotonic(), 0.001)
+        until = self.until
+        return None if until == math.inf else max(until - time.monotonic(), 0.001)
 
     @property
     def is_over(self) -> bool:

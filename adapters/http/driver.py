@@ -8,6 +8,7 @@ from typing import Final
 from attrs import frozen
 
 from rungwise.adapters.backend import Backend
+from rungwise.adapters.deadline import Deadline, Deadlines
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import Exchange
@@ -32,6 +33,7 @@ class Driver:
         cancellation: ends the call from outside.
         largest_reply: the bytes of a reply after which no more of it is read.
         stream_calls: whether the reply of a call that hands nothing out is streamed too, where the backend can.
+        deadlines: tells backends when a call must have ended, and the time of day.
     """
 
     chain: tuple[Backend, ...]
@@ -40,10 +42,15 @@ class Driver:
     cancellation: Cancellation
     largest_reply: int
     stream_calls: bool
+    deadlines: Deadlines
 
     def seconds_left(self, send: Send) -> float | None:
         """Return the seconds until the deadline; None where there is none."""
         return None if send.deadline is None else max(send.deadline - self.clock(), 0.0)
+
+    def deadline(self, send: Send) -> Deadline:
+        """Return when the calls that are made for this one must have ended, such as those of its compactor."""
+        return Deadline(self.clock, send.deadline)
 
     def when_late(self, send: Send) -> float:
         """Return the time once a wait until the deadline was in vain, which the clock may not show yet."""
@@ -64,7 +71,8 @@ class Driver:
             is_fresh=is_fresh,
         )
         watch = call.text_watch() if streams and clocks.before_text != clocks.after_text else None
-        return Exchange(backend, limits, streams, self.largest_reply, watch)
+        wall_clock, told = self.deadlines.wall_clock, self.deadlines.headers(send.deadline)
+        return Exchange(backend, limits, streams, self.largest_reply, watch, wall_clock, told)
 
 
 def partial(exchange: Exchange | None) -> Reply | None:

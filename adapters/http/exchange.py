@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
+from rungwise.fsm.values.secret import NO_HEADERS
 
 LARGEST_REPLY: Final = 8 * 2**20
 """Bytes of a reply by default, its encoding taken off: no model writes as much, and memory is not a provider's to fill.
@@ -34,6 +36,14 @@ As objects they are held to some 16 times as much, while they are read (`json_te
 
 OVERHEAD: Final = 16
 """How many times the largest reply a stream may bring: with each piece of text come some hundred bytes around it."""
+
+CLOCK_SKEW: Final = 5.0
+"""Seconds by which our own clock may be off where it stands in for a server's.
+
+A machine that is kept in time is off by far less than one, one that has just woken or is not by a few. A moment counts
+from so much earlier: nobody wakes too soon on a clock that is ahead, nor takes for past what is still to come. A clock
+that is off by more makes a wait longer than was asked, or none, but never longer than the policy allows.
+"""
 
 LEAST_TAKEN: Final = 128
 """Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
@@ -76,6 +86,11 @@ class WholeBody:
         return failure
 
 
+def _is_of_reading(error: Exception) -> bool:
+    """Tell whether a client that was passed in gave up reading before we did, by limits of its own."""
+    return any(kind.__name__ == "ReadTimeout" for kind in type(error).__mro__)
+
+
 @define(eq=False)
 class Exchange:
     """Follow one attempt from its first byte to its reply.
@@ -87,6 +102,7 @@ class Exchange:
         largest: the bytes of a reply after which no more of it is read.
         watch: tells when visible text has come, where silence may then end the attempt at other moments than before.
         wall_clock: returns the seconds since 1970.
+        told: headers that go out in the place of any others of their names, which are in lower case.
     """
 
     backend: Backend
@@ -95,6 +111,7 @@ class Exchange:
     largest: int = LARGEST_REPLY
     watch: TextWatch | None = None
     wall_clock: Callable[[], float] = time.time
+    told: Mapping[str, str] = NO_HEADERS
     decoder: Decoder | None = field(default=None, init=False)
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
@@ -114,10 +131,14 @@ class Exchange:
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         self._set_room()
         request = self.backend.encode(send, stream=self.is_streaming)
-        return HttpRequest(request.url, asking(request.headers), request.body, request.method)
+        headers = asking(request.headers)
+        if self.told:
+            others = {name: value for name, value in headers.items() if name.lower() not in self.told}
+            headers = {**others, **self.told}
+        return HttpRequest(request.url, headers, request.body, request.method)
 
     def begin(self, status: int, headers: Mapping[str, str], *, is_decoded: bool = False) -> None:
-        """Take the head of the response; one without a date that a wait may count from is given that of now.
+        """Take the head of the response; one without a date that a wait may count from is given one by our own clock.
 
         Arguments:
             is_decoded: whether the HTTP client takes off the encoding of the body by itself.
@@ -127,7 +148,7 @@ class Exchange:
             self._failure = UNREADABLE
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
-            headers = {**rest, "date": formatdate(self.wall_clock(), usegmt=True)}
+            headers = {**rest, "date": formatdate(self.wall_clock() - CLOCK_SKEW, usegmt=True)}
         if self.is_streaming and status == 200 and self._encoding is not None:
             self.decoder = self.backend.decoder(headers)
             if headers.get("content-type", "").lower().startswith("application/json"):
@@ -169,21 +190,12 @@ class Exchange:
         return deltas
 
     def _take(self, piece: bytes) -> list[Text | Reasoning]:
+        """Take a piece, and note whether the provider says anything in it: in deltas, or where none shows it."""
         decoder = self.decoder
         assert decoder is not None
         deltas = decoder.feed(piece)
         self._size += len(piece)
-        self._look_for_content(deltas, getattr(decoder, "unshown", 0))
-        if self._size > self.largest // _DENSEST and not decoder.finished:
-            is_whole = isinstance(decoder, WholeBody)
-            if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
-                self._failure = TOO_LARGE
-        if self._cap is not None:
-            self._measure(deltas)
-        return deltas
-
-    def _look_for_content(self, deltas: list[Text | Reasoning], unshown: int) -> None:
-        """Note whether the provider has said something: in deltas, or where none shows it."""
+        unshown = getattr(decoder, "unshown", 0)
         if unshown > self._unshown:
             self._unshown, self._has_content = unshown, True
         for delta in deltas:
@@ -191,6 +203,13 @@ class Exchange:
                 self._has_content = True
                 if self.watch is not None and self.watch.has_text(delta):
                     self.watch, self.limits.has_text = None, True
+        if self._size > self.largest // _DENSEST and not decoder.finished:
+            is_whole = isinstance(decoder, WholeBody)
+            if self._size > self.largest * (1 if is_whole else OVERHEAD) or getattr(decoder, "size", 0) > self.largest:
+                self._failure = TOO_LARGE
+        if self._cap is not None:
+            self._measure(deltas)
+        return deltas
 
     def _measure(self, deltas: list[Text | Reasoning]) -> None:
         """Count what has come against the cap: what is shown and what is not, or what was written beside all that."""
@@ -219,7 +238,7 @@ class Exchange:
         # A socket that was shut down because the time was up reports a broken connection.
         if self.limits.is_over:
             self._failure = Failure("timeout", exception=error)
-        elif self.limits.is_silent:
+        elif self.limits.is_silent or (self.limits.silent_at != math.inf and _is_of_reading(error)):
             self._fall_silent(error)
         else:
             self._failure = failure

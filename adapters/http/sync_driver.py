@@ -112,5 +112,7 @@ class SyncDriver(Driver):
             (self.sleep or self.cancellation.wait)(send.wait)
         check(self.cancellation)
         if send.needs_compaction and self.compactor is not None:
-            call.compacted(self.compactor(thawed(send.messages)))  # its own copy, to change as it likes
+            with self.deadline(send).around():
+                shorter = self.compactor(thawed(send.messages))  # its own copy, to change as it likes
+            call.compacted(shorter)
             check(self.cancellation)

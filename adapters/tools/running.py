@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context, copy_context
+from contextvars import Context
 from functools import partial
 from typing import Any
 
 from attrs import define, field
 
+from rungwise.adapters.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.calling import Brought, Report, Worker, callable_of, discard, is_async, is_awaited
@@ -28,11 +29,13 @@ class Runner(ABC):
         schedule: says which, and when.
         executor: what runs those without a function.
         cancellation: ends them.
+        deadline: when the calls and turns that they make must have ended.
     """
 
     schedule: Schedule
     executor: Executor | None
     cancellation: Cancellation
+    deadline: Deadline = NO_DEADLINE
     _reports: deque[tuple[Job, Brought]] = field(factory=deque, init=False)
 
     @abstractmethod
@@ -54,7 +57,7 @@ class Runner(ABC):
         if self.cancellation.is_urgent:
             self.schedule.give_up()
         while (job := self.schedule.begin()) is not None:
-            call, context = callable_of(job.run, self.executor), copy_context()
+            call, context = callable_of(job.run, self.executor), self.deadline.context()
             if call is None:
                 self.schedule.take(job, Brought())
             elif is_async(call):
@@ -88,7 +91,7 @@ class Runner(ABC):
                 discard(value)  # which was never begun where it was cancelled at once
                 self.report(job, brought)
 
-            self._await(job, lambda: value, copy_context(), report)
+            self._await(job, lambda: value, self.deadline.context(), report)
         else:
             discard(value)
 

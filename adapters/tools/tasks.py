@@ -12,6 +12,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
+from rungwise.adapters.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.tools.calling import Report, awaited
 from rungwise.adapters.tools.running import Runner
@@ -35,15 +36,22 @@ class ToolTasks(Runner):
     _loop: EventLoop = field(factory=EventLoop.running, init=False)
 
     @classmethod
-    def of(cls, action: RunTools, executor: Executor | None, cancellation: Cancellation) -> ToolTasks:
+    def of(
+        cls,
+        action: RunTools,
+        executor: Executor | None,
+        cancellation: Cancellation,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> ToolTasks:
         """Return what runs the tools of an action.
 
         Arguments:
             action: the tools.
             executor: what runs those without a function; it is given the name and the arguments.
             cancellation: ends them as well.
+            deadline: when the calls and turns that they make must have ended.
         """
-        return cls(Schedule.of(action), executor, cancellation)
+        return cls(Schedule.of(action), executor, cancellation, deadline)
 
     async def run(self) -> AsyncGenerator[ToolStarted | ToolEnded, None]:
         """Run them and hand out what happens; `outcomes` then says what came of each, in the order of the calls.

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import define, field
 
+from rungwise.adapters.deadline import NO_DEADLINE, Deadline
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.tools.calling import Report, awaited
@@ -24,7 +25,7 @@ from rungwise.fsm.turn.tools import Executor
 
 
 def run_tools(
-    action: RunTools, executor: Executor | None, cancellation: Cancellation
+    action: RunTools, executor: Executor | None, cancellation: Cancellation, deadline: Deadline = NO_DEADLINE
 ) -> Generator[ToolStarted | ToolEnded, None, tuple[ToolOutcome, ...]]:
     """Run tools, hand out what happens, and return what came of each, in the order of the calls.
 
@@ -33,11 +34,12 @@ def run_tools(
         executor: what runs those without a function; it is given the name and the arguments.
         cancellation: ends them: async tools are cancelled, sync ones waited for until their own seconds are up, and
             nothing more begins. The second time nothing is waited for either. A Ctrl-C, and leaving, do the same.
+        deadline: when the calls and turns that they make must have ended.
 
     Raises:
         ToolsEnded: they were ended; it holds the outcomes, and the reason, which must go on.
     """
-    return _Threads(Schedule.of(action), executor, cancellation).run()
+    return _Threads(Schedule.of(action), executor, cancellation, deadline).run()
 
 
 @define(eq=False)

@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 from attrs import frozen
 
+from rungwise.adapters.deadline import Deadline
 from rungwise.adapters.http.async_driver import AsyncDriver
 from rungwise.adapters.tools.tasks import ToolTasks
 from rungwise.adapters.turn.compacting import ashorten
@@ -52,15 +53,16 @@ class AsyncTurnDriver:
                                 yield event
                         action = turn.called(call.result, clock())
                     case RunTools():
-                        running = ToolTasks.of(action, turn.tools.executor, self.calls.cancellation)
+                        deadline = Deadline(clock, turn.deadline)
+                        running = ToolTasks.of(action, turn.tools.executor, self.calls.cancellation, deadline)
                         async with aclosing(running.run()) as news:
                             async for told in news:
                                 yield told
                         action = turn.tools_ran(running.outcomes, clock())
                     case Compact():
                         assert self.compactor is not None  # or the turn would not have asked for it
-                        left = seconds_left(turn, clock())
-                        shorter = await ashorten(self.compactor, action, left, self.calls.cancellation)
+                        left, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
+                        shorter = await ashorten(self.compactor, action, left, self.calls.cancellation, deadline)
                         action = turn.compacted(shorter, when_compacted(turn, shorter, clock()))
         except BaseException as error:
             leave(turn, error, clock())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextvars import copy_context
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Final
 
+from rungwise.adapters.deadline import Deadline
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.waiting import WakeUp, check, within
 from rungwise.adapters.tools.calling import Brought, Report, Worker, is_async
@@ -19,7 +19,13 @@ from rungwise.fsm.values.frozen_map import thawed
 LATE: Final = TimeoutError("the compactor has used up the time of the turn")
 
 
-def shorten(compactor: Callable[..., Any], action: Compact, seconds: float | None, cancellation: Cancellation) -> Any:
+def shorten(
+    compactor: Callable[..., Any],
+    action: Compact,
+    seconds: float | None,
+    cancellation: Cancellation,
+    deadline: Deadline,
+) -> Any:
     """Return what a compactor returned or raised, or `LATE`; one that is late is left in a daemon thread.
 
     Arguments:
@@ -27,6 +33,7 @@ def shorten(compactor: Callable[..., Any], action: Compact, seconds: float | Non
         action: says both.
         seconds: how long it may take; None for as long as it takes.
         cancellation: ends the wait.
+        deadline: when the calls that it makes must have ended.
 
     Raises:
         CallEnded: the turn was cancelled.
@@ -37,7 +44,7 @@ def shorten(compactor: Callable[..., Any], action: Compact, seconds: float | Non
         found.append(brought)
         is_done.set()
 
-    _begin(compactor, action, report)
+    _begin(compactor, action, report, deadline)
     until = None if seconds is None else time.monotonic() + seconds
     while not is_done.wait(SLICE if until is None else max(0.0, min(SLICE, until - time.monotonic()))):
         check(cancellation)
@@ -48,7 +55,11 @@ def shorten(compactor: Callable[..., Any], action: Compact, seconds: float | Non
 
 
 async def ashorten(
-    compactor: Callable[..., Any], action: Compact, seconds: float | None, cancellation: Cancellation
+    compactor: Callable[..., Any],
+    action: Compact,
+    seconds: float | None,
+    cancellation: Cancellation,
+    deadline: Deadline,
 ) -> Any:
     """Return what a compactor returned or raised, or `LATE`; one that is late is cancelled, or left in a thread.
 
@@ -64,7 +75,7 @@ async def ashorten(
             found.append(brought)
             wake.call()
 
-        _begin(compactor, action, report)
+        _begin(compactor, action, report, deadline)
         if not await wake.wait(seconds, cancellation):
             return LATE
         shorter = _taken(found[0])
@@ -73,7 +84,7 @@ async def ashorten(
     awaited: list[Any] = []
     left = None if seconds is None else max(0.0, seconds - (time.monotonic() - began))
     try:
-        await within(left, partial(_await_into, awaited, shorter), cancellation=cancellation)
+        await within(left, partial(_await_into, awaited, shorter, deadline), cancellation=cancellation)
     except TimeoutError:
         return LATE
     return awaited[0]
@@ -83,17 +94,18 @@ async def _called(compactor: Callable[..., Any], action: Compact) -> Any:
     return await compactor(thawed(action.messages), action.room)  # its own copy, to change as it likes
 
 
-async def _await_into(found: list[Any], shorter: Any) -> None:
+async def _await_into(found: list[Any], shorter: Any, deadline: Deadline) -> None:
     """Await what a compactor returned; what it raises is none of a wait that has ended."""
     try:
-        found.append(await shorter)
+        with deadline.around():
+            found.append(await shorter)
     except Exception as error:
         found.append(error)
 
 
-def _begin(compactor: Callable[..., Any], action: Compact, report: Report) -> None:
+def _begin(compactor: Callable[..., Any], action: Compact, report: Report, deadline: Deadline) -> None:
     call = partial(compactor, thawed(action.messages), action.room)  # its own copy, to change as it likes
-    Worker("the compactor", call, copy_context(), report).start()
+    Worker("the compactor", call, deadline.context(), report).start()
 
 
 def _taken(brought: Brought) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, TypedDict
 
 from attrs import evolve, frozen
@@ -29,13 +30,14 @@ class TurnOptions(TypedDict, total=False):
     policy: TurnPolicy | None
     compactor: TurnCompactor | AsyncTurnCompactor | None
     within: SharedBudget | None
+    deadline: float | datetime | None
     max_tokens: int | None
     parameters: Mapping[str, Any] | None
     headers: Mapping[str, str] | None
     input_tokens: int | None
 
 
-OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within"})
+OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within", "deadline"})
 """The options that are none of a request."""
 
 
@@ -65,7 +67,7 @@ class Planned:
             chain: the client's backends.
             policy: the client's policy of calls.
             compactor: the client's own, which is given the messages alone.
-            given: what the client gives to its calls.
+            given: what the client gives to its calls, and when the turn must have ended, on its clock.
 
         Raises:
             ConfigurationError: one of the options is not of its form.

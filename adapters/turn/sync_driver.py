@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from rungwise.adapters.deadline import Deadline
 from rungwise.adapters.http.driver import LATE as LATE_BY
 from rungwise.adapters.http.sync_driver import SyncDriver
 from rungwise.adapters.http.waiting import CallEnded
@@ -67,23 +68,25 @@ class SyncTurnDriver:
                 yield from self.calls.stream(call)
                 return turn.called(call.result, clock())
             case RunTools():
-                outcomes = yield from run_tools(action, turn.tools.executor, cancellation)
+                deadline = Deadline(clock, turn.deadline)
+                outcomes = yield from run_tools(action, turn.tools.executor, cancellation, deadline)
                 return turn.tools_ran(outcomes, clock())
             case Compact():
                 assert self.compactor is not None  # or the turn would not have asked for it
-                shorter = shorten(self.compactor, action, seconds_left(turn, clock()), cancellation)
+                left, deadline = seconds_left(turn, clock()), Deadline(clock, turn.deadline)
+                shorter = shorten(self.compactor, action, left, cancellation, deadline)
                 return turn.compacted(shorter, when_compacted(turn, shorter, clock()))
 
 
 def seconds_left(turn: Turn, now: float) -> float | None:
     """Return the seconds that a turn has left; None where its time has no limit."""
-    deadline = turn.budget.deadline
+    deadline = turn.deadline
     return None if deadline is None else max(0.0, deadline - now)
 
 
 def when_compacted(turn: Turn, shorter: object, now: float) -> float:
     """Return the time; where that was up, the clock may not show it yet."""
-    deadline = turn.budget.deadline
+    deadline = turn.deadline
     return max(now, deadline + LATE_BY) if shorter is LATE and deadline is not None else now
 
 

@@ -65,6 +65,9 @@ def observe_cancel(
     return Observation(evidence=Evidence(event="cancelled", usage=usage), part=delivered, new=delivered)
 
 
+CUT_OFF = ("interrupted", "fell_silent")
+"""The events of a reply that did not come to its end."""
+
 _Counted = tuple[Usage, bool]
 """What an attempt is counted as, and whether its reply is longer than what was reserved for it."""
 
@@ -100,7 +103,9 @@ def _observe_reply(
         event = "answered"  # the text was whole, and there was nothing left to say
     if event == "answered" and expects_json and gathered and not is_json(gathered + new):
         event = "malformed"  # another backend of the chain was asked for prose
-    is_spare = event in ("truncated", "interrupted", "fell_silent") and is_too_little(gathered + new)
+    is_spare = event in ("truncated", *CUT_OFF) and is_too_little(gathered + new)
+    # What broke off so soon may as well be the beginning of all that was said before: it is asked for again.
+    is_spare = is_spare or (event in CUT_OFF and bool(gathered) and is_too_little(visible))
     if is_spare and event == "truncated":
         is_spare = not proposal.asks_for_little
         event = "reasoning_truncated" if is_spare else event  # the cap went elsewhere
@@ -153,7 +158,7 @@ def _observe_cut(
     text = reply.text
     of_failure = event_of_failure(failure)
     event = of_failure if of_failure in ("refused", "fell_silent") else "interrupted"
-    is_spare = event != "refused" and is_too_little(transcript.gathered + text)
+    is_spare = event != "refused" and is_too_little(text)
     is_kept = not is_spare and _keeps(proposal, event)
     return Observation(
         evidence=_evidence(event, counted[0], failure),
@@ -184,7 +189,7 @@ def _keeps(proposal: Proposal, event: str) -> bool:
     """Tell whether the text of a reply becomes a part of the answer."""
     if proposal.expects_json and event not in ANSWERS:
         return False
-    return event in KEEPS_TEXT and not (proposal.asks_for_little and event in ("interrupted", "fell_silent"))
+    return event in KEEPS_TEXT and not (proposal.asks_for_little and event in CUT_OFF)
 
 
 def _goes_on(proposal: Proposal, transcript: Transcript, gathered: str) -> bool:

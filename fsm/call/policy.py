@@ -198,6 +198,18 @@ class Policy:
     }
     """The fields that are tables of keys."""
 
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "interactive": {
+            "limits": {"retries": 2, "reasks": 2},
+            "budget": {"attempts": 12, "seconds": 90.0},
+            "waits": {"retry_base": 1.0, "reask_base": 1.0, "longest_asked": 15.0}
+            | dict.fromkeys(("retry_cap", "overload_cap", "reask_cap"), 8.0),
+            "timeouts": {"connect": 5.0, "first_token": 10.0, "stall": 10.0, "total": 60.0},
+            "after_refusal": "end",
+        },
+    }
+    """What the shipped presets say otherwise than the defaults; in TOML, `preset` names one to start from."""
+
     limits: Limits = field(factory=Limits, validator=instance(Limits))
     budget: Budget = field(factory=Budget, validator=instance(Budget))
     waits: Waits = field(factory=Waits, validator=instance(Waits))
@@ -245,16 +257,8 @@ class Policy:
         Raises:
             ConfigurationError: a field is not of its form.
         """
-        preset: dict[str, Any] = {
-            "budget": Budget(attempts=12, seconds=90.0),
-            "timeouts": Timeouts(connect=5.0, first_token=10.0, stall=10.0, total=60.0),
-            "waits": Waits(
-                retry_base=1.0, retry_cap=8.0, overload_cap=8.0, reask_base=1.0, reask_cap=8.0, longest_asked=15.0
-            ),
-            "limits": Limits(retries=2, reasks=2),
-            "after_refusal": "end",
-        }
-        return cls(**{**preset, **changed})
+        policy: Policy = from_mapping(cls, {"preset": "interactive"})
+        return attrs.evolve(policy, **changed)
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "policy", table: Table = CALL) -> Policy:
@@ -337,6 +341,7 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> An
         raise ConfigurationError(f"{kind.__name__} must be a table of keys, not {type(values).__name__}")
     if kind is Limits:
         return Limits(**values)
+    values = _with_preset(kind, values)
     known = [attribute.name for attribute in attrs.fields(kind) if attribute.name != "table"]
     built: dict[str, Any] = dict(given)
     for name, value in values.items():
@@ -347,6 +352,21 @@ def from_mapping(kind: type[Any], values: Mapping[str, Any], **given: Any) -> An
             raise ConfigurationError(f"{kind.__name__}.{name} must be a table of keys, as in [{name}]")
         built[name] = from_mapping(part, value) if part is not None else value
     return kind(**built)
+
+
+def _with_preset(kind: type[Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return plain values with those of the preset that they name, where they say nothing themselves."""
+    presets = getattr(kind, "presets", {})
+    if "preset" not in values or not presets:
+        return values
+    named = values["preset"]
+    if not isinstance(named, str) or named not in presets:
+        raise ConfigurationError(f"{kind.__name__}: {_unknown('preset', named, presets)}")
+    merged = {**presets[named], **{name: value for name, value in values.items() if name != "preset"}}
+    for name, value in presets[named].items():
+        if isinstance(value, Mapping) and isinstance(merged[name], Mapping):
+            merged[name] = {**value, **merged[name]}
+    return merged
 
 
 DEFAULT_POLICY = Policy()

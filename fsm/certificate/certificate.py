@@ -203,7 +203,8 @@ def _arguments(rows: Iterable[RowProof]) -> list[tuple[str, RowProof, list[str]]
         row = proof.row
         title = f"[{row.guard}] -> {row.target}" if row.guard else f"-> {row.target}"
         events = found.setdefault((title, _argument(proof)), (title, proof, []))[2]
-        events.append(row.event)
+        if row.event not in events:
+            events.append(row.event)
     return sorted(found.values(), key=lambda each: each[1].verdict == "proved")
 
 

@@ -46,18 +46,20 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
 
 
 def _turn_at_worst(certificate: Certificate) -> str:
-    calls, attempts, _, runs = certificate.worst[:4]
+    worst = {each.name: each.value or 0 for each in certificate.worst}
     return (
-        f"A turn makes at most {calls.value:,} calls with {attempts.value:,} requests, and runs at most {runs.value:,} "
+        f"A turn makes at most {worst['calls']:,} calls with {worst['attempts']:,} requests, and runs at most "
+        f"{worst['tool runs']:,} "
         "tools; an action is a call, a round of tools or a compaction. Choose what comes back, and see which guard "
         "decides: any event can be chosen, also one that the last action could not bring."
     )
 
 
 def _at_worst(certificate: Certificate) -> str:
-    attempts, waiting = certificate.worst[:2]
+    worst = {each.name: each.value for each in certificate.worst}
+    seconds = "" if worst["seconds"] is None else f" and takes at most {worst['seconds']:,g} s"
     chain = "one backend" if len(certificate.chain) == 1 else f"a chain of {len(certificate.chain)} backends"
     return (
-        f"With {chain}, a call makes at most {attempts.value:,} attempts and waits at most {waiting.value:,g} s "
-        "between them; this page follows it step by step. Choose what comes back, and see which guard decides."
+        f"With {chain}, a call makes at most {worst['attempts']:,} attempts{seconds}; this page follows it step by "
+        "step. Choose what comes back, and see which guard decides."
     )

@@ -2,23 +2,25 @@
 
 The sources stand in `_SOURCES` in the order in which they are believed; the first usable one wins. There is no clock
 here: a point in time counts from the response's own `Date`, and without one it is ignored. (The drivers give a response
-that has none the date of its arrival.)
+that has none the date of its arrival by their own clock, less the seconds by which that may be ahead.)
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from math import ceil
 
 from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.moments import EPOCH_MILLISECONDS
 
 _ABSURD = 1e9
 """Seconds (31 years) from which on a number is no wait, but a point in time since 1970."""
 
-_EPOCH_MILLISECONDS = 1e11
-"""Numbers from here on (the year 5138 in seconds) count milliseconds since 1970."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 _LONGEST_TEXT = 10_000  # characters of a message
 _LONGEST_WAIT = 100  # characters of a wait, in any notation
@@ -29,6 +31,7 @@ _Source = Callable[[Mapping[str, str], object, str], float | None]  # of headers
 _UNITS = (("ms", 0.001), ("mil", 0.001), ("m", 60.0), ("s", 1.0), ("h", 3600.0), ("d", 86400.0))  # by first letters
 _BODY_FIELDS = {"retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
+_FINER = re.compile(r"\.\d{7}", re.ASCII)  # than microseconds
 _NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _PART = re.compile(
     r"(\d{1,20}(?:\.\d{1,20})?)\s{0,3}"
@@ -114,12 +117,18 @@ def _unit(name: str) -> float:
     return next(seconds for letters, seconds in _UNITS if name.startswith(letters))
 
 
-def _moment(text: str) -> datetime | None:
+def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:
+    """Read a date in any notation.
+
+    Arguments:
+        text: the date.
+        finer: stands for what it says beyond microseconds, which are the finest that are kept.
+    """
     if len(text) > _LONGEST_WAIT:
         return None
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
-            moment = parse(text)
+            moment = parse(text) + (finer if _FINER.search(text) else timedelta())
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         except (ArithmeticError, LookupError, TypeError, ValueError):
             continue
@@ -141,14 +150,14 @@ def _wait(value: object, headers: Mapping[str, str]) -> float | None:
     if seconds is not None and seconds >= _ABSURD:
         seconds = _until(_since_1970(seconds), headers)
     elif seconds is None and isinstance(value, str) and (seconds := _duration(value)) is None:
-        seconds = _until(_moment(value), headers)
+        seconds = _until(_moment(value, _MICROSECOND), headers)
     return _usable(seconds)
 
 
 def _since_1970(number: float) -> datetime | None:
     try:
-        return datetime.fromtimestamp(number / 1000 if number >= _EPOCH_MILLISECONDS else number, UTC)
-    except (ArithmeticError, OSError, ValueError):
+        return _EPOCH + timedelta(microseconds=ceil(number * (1e3 if number >= EPOCH_MILLISECONDS else 1e6)))
+    except ArithmeticError:
         return None
 
 

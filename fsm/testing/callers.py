@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.policy import Budget, Policy, Waits
+from rungwise.fsm.call.policy import DEFAULT_SECONDS, Budget, Policy, Reserve, Waits
 from rungwise.fsm.call.request import PlainLink, PlainMessage, Prices, Request, TurnContext
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.testing.backend import PROMPT, ScriptedLink
-from rungwise.fsm.testing.strategies import seldom
+from rungwise.fsm.testing.strategies import evenly, seldom
 
 ASKED: Sequence[PlainMessage] = ({"role": "user", "content": PROMPT},)
 TOOL_ROUND: Sequence[PlainMessage] = (
@@ -102,7 +102,7 @@ def policies(
     budget = st.builds(
         Budget,
         attempts=st.sampled_from((24, 100)) | st.integers(1, 40),
-        seconds=seldom(st.floats(0.5, 600.0)),
+        seconds=evenly(st.just(DEFAULT_SECONDS), st.none(), st.floats(0.5, 600.0)),
         output_tokens=seldom(st.integers(1, 50_000)),
         money=st.one_of(st.none(), st.floats(0.001, 1.0)) if money else st.none(),
     )
@@ -111,7 +111,11 @@ def policies(
         limits=limits if limits is not None else _limits(),
         budget=budget,
         waits=waits,
-        switch_after=st.dictionaries(st.sampled_from(("overloaded", "timeout", "rate_limit")), st.integers(1, 3)),
+        reserve=st.builds(Reserve, share=st.sampled_from((0.25, 0.0, 0.5, 1.0)), seconds=seldom(st.floats(0.1, 300.0))),
+        switch_after=st.dictionaries(
+            st.sampled_from(("overloaded", "timeout", "silence", "empty", "rate_limit")), st.integers(1, 3)
+        ),
+        after_refusal=st.sampled_from(("fall_back", "end")),
         base_cap=st.sampled_from((4096, 100)),
         largest_cap=st.sampled_from((32_768, 300)),
         nudge_window=st.sampled_from((5, 1, 0)),

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from rungwise.fsm.call.journal import Journal, read_policy
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.forms import FLAG, OBJECT, OBJECTS, Forms, list_of
+from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
@@ -29,11 +29,13 @@ class TurnSetting:
     Arguments:
         policy: as the turn got it.
         has_compactor: whether the conversation could be shortened.
+        deadline: seconds from the beginning of the turn to a deadline that stands beside its budget; None without one.
         recorded: after reading, the policy of the calls as it was recorded, with what rungs of one's own have in it.
     """
 
     policy: TurnPolicy
     has_compactor: bool = False
+    deadline: float | None = None
     recorded: Mapping[str, Any] | None = None
 
 
@@ -52,6 +54,7 @@ class TurnJournal(Record):
     """
 
     forms: ClassVar[Forms] = {**Record.forms, "policy": OBJECT, "has_compactor": FLAG, "calls": OBJECTS}
+    optional_forms: ClassVar[Forms] = {"deadline": NUMBER}
     content_forms: ClassVar[Forms] = {
         "results": (list_of(_is_result), "a list of results, each of which is a list of id, name, text and is_fault"),
         **dict.fromkeys(("ids", "handed_off"), (list_of(is_text), "a list of the ids of calls")),
@@ -73,6 +76,7 @@ class TurnJournal(Record):
         return {
             "policy": policy,
             "has_compactor": self.setting.has_compactor,
+            **({"deadline": self.setting.deadline} if self.setting.deadline is not None else {}),
             "calls": [call.to_document() for call in self.calls],
         }
 
@@ -91,9 +95,9 @@ class TurnJournal(Record):
 
     @classmethod
     def _read_setting(cls, document: Mapping[str, Any]) -> TurnSetting:
-        values = dict(document["policy"])
+        values, given = dict(document["policy"]), (document["has_compactor"], document.get("deadline"))
         if "call" not in values:
-            return TurnSetting(from_mapping(TurnPolicy, values), document["has_compactor"])
+            return TurnSetting(from_mapping(TurnPolicy, values), *given)
         limits = values["call"].get("limits") if isinstance(values["call"], Mapping) else None
         call, recorded = read_policy(values.pop("call"), limits if isinstance(limits, Mapping) else ())
-        return TurnSetting(from_mapping(TurnPolicy, values, call=call), document["has_compactor"], recorded)
+        return TurnSetting(from_mapping(TurnPolicy, values, call=call), *given, recorded)

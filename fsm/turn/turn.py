@@ -22,6 +22,7 @@ from typing import Any
 
 from attrs import define, evolve
 
+from rungwise.fsm.call.budget import check_deadline
 from rungwise.fsm.call.call import NO_CHAIN, Call
 from rungwise.fsm.call.chain import shapes_of
 from rungwise.fsm.call.estimate import estimate_tokens
@@ -70,6 +71,7 @@ class Turn:
         contents: whether journals may hold texts, tool calls and results.
         is_streaming: whether the driver hands on what its calls say.
         jitter: returns a number from 0 to 1 for each wait of a call.
+        deadline: when the turn must have ended, on the driver's clock, beside the seconds of its budget.
 
     Raises:
         ConfigurationError: something is not of its form, no backend can be used, or prices are missing for a budget.
@@ -81,6 +83,7 @@ class Turn:
     journal: TurnJournal
     position: Run
     budget: SharedBudget
+    _given_deadline: float | None
     _chain: tuple[Link, ...]
     _options: dict[str, Any]
     _count: Callable[[Any], int]
@@ -111,11 +114,13 @@ class Turn:
         contents: bool = False,
         is_streaming: bool = False,
         jitter: Callable[[], float] | None = None,
+        deadline: float | None = None,
     ) -> None:
         for name, value, kind in (("request", request, Request), ("policy", policy, TurnPolicy)):
             if not isinstance(value, kind):
                 raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
-        self.policy, self.tools = policy, Toolbox.of(tools)
+        check_deadline(deadline)
+        self.policy, self.tools, self._given_deadline = policy, Toolbox.of(tools), deadline
         if self.tools and "tools" in request.parameters:
             raise ConfigurationError("Request.parameters cannot set 'tools' beside the tools of the turn")
         self.budget = SharedBudget(policy.budget, within, name="the turn's budget")
@@ -155,6 +160,11 @@ class Turn:
         return self._result
 
     @property
+    def deadline(self) -> float | None:
+        """Return when the turn must have ended, on the driver's clock; None if its time has no limit."""
+        return min((each for each in (self._given_deadline, self.budget.deadline) if each is not None), default=None)
+
+    @property
     def messages(self) -> tuple[PlainMessage | Message, ...]:
         """Return the conversation so far; it is valid at any moment, whatever is still in flight."""
         return self._conversation.whole(self.policy.hints.not_run)
@@ -171,6 +181,8 @@ class Turn:
         """
         self._tally.begin(now)
         self.budget.begin(now)
+        if self._given_deadline is not None:
+            self.journal.setting.deadline = self._given_deadline - now
         return self._act()
 
     @without_locals
@@ -314,7 +326,7 @@ class Turn:
     def _act(self) -> Action | None:
         """Return what the rung does, or end the turn where its time is up."""
         state, conversation, policy = self.position.state, self._conversation, self.policy
-        deadline = self.budget.deadline
+        deadline = self.deadline
         left = None if deadline is None else deadline - self._tally.now
         if state not in CALLS and (late := self._late()) is not None:  # a call sees this for itself
             row = self.position.fire("ran_out")
@@ -343,7 +355,8 @@ class Turn:
         turn = TurnContext(
             prior, only_housekeeping=prior is not None, is_shown=True, gathered=self._conversation.gathered
         )
-        return Call(request, self.policy.of_calls, self._chain, turn, within=self.budget, **self._options)
+        options = {"within": self.budget, "deadline": self._given_deadline, **self._options}
+        return Call(request, self.policy.of_calls, self._chain, turn, **options)
 
     def _request_in(self, state: str) -> Request:
         hints, written = self.policy.hints, self._tally.usage.output_tokens
@@ -363,8 +376,10 @@ class Turn:
 
     def _late(self) -> str | None:
         """Say whose time is up, if any is."""
-        deadline, now = self.budget.deadline, self._tally.now
-        return self.budget.lacking(now) if deadline is not None and now >= deadline else None
+        given, of_budget, now = self._given_deadline, self.budget.deadline, self._tally.now
+        if of_budget is not None and now >= of_budget:
+            return self.budget.lacking(now)
+        return "the deadline has passed" if given is not None and now >= given else None
 
     # what came back
 

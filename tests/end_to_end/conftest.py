@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: servers on loopback, and `run`, which makes a call in each of the four modes."""
+"""What the end-to-end tests share: servers on loopback, and `run`, which makes a call in each of the modes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedRepl
 from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.provider.rendering import render
 from support import ways
-from support.modes import MODES
+from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE
 from support.runs import NAMES, Run, Scripted, Stage
 
@@ -121,7 +121,7 @@ def stages() -> Iterator[tuple[Stage, ...]]:
         yield stages
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=[*MODES, WHOLE[0], pytest.param(WHOLE[1], marks=pytest.mark.full)])
 def run(request: pytest.FixtureRequest, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> Run:
     """Return what makes one call in a mode and checks it; a test that takes it runs in every mode."""
     return Run(request.param, stages, caplog)

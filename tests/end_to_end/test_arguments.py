@@ -38,11 +38,14 @@ def test_seconds_that_no_clock_takes_are_refused(kind: type, seconds: Any) -> No
         assert len(str(caught.value)) < 300
 
 
+UNTIMED = rungwise.Budget(seconds=None)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seconds", [LONGEST_SECONDS, 1e-3])
 def test_the_longest_and_the_shortest_seconds_are_waited_for(mode: str, seconds: float) -> None:
     """A `Timeouts` of a millisecond may end the call; what it may not do is raise anything but an error of ours."""
-    timeouts = rungwise.Timeouts(connect=seconds, first_byte=seconds, idle=seconds, total=seconds)
+    timeouts = rungwise.Timeouts(connect=seconds, first_token=seconds, stall=seconds, total=seconds)
     policy = rungwise.Policy(timeouts=timeouts, budget=rungwise.Budget(seconds=seconds, attempts=2))
     with EmbeddedProvider(Script([ANSWER])) as provider:
         client = Client(OpenAIChat("model", base_url=provider.base_url), policy=policy, sleep=lambda seconds: None)
@@ -59,7 +62,7 @@ def test_the_longest_and_the_shortest_seconds_are_waited_for(mode: str, seconds:
 def test_the_longest_wait_is_one_that_a_clock_takes() -> None:
     longest = LONGEST_SECONDS * (1 + LARGEST_JITTER)
     waits = rungwise.Waits(retry_base=LONGEST_SECONDS, retry_cap=LONGEST_SECONDS, jitter=LARGEST_JITTER)
-    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(waits=waits), jitter=lambda: 1.0)
+    call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(waits=waits, budget=UNTIMED), jitter=lambda: 1.0)
     call.begin()
     send = call.receive(rungwise.Failure("server_error"))
     assert send is not None

@@ -16,7 +16,7 @@ DOWN = ScriptedReply(status=500)
 EMPTY = ScriptedReply()
 HANGS = ScriptedReply(hang=True)
 FIRST = "Herons nest in reeds, "
-STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
 
 
 def part(text: str, output: int, finish: str = "length") -> ScriptedReply:
@@ -56,7 +56,8 @@ def test_three_attempts_and_errors_for_ever_are_exactly_three_requests(run: Any)
 def test_a_fallback_does_not_refill_the_attempts(run: Any, reply: ScriptedReply, attempts: int) -> None:
     ended = run([reply], [reply], policy=Policy(budget=Budget(attempts=attempts)))
     assert ended.outcome == "over_budget"
-    assert ended.counts == [min(attempts, 4), max(attempts - 4, 0)]
+    first = 1 if attempts == 1 else min(attempts - 1, 4)  # one is kept for the second backend, if there are two
+    assert ended.counts == [first, attempts - first]
 
 
 def test_the_last_attempt_may_still_succeed(run: Any) -> None:
@@ -72,16 +73,22 @@ def test_text_that_was_gathered_is_in_the_result_of_a_call_over_budget(run: Any)
 
 def test_twenty_four_attempts_are_the_default(run: Any) -> None:
     limits = rungwise.Limits(retries=100)
-    ended = run([DOWN], policy=Policy(limits=limits))
+    ended = run([DOWN], policy=Policy(limits=limits, waits=rungwise.Waits(retry_cap=2)))
     assert (ended.outcome, len(ended.requests)) == ("over_budget", 24)
+
+
+def test_a_quarter_of_an_hour_is_the_default(run: Any) -> None:
+    ended = run([DOWN], policy=Policy(limits=rungwise.Limits(retries=100)))
+    assert ended.outcome == "over_budget"
+    assert sum(ended.waits) < 900 < sum(ended.waits) + 60
+    assert "900 s" in str(ended.error)
 
 
 # seconds
 
 
 def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> None:
-    timeouts = rungwise.Timeouts(first_byte=60, idle=60)
-    ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.6), timeouts=timeouts))
+    ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.6)))
     assert ended.outcome == "over_budget"
     assert len(ended.requests) == 1
     assert ended.waits == []
@@ -89,8 +96,18 @@ def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> 
     assert "0.6 s" in str(ended.error)
 
 
-def test_a_provider_that_hangs_leaves_nothing_for_the_fallback(run: Any) -> None:
-    ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(seconds=0.6)))
+def test_a_provider_that_hangs_leaves_the_fallback_its_reserve(run: Any) -> None:
+    ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(seconds=2)))
+    assert (ended.outcome, ended.text) == ("done", FIRST)
+    assert ended.counts == [1, 1]
+    assert ended.path == ["fallback", "done"]
+    assert 1.4 < ended.result.seconds < 2
+    assert [failure.reason for _, failure in ended.result.failures] == ["timeout"]
+
+
+def test_without_a_reserve_a_provider_that_hangs_leaves_nothing(run: Any) -> None:
+    policy = Policy(budget=Budget(seconds=0.6), reserve=rungwise.Reserve(share=0))
+    ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=policy)
     assert ended.outcome == "over_budget"
     assert ended.counts == [1, 0]
 
@@ -103,7 +120,7 @@ def test_a_provider_that_trickles_ends_with_the_seconds_of_the_budget(run: Any) 
     assert 0.55 < ended.result.seconds < 2.5
 
 
-@STREAMS
+@STREAMED
 def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -> None:
     silent = cut(ScriptedReply(text=FIRST + "never sent", chunk_size=len(FIRST)), FIRST, hang=True)
     ended = run([silent], policy=Policy(budget=Budget(seconds=0.6)))
@@ -172,7 +189,11 @@ def test_spent_output_tokens_end_the_call_with_what_was_gathered(run: Any) -> No
 def test_discarded_replies_and_the_fallback_are_paid_from_the_same_output_tokens(run: Any) -> None:
     nothing = ScriptedReply(reasoning="hm", usage={"prompt_tokens": 10, "completion_tokens": 100})
     ended = run([nothing], [nothing], policy=Policy(budget=Budget(output_tokens=1000)))
-    assert caps(ended) == [992, 892, 792, 692, 592, 492, 392, 292, 192, 92]
+    kept = 250  # of these, for the fallback
+    first, second = ended.counts
+    assert caps(ended)[:first] == [992 - kept - 100 * number for number in range(first)]
+    assert caps(ended)[first:] == [992 - 100 * (first + number) for number in range(second)]
+    assert second > 2
     assert ended.outcome == "over_budget"
     assert ended.result.usage.output_tokens == 1000
 
@@ -220,7 +241,7 @@ def test_a_backend_that_takes_no_cap_at_all_is_asked_no_more_without_a_budget_ei
     assert (ended.outcome, caps(ended)) == ("failed", [500, 500])
 
 
-@STREAMS
+@STREAMED
 def test_the_tokens_of_a_cut_stream_are_paid_for(run: Any, cut: Any) -> None:
     text = " ".join(f"heron {number:03}" for number in range(40))  # about 100 tokens
     reply = cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text)

@@ -18,7 +18,7 @@ import pytest
 import rungwise
 from rungwise import Cancellation, Client, ScriptedReply
 from rungwise.adapters.http.cancellation import SLICE
-from support.modes import aask, ask, follow
+from support.modes import aask, ask, follow, options_of
 from support.waiting import auntil, until
 
 pytestmark = pytest.mark.filterwarnings("error")  # nothing may be left behind that Python has to clean up
@@ -131,15 +131,16 @@ def test_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any, silent
     assert no_more_requests(provider)
 
 
-def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: Any) -> None:
+@pytest.mark.parametrize("mode", ["call", "whole"])
+def test_cancelled_in_the_middle_of_a_body(serve: Any, backend_of: Any, silent: Any, mode: str) -> None:
     provider, token = serve(silent), Cancellation()
-    with Client(backend_of(provider), contents=True) as client:
+    with Client(backend_of(provider), contents=True, **options_of(mode)) as client:
         later = Later(lambda: provider.requests, token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
-            ask(client, "call", PROMPT, cancellation=token)
+            ask(client, mode, PROMPT, cancellation=token)
         assert later.since() < SOON
         assert provider.wait_disconnected()
-    check(raised.value.result)
+    check(raised.value.result, FIRST if mode == "call" else "")
 
 
 def test_cancelled_by_the_consumer_of_the_stream(serve: Any, backend_of: Any, silent: Any) -> None:
@@ -157,7 +158,7 @@ def test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client(
     serve: Any, backend_of: Any, silent: Any, library: Any
 ) -> None:
     provider, token, events = serve(silent), Cancellation(), []
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(idle=2))  # the most that a broken promise may cost here
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=2))  # the most that a broken promise may cost here
     with library.Client() as http, Client(backend_of(provider), http=http, policy=policy, contents=True) as client:
         later = Later(lambda: any(isinstance(event, rungwise.Text) for event in events), token.cancel)
         with pytest.raises(rungwise.Cancelled) as raised:
@@ -283,7 +284,7 @@ def test_interrupted_by_a_signal(serve: Any, backend_of: Any, silent: Any, mode:
         # The exception keeps every frame alive, so nothing is closed here by being forgotten.
         assert moment == "during a wait" or provider.wait_disconnected()
     assert provider.wait_disconnected()
-    check(raised.value.result, FIRST if moment == "in the middle" and mode == "stream" else "")
+    check(raised.value.result, FIRST if moment == "in the middle" else "")
     assert no_more_requests(provider)
 
 
@@ -380,7 +381,7 @@ def test_a_task_cancelled_in_the_middle_of_a_stream(serve: Any, backend_of: Any,
     def has_text(events: list[Any]) -> bool:
         return any(isinstance(event, rungwise.Text) for event in events)
 
-    result, events = run_and_cancel(provider, backend_of(provider), True, has_text)
+    result, events = run_and_cancel(provider, backend_of(provider), "stream", has_text)
     check(result, FIRST)
     assert follow(events) == FIRST
     assert no_more_requests(provider)

@@ -10,6 +10,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Limits, Policy, Prices, ReceivedRequest, ScriptedReply
 from rungwise.fsm.call.metering import COUNTED_BESIDE
+from support.modes import MODES
 
 PRICES = Prices(2.0, 10.0)
 TOO_LONG = ScriptedReply(status=400, error={"code": "context_length_exceeded", "message": "too long"})
@@ -96,7 +97,7 @@ def test_a_provider_that_ignores_the_cap_is_cut_or_asked_no_more(run: Any, budge
     )
     assert len(ended.requests) == 1
     assert ended.result.overran
-    if ended.mode_streams:
+    if ended.bodies[0]["stream"]:
         assert ended.outcome == "partial"
         assert ended.result.usage.output_tokens <= ended.bodies[0]["max_tokens"]
         assert ended.result.cost <= 0.3
@@ -191,7 +192,7 @@ def test_what_an_error_inside_a_200_reports_is_paid_for(run: Any) -> None:
     assert ended.result.usage.output_tokens == 700 * len(ended.requests) == 2100
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("run", MODES, indirect=True)
 def test_tool_arguments_without_end_are_cut_as_well(run: Any) -> None:
     call = {"id": "1", "name": "look_up", "arguments": json.dumps({"q": "herons " * 20_000})}
     ended = run([ScriptedReply(tool_calls=(call,), usage={})], policy=Policy(budget=Budget(output_tokens=300)))
@@ -226,7 +227,7 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("run", MODES, indirect=True)
 @pytest.mark.parametrize("kind", UNSEEN)
 def test_what_no_delta_shows_is_within_the_cap_as_well(run: Any, kind: str) -> None:
     flood = stream_of(*map(UNSEEN[kind], range(1000)))
@@ -237,7 +238,7 @@ def test_what_no_delta_shows_is_within_the_cap_as_well(run: Any, kind: str) -> N
     assert 200 - COUNTED_BESIDE <= ended.result.usage.output_tokens < 500
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("run", MODES, indirect=True)
 @pytest.mark.parametrize("line", ["word word word\n", 'data: "word word word"\n\n'])
 def test_stray_lines_without_end_are_paid_for(run: Any, line: str) -> None:
     flood = ScriptedReply(body=line * 30_000, headers={"content-type": "text/event-stream"})
@@ -281,7 +282,7 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+@pytest.mark.parametrize("run", MODES, indirect=True)
 @pytest.mark.parametrize("kind", HONEST)
 def test_what_is_said_twice_or_not_written_is_not_counted_against_the_cap(run: Any, kind: str) -> None:
     ended = run([stream_of(*HONEST[kind])], policy=Policy(budget=Budget(output_tokens=245)))

@@ -110,7 +110,7 @@ def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged
 
     def play(peer: Peer) -> None:
         for request in peer.requests():
-            if not request.get("stream"):
+            if request["messages"][-1]["content"] == "Here.":
                 peer.send(echo(request))
                 continue
             peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Yes")))
@@ -140,7 +140,7 @@ def test_a_wait_for_a_connection_outlasts_the_limit_of_an_attempt_and_is_charged
         let_go.set()
     assert (asked.outcome, asked.text, asked.result.attempts, asked.failures) == ("done", "Here.", 1, [])
     assert asked.result.backend == "primary"
-    assert [body["model"] for body in server.bodies if not body["stream"]] == ["m"]
+    assert [body["model"] for body in server.bodies if body["messages"][-1]["content"] == "Here."] == ["m"]
 
 
 @pytest.mark.parametrize("way", OWN)

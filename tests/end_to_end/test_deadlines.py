@@ -18,6 +18,7 @@ import pytest
 
 import rungwise
 from rungwise import Cancellation
+from support.modes import waits_into
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
 from support.waiting import until
 from support.ways import ALL, ONCE, OWN, PASSED_IN, SYNC, aask, aclose, ask, backend, client_for
@@ -294,12 +295,13 @@ def test_the_total_of_an_attempt_ends_it_in_the_middle_of_a_drip(way: str) -> No
 
 
 @pytest.mark.parametrize("way", OWN)
-def test_a_head_that_never_ends_is_ended_by_the_limit_for_the_first_byte(way: str) -> None:
-    policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(first_byte=BUDGET))
-    with RawServer(informing_slowly) as server:
-        asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
-    assert asked.seconds < CEILING
-    assert asked.failures[0].reason == "timeout"
+def test_a_head_that_never_ends_is_ended_by_the_clock_of_the_first_token(way: str) -> None:
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(first_token=BUDGET), limits=rungwise.Limits(retries=1))
+    with RawServer(lambda peer: informing_slowly(peer) if peer.number == 1 else peer.send(stream_of("Yes."))) as server:
+        asked = ask(way, client_for(way, backend(server.base_url), policy=policy, **waits_into([])))
+    assert (asked.outcome, asked.text) == ("done", "Yes.")
+    assert BUDGET < asked.seconds < CEILING
+    assert asked.failures[0].reason == "silence"
 
 
 @pytest.mark.parametrize("way", ALL)

@@ -106,11 +106,13 @@ def test_a_backend_that_refuses_connections_is_retried_then_left(run: Any, dead_
     assert [(name, failure.reason) for name, failure in ended.result.failures] == [("dead", "connection")]
 
 
-def test_a_backend_that_never_answers_is_left_after_its_second_timeout(run: Any) -> None:
-    limits = rungwise.Timeouts(first_byte=0.4, total=0.4)
-    ended = run([ScriptedReply(hang=True)], [ANSWER], policy=rungwise.Policy(timeouts=limits))
-    assert (ended.outcome, ended.counts) == ("done", [2, 1])
-    assert ended.waits == [2]
+@pytest.mark.parametrize(("most", "waits"), [(1, []), (2, [2])])
+def test_a_backend_that_never_answers_is_left_after_so_many_timeouts(run: Any, most: int, waits: list[int]) -> None:
+    switch_after = {} if most == 1 else {"timeout": most}  # the first is the default
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.4), switch_after=switch_after)
+    ended = run([ScriptedReply(hang=True)], [ANSWER], policy=policy)
+    assert (ended.outcome, ended.counts) == ("done", [most, 1])
+    assert ended.waits == waits
     assert [failure.reason for _, failure in ended.result.failures] == ["timeout"]
 
 

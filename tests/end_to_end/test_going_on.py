@@ -10,10 +10,11 @@ import pytest
 import rungwise
 from rungwise import Limits, Policy, ScriptedReply
 from rungwise.fsm import testing
+from support.modes import MODES
 
 TEXT = "Herons of the northern lake nest in tall dead trees, well above the reeds."
 FIRST = TEXT[:31]
-STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
+STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
 PREFILLS = [{"prefill": "trailing"}]
 JSON = {"response_format": {"type": "json_object"}}
 OBJECT = json.dumps({"place": "the northern lake", "trees": ["dead", "tall"], "nests": 12})
@@ -38,14 +39,14 @@ def test_a_cap_on_the_last_word_is_no_failure(run: Any, prefill: str) -> None:
     assert ended.bodies[1]["messages"][-1]["content"] == TEXT
 
 
-@STREAMS
+@STREAMED
 def test_a_lost_finish_chunk_is_no_failure(run: Any, cut: Any) -> None:
     ended = run([cut(ScriptedReply(text=TEXT, chunk_size=200), TEXT), ScriptedReply(finish="stop")], backends=PREFILLS)
     assert (ended.outcome, ended.text) == ("done", TEXT)
     assert ended.waits == []
 
 
-@STREAMS
+@STREAMED
 def test_a_server_without_finish_reasons_has_nothing_left_to_say_either(run: Any, cut: Any) -> None:
     ended = run(
         [cut(ScriptedReply(text=TEXT, chunk_size=200, finish=None), TEXT), ScriptedReply(finish=None)],
@@ -75,14 +76,14 @@ def broken(error: dict[str, str]) -> ScriptedReply:
     return ScriptedReply(text=FIRST, error_event=error)
 
 
-@STREAMS
+@STREAMED
 def test_a_wait_that_a_broken_stream_asks_for_is_kept(run: Any) -> None:
     ended = run([broken(ERROR), ScriptedReply(text=TEXT[31:])])
     assert (ended.outcome, ended.text) == ("done", TEXT)
     assert ended.waits == [20.0]
 
 
-@STREAMS
+@STREAMED
 def test_a_wait_that_does_not_fit_leaves_the_backend(run: Any) -> None:
     policy = Policy(waits=rungwise.Waits(longest_asked=10))
     ended = run([broken(ERROR)], [ScriptedReply(text=TEXT[31:])], policy=policy)
@@ -181,7 +182,7 @@ def test_what_a_handful_is_is_the_policys_to_say(run: Any) -> None:
     assert run(script, max_tokens=100, policy=Policy(handful=100)).text == FIRST
 
 
-@STREAMS
+@STREAMED
 def test_a_single_word_from_a_broken_stream_is_asked_for_again_and_not_said_twice(run: Any, cut: Any) -> None:
     ended = run([cut(ScriptedReply(text="yes"), "yes"), ScriptedReply(text="yes")], max_tokens=1)
     assert (ended.outcome, ended.text) == ("done", "yes")

@@ -9,9 +9,11 @@ import pytest
 
 import rungwise
 from rungwise import ScriptedReply, ToolCall
+from support.modes import MODES, WHOLE
 
 STREAMS = pytest.mark.parametrize("run", ["stream", "astream"], indirect=True)
-WHOLE = pytest.mark.parametrize("run", ["call", "acall"], indirect=True)
+STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
+WHOLE_BODIES = pytest.mark.parametrize("run", WHOLE, indirect=True)
 FIRST = "Herons nest in reeds, "
 SECOND = "and they nest in trees."
 ANSWER = ScriptedReply(text=SECOND)
@@ -28,7 +30,7 @@ def long(**more: Any) -> ScriptedReply:
 # cut
 
 
-@STREAMS
+@STREAMED
 def test_a_stream_cut_after_text_is_gone_on_from_there(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST), ANSWER], policy=HINTS)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
@@ -50,7 +52,7 @@ def test_nothing_is_lost_or_said_twice_after_a_cut(run: Any, cut: Any, second: s
     assert shown == FIRST + SECOND
 
 
-@STREAMS
+@STREAMED
 def test_a_stream_that_is_cut_again_and_again_is_partial(run: Any, cut: Any) -> None:
     parts = [f"This is part {number}, " for number in range(4)]
     replies = [cut(ScriptedReply(text=text + "never sent", chunk_size=len(text)), text) for text in parts]
@@ -60,14 +62,14 @@ def test_a_stream_that_is_cut_again_and_again_is_partial(run: Any, cut: Any) -> 
     assert ended.caps == [None, 8192, 12_288, 16_384]
 
 
-@STREAMS
+@STREAMED
 def test_the_tokens_of_a_cut_stream_are_counted_as_an_estimate(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST), ScriptedReply(text=SECOND, usage={"prompt_tokens": 9, "completion_tokens": 5})])
     assert ended.result.usage.output_tokens > 5
     assert ended.result.usage.estimated
 
 
-@STREAMS
+@STREAMED
 def test_a_stream_cut_before_any_text_is_retried(run: Any, cut: Any) -> None:
     ended = run([cut(ScriptedReply(text="never sent"), "assistant"), ANSWER])
     assert (ended.outcome, ended.text) == ("done", SECOND)
@@ -84,7 +86,7 @@ def test_a_body_cut_before_any_text_is_retried_three_times_and_fails(run: Any, c
     assert ended.waits == [2, 4, 8]
 
 
-@WHOLE
+@WHOLE_BODIES
 def test_a_body_cut_in_the_middle_is_retried(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST), ANSWER])
     assert (ended.outcome, ended.text) == ("done", SECOND)
@@ -100,7 +102,7 @@ def test_a_cut_after_thinking_alone_is_retried(run: Any, cut: Any) -> None:
     assert ended.waits == [2]
 
 
-@STREAMS
+@STREAMED
 @pytest.mark.parametrize("blank", ["\n\n", "<think>Trees?</think>\n"])
 def test_a_cut_after_blanks_alone_is_retried_like_one_before_any_text(run: Any, cut: Any, blank: str) -> None:
     reply = ScriptedReply(text=blank + "never sent", chunk_size=len(blank))
@@ -119,7 +121,7 @@ def test_a_call_that_is_cut_never_appears(run: Any, cut: Any) -> None:
     assert len(ended.requests) == 2
 
 
-@STREAMS
+@STREAMED
 def test_a_call_that_is_cut_after_text_never_appears_and_the_text_stays(run: Any, cut: Any) -> None:
     broken = ScriptedReply(text=FIRST, tool_calls=[CALL], chunk_size=len(FIRST))
     ended = run([cut(broken, '{"city": "Malmö", "cou'[: len(FIRST)]), ANSWER], policy=HINTS)
@@ -128,7 +130,7 @@ def test_a_call_that_is_cut_after_text_never_appears_and_the_text_stays(run: Any
     assert ended.added == [[], GO_ON]
 
 
-@STREAMS
+@STREAMED
 def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: Any) -> None:
     two = ScriptedReply(tool_calls=[CALL, ToolCall("call_2", "note", '{"text": "reeds"}')], chunk_size=50)
     ended = run([cut(two, "note"), ScriptedReply(text=SECOND)])
@@ -136,7 +138,7 @@ def test_whole_calls_in_a_stream_that_is_cut_are_not_handed_out(run: Any, cut: A
     assert ended.result.tool_calls == ()
 
 
-@STREAMS
+@STREAMED
 def test_a_stream_cut_after_text_goes_on_at_the_fallback_when_no_continuation_is_left(run: Any, cut: Any) -> None:
     policy = rungwise.Policy(limits=rungwise.Limits(continuations=0), hints=HINTS.hints)
     ended = run([cut(long(), FIRST)], [ANSWER], policy=policy)
@@ -145,22 +147,23 @@ def test_a_stream_cut_after_text_goes_on_at_the_fallback_when_no_continuation_is
     assert ended.added[-1] == GO_ON
 
 
-@STREAMS
+@STREAMED
 def test_text_that_was_cut_is_partial_when_nothing_else_is_left(run: Any, cut: Any) -> None:
     ended = run([cut(long(), FIRST)], policy=rungwise.Policy(limits=rungwise.Limits(continuations=0)))
     assert (ended.outcome, ended.text) == ("partial", FIRST)
     assert len(ended.requests) == 1
 
 
-@STREAMS
+@STREAMED
 def test_a_stream_that_falls_silent_after_text_is_a_cut(run: Any, cut: Any) -> None:
-    policy = rungwise.Policy(timeouts=rungwise.Timeouts(idle=0.5), hints=HINTS.hints)
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(stall=0.5), hints=HINTS.hints)
     ended = run([cut(long(), FIRST, hang=True), ANSWER], policy=policy)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
+    assert ended.steps[1].event == "fell_silent"
     assert ended.added == [[], GO_ON]
 
 
-@STREAMS
+@STREAMED
 def test_a_stream_that_ends_without_any_terminal_event_is_a_cut(run: Any) -> None:
     ended = run([ScriptedReply(text=FIRST, finish="", done=False), ANSWER], policy=HINTS)
     assert (ended.outcome, ended.text) == ("done", FIRST + SECOND)
@@ -168,7 +171,7 @@ def test_a_stream_that_ends_without_any_terminal_event_is_a_cut(run: Any) -> Non
     assert ended.added == [[], GO_ON]
 
 
-@STREAMS
+@STREAMED
 def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
     reply = ScriptedReply(text="a <b and <thi", chunk_size=20, finish="", done=False)
     ended = run([reply, ScriptedReply(text=" more")])
@@ -178,7 +181,7 @@ def test_half_a_think_tag_at_a_cut_is_visible_text(run: Any, cut: Any) -> None:
 # error events
 
 
-@STREAMS
+@STREAMED
 @pytest.mark.parametrize(
     "event",
     [
@@ -222,7 +225,7 @@ def test_an_error_event_before_text_is_treated_by_its_own_class(
     assert ended.waits == waits
 
 
-@STREAMS
+@STREAMED
 @OWN_CLASSES
 @pytest.mark.parametrize(
     "before",
@@ -281,13 +284,13 @@ def test_text_of_an_earlier_attempt_is_never_salvaged(run: Any) -> None:
     assert ended.path == ["retry", "reask", "reask", "reask", "exhausted"]
 
 
-@STREAMS
+@STREAMED
 def test_a_message_that_says_the_end_of_its_deltas_once_more_adds_nothing(run: Any) -> None:
     ended = run([ScriptedReply(text="Herons nest in reeds. ", finish="", done=False, final_message="in reeds. ")])
     assert (ended.result.outcome, ended.result.text) == ("partial", "Herons nest in reeds. ")
 
 
-@STREAMS
+@STREAMED
 def test_a_final_message_takes_the_place_of_its_deltas(run: Any) -> None:
     ended = run([ScriptedReply(text="Herons nest in trees.", final_message="Herons nest in reeds.")])
     assert (ended.outcome, ended.text) == ("done", "Herons nest in reeds.")
@@ -309,7 +312,7 @@ def test_messages_may_take_the_place_of_deltas_altogether(run: Any, pieces: list
     assert "".join(event.text for event in ended.events if isinstance(event, rungwise.Text)) in ("", ended.text)
 
 
-@STREAMS
+@STREAMED
 @pytest.mark.parametrize("nothing", ["", " "])
 def test_a_final_message_without_text_takes_nothing_away(run: Any, nothing: str) -> None:
     ended = run([ScriptedReply(text="Herons nest in trees.", final_message=nothing)])

@@ -28,7 +28,7 @@ SECRETS = (KEY, HEADER, PROMPT)
 ANSWER = ScriptedReply(text="In the reeds.")
 TOO_LONG = ScriptedReply(status=413)
 FAST = rungwise.Policy(
-    limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=0.2, first_byte=0.2, idle=0.2, total=0.4)
+    limits=rungwise.Limits(retries=0), timeouts=rungwise.Timeouts(connect=0.2, first_token=0.2, stall=0.2, total=0.4)
 )
 
 

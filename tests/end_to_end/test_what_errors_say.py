@@ -14,7 +14,7 @@ import pytest
 
 from rungwise import Client, OpenAIChat, ScriptedReply
 from rungwise.adapters.http.deadlines import AttemptLimits
-from rungwise.adapters.http.exchange import Exchange
+from rungwise.adapters.http.exchange import CLOCK_SKEW, Exchange
 from rungwise.fsm.failures.failure import Failure
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
@@ -235,19 +235,19 @@ def test_a_date_counts_from_our_own_clock_where_the_server_gives_none(
     with Client([OpenAIChat("model", base_url=base_url)], sleep=waits.append) as client:
         assert client.call("hi").text == "hi"
     (wait,) = waits
-    assert 30 < wait <= 61
+    assert 60 < wait <= 61 + CLOCK_SKEW
 
 
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT"}, 30),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT"}, 30 + CLOCK_SKEW),
         ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "Fri, 20 Nov 2026 10:00:10 GMT"}, 20),
         ({"Retry-After": "Fri, 20 Nov 2026 09:59:30 GMT"}, None),
-        ({"Retry-After": "1795168830"}, 30),
-        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "garbage"}, 30),
-        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": ""}, 30),
-        ({"Retry-After": "1795168830", "DATE": "Fri, 99 Nov 2026 10:00:10 GMT"}, 30),
+        ({"Retry-After": "1795168830"}, 30 + CLOCK_SKEW),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": "garbage"}, 30 + CLOCK_SKEW),
+        ({"Retry-After": "Fri, 20 Nov 2026 10:00:30 GMT", "Date": ""}, 30 + CLOCK_SKEW),
+        ({"Retry-After": "1795168830", "DATE": "Fri, 99 Nov 2026 10:00:10 GMT"}, 30 + CLOCK_SKEW),
     ],
 )
 def test_the_clock_is_given_from_outside(headers: dict[str, str], expected: float | None) -> None:

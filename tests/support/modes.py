@@ -1,4 +1,4 @@
-"""The four modes of a call, and one way to make a call in any of them."""
+"""The modes of a call, and one way to make a call in any of them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,28 @@ from rungwise import Client
 
 MODES = ("call", "stream", "acall", "astream")
 
+WHOLE = ("whole", "awhole")
+"""The modes of a client that has no call streamed."""
+
 
 def is_async(mode: str) -> bool:
     """Tell whether a mode needs an event loop."""
-    return mode in ("acall", "astream")
+    return mode in ("acall", "astream", "awhole")
 
 
 def streams(mode: str) -> bool:
-    """Tell whether a mode streams."""
+    """Tell whether a mode hands out what comes as it comes."""
     return mode in ("stream", "astream")
+
+
+def asks_for_streams(mode: str) -> bool:
+    """Tell whether the backend is asked for a stream."""
+    return mode not in WHOLE
+
+
+def options_of(mode: str) -> dict[str, Any]:
+    """Return what a client needs to be told for a mode."""
+    return {} if asks_for_streams(mode) else {"stream_calls": False}
 
 
 def waits_into(waits: list[float]) -> dict[str, Any]:
@@ -44,7 +57,7 @@ def ask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> 
     """
     if is_async(mode):
         return anyio.run(_ask_and_close, client, mode, asked, options)
-    if mode == "call":
+    if not streams(mode):
         options.pop("events", None)
         return client.call(asked, **options)
     events = options.pop("events", [])
@@ -56,7 +69,7 @@ def ask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> 
 async def aask(client: Client, mode: str, asked: Any = "Where?", /, **options: Any) -> rungwise.Result:
     """Make one call in this event loop, with the arguments of `ask`."""
     events = options.pop("events", [])
-    if mode == "acall":
+    if not streams(mode):
         return await client.acall(asked, **options)
     async for event in client.astream(asked, **options):
         events.append(event)
@@ -114,7 +127,7 @@ class Caller:
             kind, given = ("AsyncClient", "async_http") if is_async(mode) else ("Client", "http")
             options[given] = self.http = getattr(http, kind)(**(http_options or {}))
             self._stack.callback(lambda: run(self.http.aclose() if is_async(mode) else self.http.close()))
-        self.client = Client(chain, **options)
+        self.client = Client(chain, **options_of(mode), **options)
         self._stack.callback(self.close)
 
     def ask(self, asked: Any = "Where?", **options: Any) -> rungwise.Result:

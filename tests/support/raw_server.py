@@ -170,6 +170,7 @@ class RawServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what is sent goes out at once
             self.connections += 1
             self._open.add(connection)
             thread = threading.Thread(target=self._serve, args=(connection, self.connections), daemon=True)

@@ -108,6 +108,7 @@ class Run:
     def __init__(self, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> None:
         self.mode = mode
         self.streams = modes.streams(mode)
+        self.asks_for_streams = modes.asks_for_streams(mode)
         self._stages = stages
         self._caplog = caplog
 
@@ -170,6 +171,7 @@ class Run:
             contents=contents,
             clock=lambda: time.monotonic() + sum(waits),  # as if the waits had been slept
             **waits_into(waits),
+            **modes.options_of(self.mode),
             jitter=jitter,
         )
         self._caplog.clear()
@@ -194,9 +196,10 @@ class Run:
         assert result.outcome == journal.outcome == journal.last.target
         assert result.attempts == sum(step.event == "sent" for step in journal.steps)
         assert steps == list(journal.steps), "the observer was given each step as it happened"
-        planned = [step.wait for step in journal.steps if step.wait]
         # What the budget does not allow is not waited for either.
-        assert ended.waits == planned or (journal.last.event == "ran_out" and ended.waits == planned[:-1])
+        followed = zip(journal.steps, (*journal.steps[1:], None), strict=True)
+        allowed = [step.wait for step, after in followed if step.wait and (after is None or after.event != "ran_out")]
+        assert ended.waits in (allowed, [step.wait for step in journal.steps if step.wait])
         lines = [record.getMessage() for record in self._records(logging.INFO)]
         assert lines == [str(step) for step in journal.steps]
         # Honest: nothing empty is a success, and no cut tool call is handed out.
@@ -215,8 +218,8 @@ class Run:
                 body = request.body
                 assert request.headers["authorization"] == f"Bearer {backend.api_key}"
                 assert body["model"] == backend.model
-                assert body["stream"] is self.streams
-                assert body.get("stream_options") == ({"include_usage": True} if self.streams else None)
+                assert body["stream"] is self.asks_for_streams
+                assert body.get("stream_options") == ({"include_usage": True} if self.asks_for_streams else None)
                 if compactor is None:
                     sent = body["messages"][: len(ended.messages)]
                     assert list(map(_said, sent)) == list(map(_said, ended.messages))

@@ -198,6 +198,7 @@ def random_turn(dice: Random, *, contents: bool) -> Turn:
         has_compactor=dice.random() < 0.7,
         contents=contents,
         jitter=dice.random,
+        deadline=dice.choice((None, None, None, 99.0, 100.5, 106.0)),
     )
     return Player(dice, turn).play()
 

@@ -113,3 +113,17 @@ def test_limits_are_a_mapping_that_cannot_be_changed():
         few.retries = 5
     with pytest.raises(AttributeError, match="there is no limit 'retires'"):
         _ = few.retires
+
+
+def test_a_preset_is_one_line_of_toml_and_what_is_said_besides_wins():
+    assert rungwise.Policy.from_toml('preset = "interactive"') == rungwise.Policy.interactive()
+    policy = rungwise.Policy.from_toml('preset = "interactive"\nbase_cap = 7\n[timeouts]\nstall = 3\n')
+    assert (policy.timeouts.stall, policy.timeouts.first_token, policy.base_cap) == (3, 10.0, 7)
+    changed = rungwise.Policy.interactive(after_refusal="fall_back")
+    assert (changed.after_refusal, changed.timeouts) == ("fall_back", rungwise.Policy.interactive().timeouts)
+
+
+@pytest.mark.parametrize("named", ['"interactiv"', "3", "[]", "{}"])
+def test_an_unknown_preset_is_named_with_those_that_there_are(named):
+    with pytest.raises(rungwise.ConfigurationError, match="unknown preset"):
+        rungwise.Policy.from_toml(f"preset = {named}")

@@ -1,0 +1,163 @@
+"""When calls and turns must have ended: as callers say it, as headers carry it, and as tools pass it on unasked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar, copy_context
+from datetime import datetime
+from typing import Any, Final
+
+from attrs import frozen
+
+from rungwise.adapters.endpoint import HEADER_NAME, KEY_HEADERS
+from rungwise.fsm.call.request import FRAMING
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.moments import LAST, read_moment, write_moment
+from rungwise.fsm.values.secret import NO_HEADERS
+
+Clock = Callable[[], float]
+Moment = float | datetime
+"""Seconds since 1970, or a `datetime` that knows its time zone."""
+
+TAKEN: Final = frozenset({*FRAMING, *KEY_HEADERS, "accept", "accept-encoding", "content-type", "user-agent"})
+"""The headers of a request that mean something else."""
+
+
+@frozen
+class Deadline:
+    """Hold when something must have ended, for the calls and turns that are made within it.
+
+    Arguments:
+        clock: returns seconds on a clock that only goes forward.
+        moment: the moment on that clock; None for no limit.
+    """
+
+    clock: Clock
+    moment: float | None
+
+    def on(self, clock: Clock) -> float | None:
+        """Return the moment on another clock: as many seconds are left on each."""
+        if self.moment is None or clock == self.clock:
+            return self.moment
+        return clock() + (self.moment - self.clock())
+
+    def context(self) -> Context:
+        """Return a copy of the current context, in which calls and turns end by this deadline."""
+        context = copy_context()
+        context.run(_within.set, self._tightest())
+        return context
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Have the calls and turns that are made in a block end by this deadline."""
+        token = _within.set(self._tightest())
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # a coroutine that nobody awaits any more is closed in another context
+                _within.reset(token)
+
+    def _tightest(self) -> Deadline:
+        outer = _within.get()
+        return self if outer is None else Deadline(self.clock, earliest(self.moment, outer.on(self.clock)))
+
+
+NO_DEADLINE: Final = Deadline(time.monotonic, None)
+
+_within: ContextVar[Deadline | None] = ContextVar("rungwise_deadline", default=None)
+"""The deadline of the turn or call whose tool or compactor is running."""
+
+
+@frozen
+class Deadlines:
+    """Find out when a call must have ended, and tell backends.
+
+    Arguments:
+        clock: returns seconds on a clock that only goes forward: the one that calls go by.
+        wall_clock: returns the seconds since 1970.
+        header: the name of the header that carries deadlines, in lower case; None for none.
+    """
+
+    clock: Clock
+    wall_clock: Clock
+    header: str | None = None
+
+    def of(self, given: Any, headers: Mapping[str, Any]) -> float | None:
+        """Return the moment on the clock at which a call that is made now must have ended; None for no limit.
+
+        The tightest counts: what was given, what a header says, and the deadline of the turn whose tool makes the call.
+
+        Arguments:
+            given: a point in time, as the caller gave it, or None.
+            headers: those of the request.
+
+        Raises:
+            ConfigurationError: what was given, or stands in the header, is no point in time.
+        """
+        outer = _within.get()
+        found = [None if outer is None else outer.on(self.clock)]
+        said = [] if given is None else [_seconds(given)]
+        if self.header is not None:
+            said += [_read(value, name) for name, value in headers.items() if name.lower() == self.header]
+        if said:
+            now = self.clock()  # first, so that a pause before the next line makes the deadline no later
+            found.append(now + (min(said) - self.wall_clock()))
+        return earliest(*found)
+
+    def headers(self, deadline: float | None) -> Mapping[str, str]:
+        """Return the header that tells a backend of a deadline, where there is one.
+
+        Arguments:
+            deadline: when the call must have ended, on the clock; None for no limit.
+        """
+        if self.header is None or deadline is None:
+            return NO_HEADERS
+        wall = self.wall_clock()  # first, likewise
+        return {self.header: write_moment(wall + (deadline - self.clock()))}
+
+
+def earliest(*moments: float | None) -> float | None:
+    """Return the first of some moments on one clock; None where none of them is one."""
+    return min((each for each in moments if each is not None), default=None)
+
+
+def header_name(name: Any) -> str | None:
+    """Return the name of the header that carries deadlines, in lower case.
+
+    Raises:
+        ConfigurationError: no header can have this name, or it means something else.
+    """
+    if name is None:
+        return None
+    if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
+        raise ConfigurationError("deadline_header must be the name of a header, such as 'x-deadline', or None")
+    if name.lower() in TAKEN:
+        raise ConfigurationError(f"deadline_header cannot be {name!r}, which means something else")
+    return name.lower()
+
+
+def _seconds(given: Any) -> float:
+    """Return the seconds since 1970 of a point in time."""
+    if isinstance(given, datetime):
+        if given.utcoffset() is None:
+            raise ConfigurationError(
+                "deadline must know its time zone, as datetime.now(UTC) does; this datetime has none"
+            )
+        return given.timestamp()
+    if not is_number(given, -LAST, LAST):
+        form = "seconds since 1970, as time.time() counts them, or a datetime with a time zone"
+        raise ConfigurationError(f"deadline must be a point in time: {form}; not {short(given)}")
+    return float(given)
+
+
+def _read(value: Any, name: str) -> float:
+    """Return the seconds since 1970 of what a header says."""
+    moment = read_moment(value.strip()) if isinstance(value, str) else None
+    if moment is None:  # what it says is not quoted: it came from anybody
+        form = "a time in RFC 3339 with its offset, or the seconds or milliseconds since 1970"
+        raise ConfigurationError(f"the header {name!r} must hold a deadline: {form}")
+    return moment

@@ -1,0 +1,313 @@
+"""Calls and turns that tools and compactors make: they end by the deadline of the turn around, without being told."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define, field
+
+import rungwise
+from rungwise import Budget, Client, EmbeddedProvider, Policy, ScriptedReply, ToolCall, TurnPolicy
+from rungwise.fsm.testing import VirtualClock
+from support import modes, turn_modes, ways
+
+WALL = 1_795_168_800.0
+ANSWER = ScriptedReply("By the lake.")
+CALLS = turn_modes.calling(("look", "{}"))
+OVERFLOW = ScriptedReply(status=400, error={"message": "too long", "code": "context_length_exceeded"})
+UNLIMITED = Policy(budget=Budget(seconds=None))
+FREE = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=None))
+LONG = [
+    {"role": "user", "content": "Reeds. " * 400},
+    {"role": "assistant", "content": "Yes."},
+    {"role": "user", "content": "So?"},
+]
+
+SYNC = ("turn", "stream_turn")
+ASYNC = ("aturn", "astream_turn")
+
+
+@define
+class Nest:
+    """A client whose turns go around calls of another one, on a clock of its own."""
+
+    outer: Client
+    inner: Client
+    clock: VirtualClock
+    other_clock: VirtualClock
+    provider: EmbeddedProvider
+    deadlines: list[float | None] = field(factory=list)
+
+    def ask(self, **options: Any) -> str:
+        """Make a call in this thread, and note by when it has to end."""
+        return self.note(self.inner.call("Where?", **options))
+
+    async def aask(self, **options: Any) -> str:
+        """Make a call in this task, likewise."""
+        return self.note(await self.inner.acall("Where?", **options))
+
+    def note(self, result: rungwise.Result) -> str:
+        self.deadlines.append(result.journal.setting.deadline)
+        return result.text
+
+    def turn(self, mode: str, tool: Any = None, **options: Any) -> rungwise.TurnResult:
+        """Run a turn whose only tool this is."""
+        tools = {"tools": {"look": tool}} if tool is not None else {}
+        given = {"messages": "Where?", "policy": FREE, "deadline": WALL + 60, **tools, **options}
+        try:
+            if turn_modes.is_async(mode):
+                return anyio.run(self._aturn, mode, given)
+            return turn_modes._run(self.outer, mode, given.pop("messages"), [], None, given)
+        except rungwise.TurnError as error:
+            return error.result
+
+    async def _aturn(self, mode: str, given: dict[str, Any]) -> rungwise.TurnResult:
+        try:
+            return await turn_modes._run_and_close(self.outer, mode, given.pop("messages"), [], None, given)
+        finally:
+            await self.inner.aclose()
+
+
+@pytest.fixture
+def nest(serve: Callable[..., EmbeddedProvider]) -> Nest:
+    """Return one whose outer clock stands at 50 and whose inner one at 7000, at the same time of day."""
+    provider, asked = serve(CALLS, ANSWER), serve(ANSWER)
+    clock, other_clock = VirtualClock(now=50.0), VirtualClock(now=7000.0)
+
+    def client(server: EmbeddedProvider, own: VirtualClock, began: float, **options: Any) -> Client:
+        waits = {
+            "clock": own,
+            "sleep": own.sleep,
+            "async_sleep": own.asleep,
+            "wall_clock": lambda: WALL - began + own(),
+        }
+        return Client(ways.backend(server.base_url), **{"policy": UNLIMITED, **waits, **options})
+
+    return Nest(client(provider, clock, 50.0), client(asked, other_clock, 7000.0), clock, other_clock, asked)
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_a_call_that_a_tool_makes_in_its_thread_ends_by_it(nest: Nest, mode: str) -> None:
+    def look() -> str:
+        nest.clock.advance(20)
+        return nest.ask()
+
+    assert nest.turn(mode, look).outcome == "finished"
+    assert nest.deadlines == [40.0]
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_a_call_that_a_tool_makes_in_its_task_ends_by_it(nest: Nest, mode: str) -> None:
+    async def look() -> str:
+        nest.clock.advance(20)
+        return await nest.aask()
+
+    assert nest.turn(mode, look).outcome == "finished"
+    assert nest.deadlines == [40.0]
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_so_does_one_in_what_a_tool_returns_to_be_awaited(nest: Nest, mode: str) -> None:
+    def look() -> Awaitable[str]:
+        nest.clock.advance(20)
+        return nest.aask()
+
+    assert nest.turn(mode, look).outcome == "finished"
+    assert nest.deadlines == [40.0]
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_so_does_one_that_an_executor_makes(nest: Nest, mode: str) -> None:
+    options = {"executor": lambda name, arguments: nest.ask(), "tools": [{"name": "look"}]}
+    assert nest.turn(mode, **options).outcome == "finished"
+    assert nest.deadlines == [60.0]
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_the_tightest_counts(nest: Nest, mode: str) -> None:
+    def look() -> str:
+        nest.ask(deadline=WALL + 15)
+        return nest.ask(deadline=WALL + 3600)
+
+    nest.turn(mode, look)
+    assert nest.deadlines == [15.0, 60.0]
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_the_seconds_of_the_turns_budget_are_a_deadline_as_well(nest: Nest, mode: str) -> None:
+    policy = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=30))
+    nest.turn(mode, lambda: nest.ask(), policy=policy)
+    assert nest.deadlines == [30.0]
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_without_any_limit_there_is_none(nest: Nest, mode: str) -> None:
+    nest.turn(mode, lambda: nest.ask(), deadline=None)
+    assert nest.deadlines == [None]
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_nothing_is_sent_once_it_has_passed(nest: Nest, mode: str) -> None:
+    found: list[rungwise.Result] = []
+
+    def look() -> str:
+        nest.clock.advance(61)
+        with pytest.raises(rungwise.OverBudget) as raised:
+            nest.ask()
+        found.append(raised.value.result)
+        return "nothing"
+
+    assert nest.turn(mode, look).outcome == "over_budget"
+    assert (found[0].attempts, nest.provider.requests) == (0, [])
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+def test_turns_within_turns_pass_it_on(nest: Nest, serve: Callable[..., EmbeddedProvider], mode: str) -> None:
+    between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
+    middle = Client(ways.backend(between.base_url), policy=UNLIMITED)  # which goes by the real clock
+    deadlines: list[float | None] = []
+
+    def look() -> str:
+        nest.clock.advance(20)
+        with middle:
+            result = middle.turn("Where?", tools={"ask": lambda: nest.ask()}, policy=FREE)
+        deadlines.append(result.journal.setting.deadline)
+        return result.text
+
+    nest.turn(mode, look)
+    assert deadlines == [pytest.approx(40.0, abs=0.01)]
+    # The clock of the turn between has gone on meanwhile, by as much as its own calls took.
+    assert nest.deadlines == [pytest.approx(40.0, abs=5.0)]
+    assert nest.deadlines[0] is not None
+    assert nest.deadlines[0] < 40.0
+
+
+def test_a_looser_turn_within_passes_on_the_tighter_deadline(
+    nest: Nest, serve: Callable[..., EmbeddedProvider]
+) -> None:
+    """The stream is made before, so that the turn itself knows nothing of the one around, and read in a tool."""
+    between = serve(turn_modes.calling(("ask", "{}")), ANSWER)
+    waits = {"clock": nest.clock, "sleep": nest.clock.sleep, "wall_clock": lambda: WALL - 50 + nest.clock()}
+    middle = Client(ways.backend(between.base_url), policy=UNLIMITED, **waits)
+    stream = middle.stream_turn("Where?", tools={"ask": lambda: nest.ask()}, policy=FREE, deadline=WALL + 3600)
+    with middle:
+        nest.turn("turn", lambda: [event.text for event in stream if isinstance(event, rungwise.Text)])
+    assert nest.deadlines == [60.0]
+
+
+@pytest.mark.parametrize("mode", ["stream_turn", "astream_turn"])
+def test_what_reads_the_stream_is_not_bound_by_it(nest: Nest, mode: str) -> None:
+    """Only what runs within the turn is: its reader goes on after it."""
+    tools, options = {"look": lambda: nest.ask()}, {"policy": FREE, "deadline": WALL + 60}
+    if mode == "stream_turn":
+        for event in nest.outer.stream_turn("Where?", tools=tools, **options):
+            if isinstance(event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult):
+                nest.ask()
+    else:
+
+        async def read() -> None:
+            async for event in nest.outer.astream_turn("Where?", tools=tools, **options):
+                if isinstance(event, rungwise.ToolStarted | rungwise.ToolEnded | rungwise.TurnResult):
+                    await nest.aask()
+            await nest.outer.aclose()
+            await nest.inner.aclose()
+
+        anyio.run(read)
+    assert sorted(nest.deadlines, key=str) == [60.0, None, None, None]
+    nest.ask()
+    assert nest.deadlines[-1] is None
+
+
+# compactors
+
+
+@pytest.fixture
+def overflowing(nest: Nest, serve: Callable[..., EmbeddedProvider]) -> Callable[..., Client]:
+    """Return `client(compactor=None)`, whose provider says once that the prompt does not fit."""
+
+    def client(**options: Any) -> Client:
+        waits = {"clock": nest.clock, "wall_clock": lambda: WALL - 50 + nest.clock()}
+        return Client(ways.backend(serve(OVERFLOW, ANSWER).base_url), **{"policy": UNLIMITED, **waits, **options})
+
+    return client
+
+
+@pytest.mark.parametrize("mode", turn_modes.MODES)
+@pytest.mark.parametrize("kind", ["sync", "async", "awaitable"])
+def test_a_compactor_of_a_turn_makes_its_calls_within_it(
+    nest: Nest, overflowing: Callable[..., Client], mode: str, kind: str
+) -> None:
+    if kind != "sync" and mode in SYNC:
+        pytest.skip("only what is asynchronous can await a compactor")
+
+    def shorten(messages: Any, room: int) -> Any:
+        nest.clock.advance(20)
+        nest.ask()
+        return messages[-1:]
+
+    async def ashorten(messages: Any, room: int) -> Any:
+        nest.clock.advance(20)
+        await nest.aask()
+        return messages[-1:]
+
+    compactor = {"sync": shorten, "async": ashorten, "awaitable": lambda *given: ashorten(*given)}[kind]
+    nest.outer = overflowing()
+    result = nest.turn(mode, messages=LONG, compactor=compactor)
+    assert result.outcome == "finished"
+    assert nest.deadlines == [40.0]
+
+
+@pytest.mark.parametrize("mode", modes.MODES)
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_compactor_of_a_call_makes_its_calls_within_it(
+    nest: Nest, overflowing: Callable[..., Client], mode: str, kind: str
+) -> None:
+    if kind == "async" and not modes.is_async(mode):
+        pytest.skip("only what is asynchronous can await a compactor")
+
+    def shorten(messages: Any) -> Any:
+        nest.clock.advance(20)
+        nest.ask()
+        return messages[-1:]
+
+    async def ashorten(messages: Any) -> Any:
+        nest.clock.advance(20)
+        await nest.aask()
+        return messages[-1:]
+
+    client = overflowing(compactor=shorten if kind == "sync" else ashorten)
+    assert modes.ask(client, mode, LONG, deadline=WALL + 60).text == "By the lake."
+    assert nest.deadlines == [40.0]
+    nest.ask()
+    assert nest.deadlines[-1] is None
+
+
+def test_tools_side_by_side_and_turns_side_by_side_keep_their_own(serve: Callable[..., EmbeddedProvider]) -> None:
+    both = ScriptedReply(tool_calls=[ToolCall("1", "look", '{"by": 1}'), ToolCall("2", "look", '{"by": 2}')])
+    first, second = serve(both, ANSWER), serve(both, ANSWER)
+    clock = VirtualClock(now=50.0)
+    inner = Client(ways.backend(serve(ANSWER).base_url), policy=UNLIMITED, clock=clock)
+    deadlines: dict[str, list[float | None]] = {"first": [], "second": []}
+
+    async def turn(name: str, provider: EmbeddedProvider, seconds: float) -> None:
+        async def look(by: int) -> str:
+            await anyio.sleep(0.01 * by)
+            result = await inner.acall("Where?")
+            deadlines[name].append(result.journal.setting.deadline)
+            return result.text
+
+        async with Client(ways.backend(provider.base_url), policy=UNLIMITED, clock=clock) as client:
+            policy = TurnPolicy(call=UNLIMITED, budget=Budget(seconds=seconds))
+            await client.aturn("Where?", tools=[look], policy=policy)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(turn, "first", first, 30.0)
+            group.start_soon(turn, "second", second, 90.0)
+        await inner.aclose()
+
+    anyio.run(main)
+    assert deadlines == {"first": [30.0, 30.0], "second": [90.0, 90.0]}

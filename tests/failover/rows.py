@@ -1,0 +1,32 @@
+"""The policies that are measured, and what others scored."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rungwise import Limits, Policy, Timeouts
+
+BASELINE: Final = Policy(
+    limits=Limits(retries=2, fallbacks=1),
+    timeouts=Timeouts(connect=30.0, first_token=30.0, stall=30.0, total=30.0),
+)
+"""What the published scores were measured with: up to two retries, 30 s timeouts, one fallback."""
+
+ROWS: Final[dict[str, Policy]] = {
+    "the defaults": Policy(),
+    "interactive": Policy.interactive(),
+    "the benchmark's settings": BASELINE,
+}
+
+PUBLISHED_ON: Final = "12 September 2026"
+PUBLISHED: Final[dict[str, str]] = {
+    "its own reference client": "16-0-0-0",
+    "DeepSeek Harness": "12-3-1-0",
+    "Portkey": "11-2-0-3",
+    "Bifrost 2.1.1": "9-3-3-1",
+    "LangChain": "9-3-4-0",
+    "LiteLLM Router": "9-3-4-0",
+    "LiteLLM proxy": "9-3-4-0",
+    "openai-python": "6-0-10-0",
+}
+"""Pass, partial, safe, fail, as the scorecard of that day has them for methodology v0.1."""

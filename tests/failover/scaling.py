@@ -1,0 +1,34 @@
+"""A policy for a world in which everything goes faster, so that minutes of faults are played in seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from rungwise import Policy
+
+NO_SECONDS = {"jitter", "share"}
+"""The numbers among waits, timeouts and reserves that are no seconds."""
+
+
+def scaled(policy: Policy, scale: float) -> Policy:
+    """Return a policy with every one of its seconds multiplied."""
+    if scale == 1.0:
+        return policy
+    return attrs.evolve(
+        policy,
+        timeouts=_times(policy.timeouts, scale),
+        waits=_times(policy.waits, scale),
+        reserve=_times(policy.reserve, scale),
+        budget=attrs.evolve(policy.budget, seconds=_time(policy.budget.seconds, scale)),
+    )
+
+
+def _times(part: Any, scale: float) -> Any:
+    names = [attribute.name for attribute in attrs.fields(type(part)) if attribute.name not in NO_SECONDS]
+    return attrs.evolve(part, **{name: _time(getattr(part, name), scale) for name in names})
+
+
+def _time(seconds: float | None, scale: float) -> float | None:
+    return None if seconds is None else seconds * scale

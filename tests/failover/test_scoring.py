@@ -1,0 +1,205 @@
+"""What was seen and how it is judged, fed with made-up outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import pytest
+
+from failover.faults import ANSWER, FAULTS, POLICY_CODE
+from failover.playing import Played
+from failover.run import markdown, table, told
+from failover.scoring import score, total
+from failover.seen import Asked, Attempt, Seen
+
+DONE = Asked(seconds=1.0, text=ANSWER, model="fallback", has_usage=True)
+CUT = Asked(seconds=1.0, text=ANSWER[:100], model="fallback", has_usage=True)
+ERROR = Asked(seconds=1.0, error="Failed", is_clean=True)
+HANGING = Asked(seconds=500.0)
+
+
+def seen(*asked: Asked, at: Iterable[float] = (0.0,), alive: Asked = DONE, attempts: Any = None, **fields: Any) -> Seen:
+    """Make up what was seen: the primary was asked at these times."""
+    if attempts is None:
+        attempts = [Attempt(role="primary", at=moment) for moment in at]
+    return Seen(asked=asked or (DONE,), attempts=tuple(attempts), alive=alive, answer=ANSWER, **fields)
+
+
+def judge(name: str, *asked: Asked, **fields: Any) -> str:
+    return score(FAULTS[name], seen(*asked, **fields)).verdict
+
+
+NO_ERRORS = [name for name in FAULTS if name not in ("S13", "S15")]
+
+
+class TestWhatHoldsOfEveryFault:
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_a_hang_is_a_fail(self, name: str):
+        assert judge(name, HANGING) == "fail"
+
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_an_answer_behind_the_time_limit_is_a_fail(self, name: str):
+        assert judge(name, attrs.evolve(DONE, seconds=FAULTS[name].limit + 0.1)) == "fail"
+
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_a_cut_answer_as_success_is_a_fail(self, name: str):
+        assert judge(name, CUT) == "fail"
+
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_nothing_as_success_is_a_fail(self, name: str):
+        assert judge(name, attrs.evolve(DONE, text="")) == "fail"
+
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_an_answer_said_twice_is_a_fail(self, name: str):
+        assert judge(name, attrs.evolve(DONE, text=ANSWER + ANSWER)) == "fail"
+
+    @pytest.mark.parametrize("name", FAULTS)
+    def test_an_error_that_is_none_of_a_call_is_a_fail(self, name: str):
+        assert judge(name, Asked(seconds=1.0, error="KeyError")) == "fail"
+
+    @pytest.mark.parametrize("name", FAULTS)
+    @pytest.mark.parametrize("alive", [HANGING, CUT, ERROR], ids=["hangs", "cut", "error"])
+    def test_a_client_that_is_dead_afterwards_is_a_fail(self, name: str, alive: Asked):
+        assert judge(name, alive=alive) == "fail"
+
+    @pytest.mark.parametrize("name", NO_ERRORS)
+    def test_a_clean_error_is_safe(self, name: str):
+        assert judge(name, ERROR) == "safe"
+
+    def test_white_space_is_no_difference(self):
+        assert judge("S08", attrs.evolve(DONE, text=f"\n{ANSWER.replace(' ', '  ')} ")) == "pass"
+
+    def test_one_call_of_several_decides(self):
+        twenty = [attrs.evolve(DONE, at=4.0 * number) for number in range(20)]
+        attempts = [Attempt(role="primary", at=60.0, is_answered=True)]
+        options: Any = {"attempts": attempts, "dead_for": 60.0}
+        assert judge("S15", *twenty, **options) == "pass"
+        assert judge("S15", *twenty[:-1], attrs.evolve(HANGING, at=76.0), **options) == "fail"
+        assert judge("S15", *twenty[:-1], attrs.evolve(ERROR, at=76.0), **options) == "safe"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "verdict"),
+    [
+        ("S01", {"at": [0.0, 2.0]}, "pass"),
+        ("S01", {"at": [0.0, 1.0]}, "partial"),
+        ("S01", {"at": [0.0]}, "partial"),
+        ("S01", {"at": [0.0, 0.5, 1.0]}, "fail"),
+        ("S02", {"at": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]}, "pass"),
+        ("S02", {"at": [7.0, 7.1, 7.2, 7.3, 7.4]}, "fail"),
+        ("S02", {"at": [0.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0]}, "fail"),
+        ("S03", {"at": [0.0, 2.0]}, "pass"),
+        ("S03", {"at": [0.0]}, "partial"),
+        ("S04", {"at": [2.0] * 6}, "pass"),
+        ("S04", {"at": [2.0] * 7}, "fail"),
+        ("S06", {"at": [0.0, 30.0]}, "partial"),
+        ("S12", {"at": [0.0]}, "pass"),
+        ("S12", {"at": [0.0, 0.1]}, "fail"),
+        ("S12", {"at": [0.0, 0.1, 0.2]}, "fail"),
+        ("S16", {"at": [0.0] * 7}, "fail"),
+    ],
+)
+def test_when_and_how_often_the_primary_was_asked_counts(name: str, fields: Any, verdict: str):
+    assert judge(name, **fields) == verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "verdict"),
+    [
+        ("S06", 99.0, "pass"),
+        ("S06", 101.0, "fail"),
+        ("S07", 14.9, "pass"),
+        ("S07", 21.0, "partial"),
+        ("S09", 44.0, "pass"),
+        ("S09", 46.0, "fail"),
+        ("S11", 7.0, "pass"),
+        ("S11", 9.0, "fail"),
+    ],
+)
+def test_how_long_a_call_took_counts(name: str, seconds: float, verdict: str):
+    assert judge(name, attrs.evolve(DONE, seconds=seconds)) == verdict
+
+
+def test_what_the_caller_is_told_counts():
+    assert judge("S16", attrs.evolve(DONE, model="primary")) == "fail"
+    assert judge("S16", attrs.evolve(DONE, has_usage=False)) == "partial"
+    assert judge("S11", attrs.evolve(DONE, has_usage=False)) == "partial"
+
+
+def test_a_prompt_that_did_not_fit_may_be_sent_once_more_if_it_is_smaller():
+    def sent(*prompts: int) -> str:
+        return judge("S12", attempts=[Attempt(role="primary", at=0.0, prompt=prompt) for prompt in prompts])
+
+    assert (sent(100, 60), sent(100, 100), sent(100, 140), sent(100, 60, 30)) == ("pass", "fail", "fail", "fail")
+
+
+class TestAContentFilter:
+    def test_passes_as_an_error_with_the_reason(self):
+        assert judge("S13", attrs.evolve(ERROR, reasons=(POLICY_CODE,))) == "pass"
+
+    def test_is_safe_as_an_error_without_it(self):
+        assert judge("S13", attrs.evolve(ERROR, reasons=("server_error",))) == "safe"
+
+    def test_is_partial_where_another_model_answers(self):
+        assert judge("S13", DONE) == "partial"
+
+    def test_is_a_fail_where_the_same_model_is_asked_again(self):
+        assert judge("S13", attrs.evolve(ERROR, reasons=(POLICY_CODE,)), at=[0.0, 2.0]) == "fail"
+
+
+class TestARefusedPrefill:
+    REFUSED = (Attempt(role="primary", at=0.0), Attempt(role="fallback", at=1.0, is_refused_prefill=True))
+
+    def test_is_a_fail_as_the_end(self):
+        assert judge("S14", ERROR, attempts=self.REFUSED) == "fail"
+
+    def test_is_nothing_where_the_answer_comes_all_the_same(self):
+        assert judge("S14", DONE, attempts=self.REFUSED) == "pass"
+
+
+class TestAnOutage:
+    RECOVERED = (Attempt(role="primary", at=4.0), Attempt(role="primary", at=61.0, is_answered=True))
+
+    def calls(self, **fields: Any) -> list[Asked]:
+        calls = [attrs.evolve(DONE, at=4.0 * number) for number in range(20)]
+        return [*calls[:3], attrs.evolve(calls[3], **fields), *calls[4:]]
+
+    def judge(self, *asked: Asked, attempts: Any = RECOVERED) -> str:
+        return judge("S15", *asked, attempts=attempts, dead_for=60.0)
+
+    def test_passes_where_the_fallback_answers_and_the_primary_is_used_again(self):
+        assert self.judge(*self.calls()) == "pass"
+
+    def test_is_a_fail_where_a_call_meanwhile_is_not_answered_or_by_nobody_known(self):
+        assert self.judge(*self.calls(text=None, error="Failed", is_clean=True)) == "fail"
+        assert self.judge(*self.calls(model="primary")) == "fail"
+
+    def test_is_a_fail_where_the_primary_is_used_too_late_or_never(self):
+        late = Attempt(role="primary", at=90.5, is_answered=True)
+        assert self.judge(*self.calls(), attempts=(self.RECOVERED[0], late)) == "fail"
+        assert self.judge(*self.calls(), attempts=self.RECOVERED[:1]) == "fail"
+
+
+def test_verdicts_are_counted_in_order():
+    assert total(["pass", "fail", "pass", "safe", "partial", "pass"]) == "3-1-1-1"
+    assert total([]) == "0-0-0-0"
+
+
+def test_what_did_not_pass_is_told_with_its_reason():
+    assert score(FAULTS["S09"], seen(CUT)).why == (
+        "an answer that is not the whole one, as success",
+        "no cut answer as success",
+    )
+    row = [
+        Played(FAULTS[name], what, score(FAULTS[name], what)) for name, what in [("S07", seen()), ("S08", seen(CUT))]
+    ]
+    assert told("ours", row[:1]) == []
+    [line] = told("ours", row)
+    assert line.startswith("ours, S08: fail, for an answer that is not the whole one")
+    assert table({"ours": row}).splitlines()[-1].split() == ["pass-partial-safe-fail", "1-0-0-1"]
+    lines = markdown({"ours": row}).splitlines()
+    assert "| Rungwise, ours | 1 | 0 | 0 | 1 |" in lines
+    assert "| S08 cut after 40 of 60 tokens | fail |" in lines
+    assert all(line.count("|") == lines[0].count("|") for line in lines[: lines.index("")])
