@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from datetime import datetime
 from typing import Any, Final
@@ -58,7 +58,8 @@ class Deadline:
         try:
             yield
         finally:
-            _within.reset(token)
+            with suppress(ValueError):  # a coroutine that nobody awaits any more is closed in another context
+                _within.reset(token)
 
     def _tightest(self) -> Deadline:
         outer = _within.get()

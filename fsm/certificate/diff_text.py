@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
 
 NOTHING = "Nothing changes: the two policies are the same."
-UNLIMITED = {"limits.fallbacks": "as many as the chain has"}
-SECONDS = ("waits.", "timeouts.", "budget.seconds", "tool_seconds")
+UNLIMITED = {"limits.fallbacks": "as many as the chain has", "reserve.seconds": "its share"}
+SECONDS = ("waits.", "timeouts.", "budget.seconds", "reserve.seconds", "tool_seconds")
 WITHOUT_UNIT = ("waits.jitter",)
 WIDE = 50  # characters of two values that still stand on one line
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import httpx
 
@@ -57,7 +59,7 @@ def use(client: rungwise.Client) -> str:
     )
     session = rungwise.SharedBudget(rungwise.Budget(money=0.5))
     turn = rungwise.SharedBudget(rungwise.Budget(attempts=20, seconds=120), within=session)
-    result = client.call("hello", within=turn)
+    result = client.call("hello", within=turn, deadline=datetime.now(UTC) + timedelta(seconds=20))
     print(session.attempts, session.usage.output_tokens, session.cost, session.deadline, turn.lacking())
     call: rungwise.ToolCall = result.tool_calls[0]
     usage: rungwise.Usage = result.usage
@@ -128,7 +130,10 @@ POLICY = rungwise.TurnPolicy(
 
 def turns(client: rungwise.Client, shared: rungwise.SharedBudget) -> list[dict[str, object]]:
     result: rungwise.TurnResult = client.turn("hello", tools=[look], policy=POLICY, within=shared, max_tokens=100)
-    with client.stream_turn(result.messages, tools={"look": look}, compactor=rungwise.OldestFirst()) as stream:
+    deadline = time.time() + 20
+    with client.stream_turn(
+        result.messages, tools={"look": look}, compactor=rungwise.OldestFirst(), deadline=deadline
+    ) as stream:
         for event in stream:
             match event:
                 case rungwise.TurnStep() | rungwise.Step():
@@ -158,7 +163,8 @@ async def turns_in_a_loop(client: rungwise.Client) -> str:
 
 
 def own_loop() -> rungwise.TurnResult:
-    turn = rungwise.Turn(rungwise.Request("hello"), POLICY, tools=[look], has_compactor=True)
+    turn = rungwise.Turn(rungwise.Request("hello"), POLICY, tools=[look], has_compactor=True, deadline=60.0)
+    print(turn.deadline)
     action: rungwise.Action | None = turn.begin()
     while action is not None:
         match action:

@@ -40,6 +40,7 @@ def test_every_part_of_a_policy_is_compared() -> None:
         budget=rungwise.Budget(seconds=60),
         waits=rungwise.Waits(retry_cap=30, jitter=0),
         timeouts=rungwise.Timeouts(total=None),
+        reserve=rungwise.Reserve(seconds=7),
         hints=rungwise.Hints(nudge="Go on."),
         switch_after={"overloaded": 1, "timeout": 1000, "rate_limit": 1},
         base_cap=2048,
@@ -49,13 +50,14 @@ def test_every_part_of_a_policy_is_compared() -> None:
     assert fields(found) == {
         "limits.retries": (3, 5),
         "limits.fallbacks": (None, 1),
-        "budget.seconds": (None, 60),
+        "budget.seconds": (900.0, 60),
         "waits.retry_cap": (60.0, 30),
         "waits.jitter": (0.5, 0),
         "timeouts.total": (600.0, None),
+        "reserve.seconds": (None, 7),
         "hints.nudge": (DEFAULT.hints.nudge, "Go on."),
         "switch_after.overloaded": (2, 1),
-        "switch_after.timeout": (2, 1000),
+        "switch_after.timeout": (1, 1000),
         "switch_after.rate_limit": (None, 1),
         "base_cap": (4096, 2048),
         "skip_identical_empties": (False, True),
@@ -63,10 +65,11 @@ def test_every_part_of_a_policy_is_compared() -> None:
     text = found.to_text()
     for line in (
         "limits.fallbacks         as many as the chain has  ->  1",
-        "budget.seconds           no limit                  ->  60 s",
+        "budget.seconds           900 s                     ->  60 s",
         "waits.jitter             0.5                       ->  0",
         "timeouts.total           600 s                     ->  no limit",
-        "switch_after.timeout     2                         ->  1,000",
+        "reserve.seconds          its share                 ->  7 s",
+        "switch_after.timeout     1                         ->  1,000",
         "skip_identical_empties   no                        ->  yes",
         "    - 'That reply had no content. Read the tool results above and carry on from them.'",
         "    + 'Go on.'",
@@ -77,8 +80,8 @@ def test_every_part_of_a_policy_is_compared() -> None:
 def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
     found = diff_policies(DEFAULT, limited(nudges=0), 2)
     assert set(found.die) == {row for row in CALL.rows if "nudge" in (row.source, row.target)}
-    assert {found.die[row] for row in found.die if row.guard} == {"the limit of nudges is 0"}
-    assert {found.die[row] for row in found.die if not row.guard} == {"nothing leads to nudge"}
+    assert {found.die[row] for row in found.die if row.target == "nudge"} == {"the limit of nudges is 0"}
+    assert {found.die[row] for row in found.die if row.source == "nudge"} == {"nothing leads to nudge"}
     assert (found.revive, found.appear, found.vanish, found.reordered) == ({}, (), (), ())
     back = diff_policies(limited(nudges=0), DEFAULT, 2)
     assert back.revive == found.die
@@ -92,6 +95,7 @@ def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
         "await --truncated [may_continue] / spend_continuation--> continuation",
         "await --paused [may_continue] / spend_continuation--> continuation",
         "await --interrupted [may_resume] / spend_continuation--> continuation",
+        "await --fell_silent [may_resume] / spend_continuation--> continuation",
     }
 
 
@@ -106,7 +110,7 @@ def test_a_derived_table_shows_its_rows() -> None:
     gone = {row for row in CALL.rows if "prefill" in (row.source, row.target)}
     assert (set(found.vanish), found.appear, found.fields) == (gone, (), ())
     assert set(diff_policies(shorter, DEFAULT).appear) == gone
-    assert "Rows that vanish (4)" in found.to_text()
+    assert "Rows that vanish (5)" in found.to_text()
     assert "* `await --only_reasoned [may_prefill] / spend_prefill--> prefill`" in found.to_markdown()
 
 
@@ -141,12 +145,18 @@ def test_worst_cases_are_those_of_the_certificates() -> None:
         assert old_one.value
         assert new_one.value
         assert change.factor == new_one.value / old_one.value
-    assert [change.name for change in found.worst] == ["attempts", "waiting seconds", "output tokens", "money"]
+    assert [change.name for change in found.worst] == [
+        "attempts",
+        "waiting seconds",
+        "seconds",
+        "output tokens",
+        "money",
+    ]
 
 
 def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
     found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)), 2)
-    assert "  attempts         24 (budget.attempts)     12 (budget.attempts)     x 0.5\n" in found.to_text()
+    assert "  attempts         24 (budget.attempts)  12 (budget.attempts)  x 0.5\n" in found.to_text()
     assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in found.to_markdown()
     assert "output tokens: not known; without max_tokens" in found.to_text()
     assert "money: not known; a backend of the chain has no prices" in found.to_text()

@@ -14,7 +14,12 @@ from rungwise.fsm.diagram import render_error
 from support.tables import PLEAD, redeclaring, replacing, row_of
 
 CARELESS = redeclaring(CALL, Guard("may_reask", lacks="same_empty_again"))
-BACK, REFUSED, REASK = row_of("refused", "may_fall_back"), row_of("refused", None), row_of("came_empty", "may_reask")
+BACK, REFUSED, REASK = (
+    row_of("failed_permanently", "may_fall_back"),
+    row_of("refused", None),
+    row_of("came_empty", "may_reask"),
+)
+ANOTHER = row_of("refused", "may_ask_another")
 DELIVERED = row_of("came_empty", "has_delivered")
 
 
@@ -41,7 +46,11 @@ FAULTS = [
     (changed(REFUSED, guard="has_text"), "no last resort follows", ""),
     (changed(REASK, event="came_emtpy"), "no last resort follows", "did you mean 'came_empty'?"),
     (replacing(CALL, {REFUSED: None}), "no last resort follows: the last row of 'refused' has a guard", ""),
-    (replacing(CALL, {BACK: REFUSED, REFUSED: BACK}), "is never tried, because this row before it always wins", ""),
+    (
+        replacing(CALL, {ANOTHER: REFUSED, REFUSED: ANOTHER}),
+        "is never tried, because this row before it always wins",
+        "",
+    ),
     (changed(REASK, guard="may_nudge"), "is never tried", "[may_nudge] / spend_nudge"),
     (evolve(CALL, rows=(*CALL.rows, CALL.rows[0])), "stands 2 times in the table", ""),
     (replacing(CALL, {row_of("sent", None, "nudge"): None}), "the rung 'nudge' is never sent", ""),

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import CALL, Effect, Fact, Guard, Row, Table
 from rungwise.fsm import testing
+from rungwise.fsm.call.policy import AfterRefusal
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.checker.branches import dead_rows
 from rungwise.fsm.checker.proof import prove_row
@@ -33,18 +34,22 @@ from support.tables import redeclaring, replacing, unchecked
 
 REPLIES = frozenset({"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"})
 FAILURES = frozenset({"failed_transiently", "failed_permanently", "rejected_fixably"})
-EITHER = frozenset({"interrupted", "malformed", "refused", "overflowed"})
+EITHER = frozenset({"interrupted", "fell_silent", "malformed", "refused", "overflowed"})
 ONLY_WITH: Mapping[str, frozenset[str]] = {
     "has_delivered": frozenset({"came_empty", "only_reasoned"}),
-    "added_text": frozenset({"truncated", "paused", "interrupted", "overflowed"}),
-    "repeats_itself": frozenset({"truncated", "paused", "interrupted"}),
+    "added_text": frozenset({"truncated", "paused", "interrupted", "fell_silent", "overflowed"}),
+    "repeats_itself": frozenset({"truncated", "paused", "interrupted", "fell_silent"}),
     "thinks_inline": REPLIES | EITHER | {"only_reasoned"},
     "same_empty_again": frozenset({"came_empty"}),
     "repair_known": frozenset({"rejected_fixably"}),
-    "switch_asked": FAILURES | EITHER,
+    "switch_asked": FAILURES | EITHER | {"came_empty", "only_reasoned"},
+    "reserve_left": frozenset({"ran_out"}),
     "connection_was_stale": frozenset({"failed_transiently"}),
 }
 """The facts that hold with some events alone."""
+
+WHERE_IT_RUNS_OUT = ("has_next_backend", "reserve_left")
+"""The facts that are found where the next request cannot be afforded: both or none."""
 
 ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": REPLIES | {"came_empty", "only_reasoned"}}
 """The facts that hold with some events each time."""
@@ -56,9 +61,12 @@ TOGETHER = {
     ("added_text", "has_prior_answer"): frozenset(CALL.events),
     ("same_empty_again", "has_prior_answer"): frozenset(CALL.events),
     ("connection_was_stale", "overran"): frozenset(CALL.events),
-    ("added_text", "asks_for_little"): frozenset({"interrupted"}),  # of which nothing is kept
+    ("added_text", "asks_for_little"): frozenset({"interrupted", "fell_silent"}),  # of which nothing is kept
 }
 """The pairs of facts that never hold together, each with the events of which that is true."""
+
+LEFT_BEFORE = ("connection_was_stale", "switch_asked", "has_next_backend", "fallbacks")
+"""What never holds at once: a backend is left at the last failure that the policy bears, and a stale one is none."""
 
 FAMILIES = (
     "row dropped",
@@ -112,6 +120,13 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
     "paused": rungwise.Reply("Part {number}. ", stop_reason="paused"),
     "paused_silent": rungwise.Reply(stop_reason="paused"),
     "paused_circles": rungwise.Reply(CIRCLES, stop_reason="paused"),
+    "silent": _failure("silence"),
+    "cut_silent": rungwise.Reply("Part {number}. ", interrupted=True, failure=_failure("silence")),
+    "cut_silent_circles": rungwise.Reply(CIRCLES, interrupted=True, failure=_failure("silence")),
+    "cut_silent_inline": rungwise.Reply(
+        "<think>hm</think>Part {number}. ", interrupted=True, failure=_failure("silence")
+    ),
+    "cut_silent_bit": rungwise.Reply("It", interrupted=True, failure=_failure("silence")),
     "torn": rungwise.Reply("Part {number}. ", interrupted=True),
     "torn_bare": rungwise.Reply(interrupted=True),
     "torn_tools": rungwise.Reply(tool_calls=CUT_CALL, interrupted=True),
@@ -121,7 +136,9 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
     "odd_finish": rungwise.Reply("A text.", stop_reason="unknown", stop_raw="weird"),
     "no_shape": _failure("malformed"),
     "filtered": rungwise.Reply("A text.", stop_reason="content_filter"),
+    "filtered_inline": rungwise.Reply("<think>hm</think>A text.", stop_reason="content_filter"),
     "content_policy": _failure("content_policy"),
+    "content_policy_wait_500": _failure("content_policy", asked_wait=500.0),
     "error_500": _failure("server_error", status=500),
     "wait_30": _failure("rate_limit", status=429, asked_wait=30.0),
     "wait_100": _failure("rate_limit", status=429, asked_wait=100.0),
@@ -153,6 +170,7 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
     "json": rungwise.Reply('{"a": 1}', stop_reason="stop"),
     "bad_temperature_wait_500": _failure("parameter_unsupported", parameter="temperature", asked_wait=500.0),
     "error_401": _failure("auth", status=401),
+    "error_401_wait_500": _failure("auth", status=401, asked_wait=500.0),
     "error_400": _failure("format", status=400),
     "bad_temperature": _failure("parameter_unsupported", parameter="temperature"),
     "bad_top_p": _failure("parameter_unsupported", parameter="top_p"),
@@ -202,15 +220,21 @@ class Expectation:
     fallback_expects_json: bool = False
     skip_identical_empties: bool = False
     switch_after: Mapping[str, int] = field(factory=dict)
+    after_refusal: AfterRefusal | None = None
+    money: float | None = None
+    prices: tuple[float, ...] = field(default=(), converter=tuple)
     policy: rungwise.Policy = field(init=False)
 
     @policy.default
     def _policy(self) -> rungwise.Policy:
         return rungwise.Policy(
             limits=rungwise.Limits(**self.limits),
-            budget=rungwise.Budget(attempts=self.attempts, seconds=self.seconds, output_tokens=self.output_tokens),
+            budget=rungwise.Budget(
+                attempts=self.attempts, seconds=self.seconds, output_tokens=self.output_tokens, money=self.money
+            ),
             skip_identical_empties=self.skip_identical_empties,
             switch_after=self.switch_after,
+            after_refusal=self.after_refusal or "fall_back",
         )
 
     @property
@@ -221,6 +245,7 @@ class Expectation:
                 f"backend {n}",
                 problem=problem if n == 1 else None,
                 expects_json=self.json or (bool(n) and self.fallback_expects_json),
+                prices=rungwise.Prices(self.prices[n], self.prices[n]) if self.prices else None,
             )
             for n in range(self.backends)
         ]
@@ -231,8 +256,13 @@ class Expectation:
             return rungwise.TurnContext()
         return rungwise.TurnContext(PRIOR_ANSWER, only_housekeeping=self.prior_answer == "housekeeping")
 
-    def start(self, table: Table) -> rungwise.Call:
-        policy = unchecked(table, self.policy)  # a mutant shall run, not be refused
+    @property
+    def policies(self) -> tuple[rungwise.Policy, ...]:
+        """Return the policies that it is true of: after a refusal they do as it says, or as they like."""
+        return (self.policy,) if self.after_refusal else (self.policy, evolve(self.policy, after_refusal="end"))
+
+    def start(self, table: Table, policy: rungwise.Policy) -> rungwise.Call:
+        policy = unchecked(table, policy)  # a mutant shall run, not be refused
         request = evolve(AFTER_A_TOOL if self.tool_result else PLAIN, max_tokens=self.max_tokens)
         return rungwise.Call(request, policy, self.chain, self.turn, has_compactor=self.compactor)
 
@@ -241,9 +271,9 @@ _FILE = Path(__file__).with_name("expectations.toml")
 EXPECTATIONS = tuple(Expectation(**entry) for entry in tomllib.loads(_FILE.read_text(encoding="utf-8"))["expect"])
 
 
-def play(expectation: Expectation, table: Table) -> rungwise.Call:
+def play(expectation: Expectation, table: Table, policy: rungwise.Policy | None = None) -> rungwise.Call:
     """Run a call over what is given, until it ends or is surely longer than expected."""
-    call = expectation.start(table)
+    call = expectation.start(table, policy or expectation.policy)
     call.begin(0.0)
     for number in range(len(expectation.path) + 1):
         if call.is_over:
@@ -278,8 +308,13 @@ def give(call: rungwise.Call, name: str, number: int) -> None:
 
 def difference(expectation: Expectation, table: Table) -> str | None:
     """Say how a call on this table differs from what is expected; None if it does not."""
+    found = (_difference(expectation, table, policy) for policy in expectation.policies)
+    return next(filter(None, found), None)
+
+
+def _difference(expectation: Expectation, table: Table, policy: rungwise.Policy) -> str | None:
     try:
-        call = play(expectation, table)
+        call = play(expectation, table, policy)
     except Exception as error:  # whatever it is, a caller would meet it
         return f"raises {type(error).__name__}: {error}"
     steps = [step for step in call.journal.steps if step.event != "skipped" and step.target != table.hub]
@@ -485,6 +520,8 @@ def comes_to_the_same(one: Table, other: Table, event: str, source: str) -> bool
 
     def both(ask: Ask) -> list[Any]:
         def known(name: str) -> bool:
+            if event == "ran_out":
+                return name in WHERE_IT_RUNS_OUT and ask(WHERE_IT_RUNS_OUT[0])
             if event in ALWAYS_WITH.get(name, ()):
                 return True
             return event in ONLY_WITH.get(name, CALL.events) and ask(name)
@@ -501,7 +538,7 @@ def _way(table: Table, row: Row | None, ask: Ask) -> Any:
 def _can_be(event: str, facts: Mapping[str, bool]) -> bool:
     without = any(facts.get(one) and facts.get(other) is False for one, other in WITHOUT)
     together = any(facts.get(one) and facts.get(other) and event in events for (one, other), events in TOGETHER.items())
-    return not without and not together
+    return not without and not together and not all(map(facts.get, LEFT_BEFORE))
 
 
 def killer_of(mutant: Mutant) -> str | None:
@@ -563,6 +600,10 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
 def test_what_is_ruled_out_of_facts_never_comes_about(script, policy, chain, turn, request, streams):
     call = testing.run(policy, script, chain=chain, turn=turn, request=request, is_streaming=streams)
     for step in call.journal.steps:
+        if step.event == "ran_out":
+            assert step.facts in ((), WHERE_IT_RUNS_OUT)
         assert [name for name in step.facts if step.event not in ONLY_WITH.get(name, CALL.events)] == []
         assert [name for name, events in ALWAYS_WITH.items() if step.event in events and name not in step.facts] == []
-        assert _can_be(step.event, {name: name in step.facts for name in FACTS})
+        left = call.position.limits[CALL.places["fallbacks"]] - step.spent.get("fallbacks", 0)
+        left += step.target == "fallback"  # of which it took one
+        assert _can_be(step.event, {**{name: name in step.facts for name in FACTS}, "fallbacks": left > 0})

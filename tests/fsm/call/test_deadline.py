@@ -1,0 +1,75 @@
+"""A deadline of a call, whatever comes back: nothing is sent behind it, and no wait begins that it would cut."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rungwise
+from rungwise import Budget, Call, Failure, Journal, PlainLink, Policy, Reply, Request, Reserve, SharedBudget
+from rungwise.fsm.replay.replay import replay
+
+BEGINS = 100.0
+REPLIES = st.sampled_from(
+    [
+        Reply(stop_reason="stop", stop_raw="stop"),
+        Reply("Herons nest in the reeds ", stop_reason="length", stop_raw="length"),
+        Failure("silence"),
+        Failure("overloaded", status=503),
+        Failure("rate_limit", status=429, asked_wait=7.5),
+        Failure("rate_limit", status=429, asked_wait=0.25),
+        Failure("auth", status=401),
+    ]
+)
+TOOK = st.sampled_from([0.0, 0.5, 3.0, 20.0])
+
+
+def allowed(draw: Any) -> tuple[Call, float]:
+    """Return a call whose time is limited in one way or another, and when it must have ended."""
+    deadline = draw(st.sampled_from([90.0, 100.0, 101.0, 107.5, 115.0, 160.0]))
+    own, shared = (draw(st.sampled_from([None, 8.0, 50.0])) for _ in range(2))
+    policy = Policy(
+        budget=Budget(seconds=own),
+        reserve=Reserve(share=draw(st.sampled_from([0.0, 0.25]))),
+        switch_after={"silence": 3},
+    )
+    chain = [PlainLink(name) for name in ("first", "second", "third")[: draw(st.integers(1, 3))]]
+    within = None if shared is None else SharedBudget(Budget(seconds=shared))
+    jitter = draw(st.floats(0, 1))
+    call = Call(Request("Where?"), policy, chain, within=within, deadline=deadline, jitter=lambda: jitter)
+    return call, min(deadline, *(BEGINS + each for each in (own, shared) if each is not None), math.inf)
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.data())
+def test_nothing_is_sent_behind_it_and_every_wait_that_begins_can_be_kept(data: st.DataObject) -> None:
+    call, ends = allowed(data.draw)
+    now = BEGINS
+    send = call.begin(now)
+    while send is not None:
+        assert send.deadline == ends
+        assert now + send.wait < ends, "a wait that ends too late is not begun"
+        now += send.wait + data.draw(TOOK) / 10  # a place among the connections has to be waited for
+        send = call.sending(now)
+        if send is None:
+            break
+        assert now < ends, "nothing is sent behind it"
+        clocks = call.clocks()
+        assert clocks.ends_by is not None
+        assert clocks.ends_by <= ends
+        now += data.draw(TOOK)
+        send = call.receive(data.draw(REPLIES), now)
+    assert call.result.attempts == 0 or ends > BEGINS
+    journal = Journal.from_json(call.journal.to_json())
+    again = replay(journal)
+    assert (again.outcome, again.cause) == (call.result.outcome, call.result.cause)
+
+
+@pytest.mark.parametrize("deadline", [math.nan, False, "soon", [1.0]])
+def test_what_is_no_moment_is_refused(deadline: Any) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match="deadline must be a moment on the driver's clock"):
+        Call(Request("Where?"), deadline=deadline)
