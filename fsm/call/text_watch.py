@@ -18,7 +18,7 @@ class TextWatch:
         gathered: the text that earlier parts brought.
     """
 
-    __slots__ = ("_gathered", "_new", "_reading", "_seam", "_seed", "_think", "_visible")
+    __slots__ = ("_gathered", "_has_new", "_letters", "_reading", "_seam", "_seed", "_think")
 
     def __init__(self, reading: Reading, gathered: str) -> None:
         self._reading, self._gathered = reading, gathered
@@ -29,7 +29,7 @@ class TextWatch:
         reading = self._reading
         self._seed = SeedFilter(reading.seed) if reading.seed else None
         self._seam = SeamFilter(self._gathered, echoes=reading.echoes, stripped=reading.stripped)
-        self._visible = self._new = ""
+        self._letters, self._has_new = 0, False
 
     def has_text(self, delta: Text | Reasoning) -> bool:
         """Take a delta, and tell whether there is text by now; it need not be asked again after that."""
@@ -41,6 +41,7 @@ class TextWatch:
         if visible and self._seed is not None:
             visible = self._seed.feed(visible)
         if visible:
-            self._visible += visible
-            self._new += self._seam.feed(visible) if self._gathered else visible
-        return len(self._visible.strip()) >= MINIMUM_ECHO and not is_blank(self._new)
+            self._letters += len(visible.strip())
+            new = self._seam.feed(visible) if self._gathered else visible
+            self._has_new = self._has_new or not is_blank(new)
+        return self._letters >= MINIMUM_ECHO and self._has_new
