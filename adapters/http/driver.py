@@ -60,7 +60,7 @@ class Driver:
         """Begin an attempt, and its time."""
         backend, clocks = self.chain[send.backend], call.clocks()
         wants = call.is_streaming or self.stream_calls
-        streams = wants and backend.streams and "stream" not in send.dropped
+        streams = wants and getattr(backend, "streams", False) and "stream" not in send.dropped
         limits = AttemptLimits.of(
             send,
             self.timeouts,

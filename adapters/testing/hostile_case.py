@@ -106,6 +106,9 @@ def hostile_cases(*, kinds: Sequence[str] = HOSTILITIES) -> SearchStrategy[Hosti
     """
 
     def of(mode: str) -> SearchStrategy[HostileCase]:
-        return st.builds(HostileCase, raw_responses(streams=is_streaming(mode), kinds=kinds), st.just(mode))
+        streams = st.just(True) if is_streaming(mode) else st.booleans()  # a client may have a call streamed too
+        return streams.flatmap(
+            lambda streamed: st.builds(HostileCase, raw_responses(streams=streamed, kinds=kinds), st.just(mode))
+        )
 
     return st.sampled_from(MODES).flatmap(of)

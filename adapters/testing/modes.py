@@ -13,7 +13,7 @@ MODES: Final = ("call", "stream", "acall", "astream")
 
 
 def is_streaming(mode: str) -> bool:
-    """Tell whether the reply is asked for as a stream."""
+    """Tell whether a method hands out what comes as it comes."""
     return mode in ("stream", "astream")
 
 

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from rungwise.adapters.capabilities import Learned
+from rungwise.adapters.capabilities import LEARNED, Learned
+from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.chat.dialects import dialect_of
 
 ANTHROPIC = "https://api.anthropic.com/v1"
@@ -111,6 +112,55 @@ def test_only_mistral_echoes() -> None:
     assert dialect_of("https://api.mistral.ai/v1", "mistral-large-latest").echoes
     assert not dialect_of("https://api.moonshot.ai/v1", "kimi-k2").echoes
     assert not dialect_of("https://api.openai.com/v1", "gpt-4o").echoes
+
+
+@pytest.mark.parametrize(
+    ("model", "thinks_in_silence"),
+    [
+        ("o1", True),
+        ("o3-mini", True),
+        ("openai/o4-mini", True),
+        ("gpt-5", True),
+        ("gpt-5.2-codex", True),
+        ("openai/gpt-5-pro", True),
+        ("gpt-6", True),
+        ("gpt-5-chat-latest", False),
+        ("gpt-4o", False),
+        ("gpt-oss-120b", False),
+        ("grok-4", True),
+        ("x-ai/grok-4.1-fast", True),
+        ("grok-4-fast-non-reasoning", False),
+        ("grok-3-mini", False),
+        ("gemini-2.5-pro", True),
+        ("google/gemini-3-flash-preview", True),
+        ("gemini-2.5-flash-lite", False),
+        ("gemini-2.0-flash", False),
+        ("sonar-deep-research", True),
+        ("deepseek-reasoner", False),
+        ("claude-opus-4-5", False),
+        ("m", False),
+    ],
+)
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", OPENROUTER, GOOGLE, "https://mine.openai.azure.com"])
+def test_models_that_think_in_silence_have_more_time_for_their_first_token(
+    url: str, model: str, thinks_in_silence: bool
+) -> None:
+    first_token = dialect_of(url, model).first_token
+    assert first_token == (300 if thinks_in_silence else None)
+    assert OpenAIChat(model, base_url=url, api_key="sk-1").first_token == first_token
+    assert OpenAIChat(model, base_url=url, api_key="sk-1", first_token=20).first_token == 20
+
+
+def test_who_refuses_to_stream_is_learned_for_its_key_only() -> None:
+    one, other = (OpenAIChat("gpt-5", api_key=f"sk-proj-{number}") for number in range(2))
+    try:
+        for identity in one.identities:
+            LEARNED.learn_no_stream(identity)
+        assert (one.streams, other.streams) == (False, True)
+    finally:
+        LEARNED.forget()
+    assert one.streams
+    assert not OpenAIChat("gpt-5", streams=False).streams
 
 
 def test_a_rejection_is_learned_for_its_backend_only() -> None:

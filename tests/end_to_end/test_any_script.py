@@ -18,7 +18,7 @@ import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters.provider.rendering import render
 from rungwise.fsm.certificate.verify import verify
-from support.modes import MODES, ask, follow, streams, waits_into
+from support.modes import EVERY, ask, follow, options_of, streams, waits_into
 
 MESSAGES = [{"role": "user", "content": "Where do herons nest?"}]
 AFTER_A_TOOL = [
@@ -157,7 +157,8 @@ class Theatre:
         ]
         waits = self.waits = []
 
-        client = Client(chain, policy=POLICIES[policy], http=self._http, contents=True, **waits_into(waits))
+        told = {**waits_into(waits), **options_of(mode)}
+        client = Client(chain, policy=POLICIES[policy], http=self._http, contents=True, **told)
 
         return ask(client, mode, options.pop("messages"), events=events, **options)
 
@@ -179,7 +180,7 @@ CALM = settings(max_examples=75, deadline=None, suppress_health_check=[HealthChe
 @given(
     scripts=st.tuples(SCRIPTS, SCRIPTS),
     policy=st.sampled_from(sorted(POLICIES)),
-    mode=st.sampled_from([*MODES, "stream"]),
+    mode=st.sampled_from([*EVERY, "stream"]),
     prefill=st.sampled_from(["no", "trailing"]),
     max_tokens=st.sampled_from([None, 40, 5000]),
     after_a_tool=st.booleans(),
@@ -266,7 +267,7 @@ def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: s
         assert last.body is None
         assert not last.refusal
         assert last.finish in HONEST_FINISHES
-    if last_step.event == "answered" and mode in ("call", "acall"):
+    if last_step.event == "answered" and not streams(mode):
         assert set(re.findall(r"word\d+[ab]", last.text)) <= set(words)
     calls = [(call.name, call.arguments) for call in result.tool_calls]
     if calls:

@@ -17,7 +17,7 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat, Result
 from rungwise.fsm.call.metering import COUNTED_BESIDE
-from support.modes import MODES, Caller
+from support.modes import EVERY, Caller
 from support.raw_server import Peer, RawServer, completion, event
 
 CEILING = 32 * 8 * 2**20
@@ -26,6 +26,9 @@ MEGABYTE = 2**20
 
 
 Serve = Callable[..., RawServer]
+
+
+EVERY_MODE = pytest.mark.parametrize("mode", EVERY)
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def head_of(server: RawServer) -> str:
 
 
 @pytest.mark.parametrize("passed_in", [False, True])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_servers_are_asked_for_no_encoding_but_what_is_unpacked_with_a_bound(
     raw: Serve, mode: str, passed_in: bool
 ) -> None:
@@ -122,7 +125,7 @@ PACKED = {
 
 @pytest.mark.parametrize("passed_in", [False, True])
 @pytest.mark.parametrize("encoding", PACKED)
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_encodings_that_were_asked_for_are_taken_off(raw: Serve, mode: str, encoding: str, passed_in: bool) -> None:
     packed = PACKED[encoding](body_for(mode))
     server = raw(f"content-encoding: {encoding}\r\n", *(packed[n : n + 1] for n in range(len(packed))))
@@ -132,7 +135,7 @@ def test_encodings_that_were_asked_for_are_taken_off(raw: Serve, mode: str, enco
 
 @pytest.mark.parametrize("tail", [b"", bytes(7), b"\x1f", b"\x1fx", b"and the rest"])
 @pytest.mark.parametrize("size", [1, 9, 10_000])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_gzip_may_have_several_members(raw: Serve, mode: str, size: int, tail: bytes) -> None:
     body = body_for(mode)
     members = [body[:10], b"", body[10:100], body[100:]]
@@ -143,7 +146,7 @@ def test_gzip_may_have_several_members(raw: Serve, mode: str, size: int, tail: b
 
 
 @pytest.mark.parametrize("data", [bytes(MEGABYTE), b""], ids=["zeros", "nothing"])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_members_of_gzip_are_unpacked_with_one_bound_together(raw: Serve, mode: str, data: bytes) -> None:
     packed = gzip.compress(data, 9) * 20_000
     server = raw(f"content-encoding: gzip\r\ncontent-length: {len(packed)}\r\n", packed)
@@ -161,7 +164,7 @@ def bomb(window: int, times: int = 1) -> bytes:
 
 @pytest.mark.parametrize("passed_in", [False, True])
 @pytest.mark.parametrize("headers", ["gzip, gzip", "gzip\r\ncontent-encoding: gzip", "br", "zstd", "compress", "x"])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_other_encodings_are_malformed_and_never_unpacked(raw: Serve, mode: str, headers: str, passed_in: bool) -> None:
     packed = bomb(31, 2)
     assert len(packed) < 10_000
@@ -169,7 +172,7 @@ def test_other_encodings_are_malformed_and_never_unpacked(raw: Serve, mode: str,
     assert malformed(small(lambda: run(server, mode, passed_in=passed_in), 8 * MEGABYTE))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_a_body_that_is_not_what_its_encoding_says_is_malformed(raw: Serve, mode: str) -> None:
     assert malformed(run(raw("content-encoding: gzip\r\n", body_for(mode)), mode))
     packed = bytearray(gzip.compress(body_for(mode), 9))
@@ -180,7 +183,7 @@ def test_a_body_that_is_not_what_its_encoding_says_is_malformed(raw: Serve, mode
 
 
 @pytest.mark.parametrize("headers", ["content-encoding: br\r\n", "content-encoding: gzip\r\n", ""])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_the_status_of_an_error_counts_though_its_body_cannot_be_read(raw: Serve, mode: str, headers: str) -> None:
     for status, reason in (("401 Unauthorized", "auth"), ("429 Slow down", "rate_limit"), ("500 No", "server_error")):
         server = raw(headers, *([b"{}," * 300_000] * 20), status=status)
@@ -190,14 +193,14 @@ def test_the_status_of_an_error_counts_though_its_body_cannot_be_read(raw: Serve
 # size
 
 
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_63_megabytes_of_small_objects_stay_small(raw: Serve, mode: str) -> None:
     server = raw("", b'{"choices": [', *[b"{}," * 100_000] * 210, b"1]}")
     assert malformed(small(lambda: run(server, mode)))
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_a_body_that_unpacks_to_gigabytes_is_left_alone(raw: Serve, mode: str, encoding: str) -> None:
     packed = bomb(31 if encoding == "gzip" else 15)
     server = raw(f"content-encoding: {encoding}\r\ncontent-length: {len(packed)}\r\n", packed)
@@ -248,7 +251,7 @@ def test_a_stream_without_an_end_is_cut_with_the_text_so_far(raw: Serve, mode: s
     assert result.cause is not None
 
 
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_a_long_reply_is_read_where_the_client_says_so(raw: Serve, mode: str) -> None:
     text = "word, [and] {so} on. " * 20_000
     body = event(text) + END if "stream" in mode else completion(text)
@@ -275,7 +278,7 @@ def test_a_reply_with_log_probabilities_is_no_heavy_one(raw: Serve) -> None:
 # what is read over HTTP as everywhere
 
 
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it(raw: Serve, mode: str) -> None:
     body = event("In the ") + b"data: [DONE]\n\n" if "stream" in mode else completion("In the ", None)
     cut = run(raw("", body), mode)
@@ -286,7 +289,7 @@ def test_done_without_a_finish_reason_is_a_cut_unless_the_server_is_known_for_it
 
 @pytest.mark.parametrize("end", [b"\r", b"\r\n", b"\n"])
 @pytest.mark.parametrize("size", [1, 7, 100_000])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_event_streams_with_any_line_end_after_a_comment(raw: Serve, mode: str, size: int, end: bytes) -> None:
     body = (b": keepalive\n\n" + STREAM).replace(b"\n", end)
     server = raw("", *(body[n : n + size] for n in range(0, len(body), size)))
@@ -294,7 +297,7 @@ def test_event_streams_with_any_line_end_after_a_comment(raw: Serve, mode: str, 
     assert (result.outcome, result.text) == ("done", "In the reeds.")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_an_emoji_in_two_halves_is_one(raw: Serve, mode: str) -> None:
     halves = [
         b'data: {"choices":[{"index":0,"delta":{"content":"a \\ud83d"}}]}\n\n',
@@ -305,7 +308,7 @@ def test_an_emoji_in_two_halves_is_one(raw: Serve, mode: str) -> None:
     assert (result.outcome, result.text) == ("done", "a \N{GRINNING FACE} b")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_a_refusal_that_a_proxy_puts_aside_is_a_refusal(raw: Serve, mode: str) -> None:
     said = {"content": "", "provider_specific_fields": {"refusal": "I would rather not."}}
     choice = {"index": 0, "delta" if "stream" in mode else "message": said, "finish_reason": "stop"}
@@ -353,7 +356,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("body", SILENT.values(), ids=SILENT)
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body: bytes) -> None:
     policy = rungwise.Policy(
         budget=rungwise.Budget(output_tokens=5000), waits=rungwise.Waits(retry_base=0, reask_base=0)
@@ -365,7 +368,7 @@ def test_what_ends_after_its_head_counts_as_its_cap(raw: Serve, mode: str, body:
 
 
 @pytest.mark.parametrize("text", ["", "A few words "])
-@pytest.mark.parametrize("mode", MODES)
+@EVERY_MODE
 def test_a_reply_that_the_cap_has_cut_counts_as_its_cap(raw: Serve, mode: str, text: str) -> None:
     policy = rungwise.Policy(budget=rungwise.Budget(output_tokens=1000))
     body = event(text) + event(finish="length") if "stream" in mode else completion(text, "length")

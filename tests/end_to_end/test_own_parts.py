@@ -20,6 +20,7 @@ from rungwise import (
     ToolCall,
 )
 from rungwise.adapters.wires.chat.request import STAND_IN
+from support.modes import options_of
 
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}
@@ -34,7 +35,7 @@ PLAIN = {"id": "call_1", "type": "function", "function": FUNCTION}
 PORTABLE = {"role": "assistant", "content": "I look.", "tool_calls": [PLAIN]}
 OWN = {**PORTABLE, "tool_calls": [SIGNED], "reasoning_details": DETAILS}
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
-STREAMS = pytest.mark.parametrize("streams", [False, True])
+EVERY_MODE = pytest.mark.parametrize("mode", ["stream", "call", "whole"])
 
 
 def deltas() -> list[dict[str, Any]]:
@@ -63,8 +64,8 @@ def asks(request: ReceivedRequest) -> ScriptedReply:
     return ScriptedReply(body="".join([*events, "data: [DONE]\n\n"]), headers={"content-type": "text/event-stream"})
 
 
-def ask(client: Client, messages: list[Any], *, streams: bool = False) -> Result:
-    result = list(client.stream(messages))[-1] if streams else client.call(messages)
+def ask(client: Client, messages: list[Any], *, mode: str = "call") -> Result:
+    result = list(client.stream(messages))[-1] if mode == "stream" else client.call(messages)
     assert isinstance(result, Result)
     return result
 
@@ -73,22 +74,22 @@ def sent(provider: Any) -> list[Any]:
     return [request.body["messages"][1] for request in provider.requests if len(request.body["messages"]) > 1]
 
 
-@STREAMS
-def test_it_goes_back_to_its_provider_word_for_word(serve: Any, backend_of: Any, streams: bool) -> None:
+@EVERY_MODE
+def test_it_goes_back_to_its_provider_word_for_word(serve: Any, backend_of: Any, mode: str) -> None:
     provider = serve(asks, ANSWER)
-    with Client(backend_of(provider)) as client:
-        first = ask(client, [ASKED], streams=streams)
-        assert ask(client, [ASKED, first.message, FOUND], streams=streams).text == "In the reeds, mostly."
+    with Client(backend_of(provider), **options_of(mode)) as client:
+        first = ask(client, [ASKED], mode=mode)
+        assert ask(client, [ASKED, first.message, FOUND], mode=mode).text == "In the reeds, mostly."
     assert sent(provider) == [OWN]
     assert [type(part) for part in first.message.parts] == [ReasoningPart, OpaquePart, TextPart, ToolCall]
     assert (first.message.text, first.message.reasoning) == ("I look.", "Herons like reeds.")
     assert first.tool_calls == (ToolCall("call_1", "look", FUNCTION["arguments"]),)
 
 
-@STREAMS
-def test_another_provider_gets_what_anyone_can_read(serve: Any, backend_of: Any, streams: bool) -> None:
-    with Client(backend_of(serve(asks))) as client:
-        turn = ask(client, [ASKED], streams=streams).message
+@EVERY_MODE
+def test_another_provider_gets_what_anyone_can_read(serve: Any, backend_of: Any, mode: str) -> None:
+    with Client(backend_of(serve(asks)), **options_of(mode)) as client:
+        turn = ask(client, [ASKED], mode=mode).message
     other = serve(ANSWER)
     with Client(backend_of(other)) as client:
         ask(client, [ASKED, turn, FOUND])

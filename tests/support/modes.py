@@ -18,6 +18,8 @@ MODES = ("call", "stream", "acall", "astream")
 WHOLE = ("whole", "awhole")
 """The modes of a client that has no call streamed."""
 
+EVERY = (*MODES, *WHOLE)
+
 
 def is_async(mode: str) -> bool:
     """Tell whether a mode needs an event loop."""

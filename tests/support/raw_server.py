@@ -106,6 +106,10 @@ class Peer:
         """Say nothing, read nothing, and keep the connection open."""
         self.server.closing.wait()
 
+    def wait_left(self) -> None:
+        """Say nothing until the client has left."""
+        self._connection.recv(1)
+
     def reset(self) -> None:
         """Break the connection off."""
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -151,6 +155,11 @@ class RawServer:
     def bodies(self) -> list[Any]:
         """Return what every request asked."""
         return [json.loads(request.partition(b"\r\n\r\n")[2]) for request in self.requests]
+
+    @property
+    def open_now(self) -> int:
+        """Count the connections that no side has left."""
+        return len(self._open)
 
     def close(self) -> None:
         """Drop every connection and stop."""

@@ -22,10 +22,17 @@ def build() -> rungwise.Client:
         hints=rungwise.Hints(nudge="Go on."),
         switch_after={"rate_limit": 1},
     )
-    primary = rungwise.OpenAIChat("model", api_key="key", prices=rungwise.Prices(1.0, 2.0))
+    primary = rungwise.OpenAIChat(
+        "model", api_key="key", prices=rungwise.Prices(1.0, 2.0), streams=True, first_token=90, stall=20
+    )
     oldest_first = rungwise.OldestFirst(keep=4, counter=len)
     return rungwise.Client(
-        [primary], policy=policy, compactor=oldest_first, http=httpx.Client(), async_http=httpx.AsyncClient()
+        [primary],
+        policy=policy,
+        stream_calls=False,
+        compactor=oldest_first,
+        http=httpx.Client(),
+        async_http=httpx.AsyncClient(),
     )
 
 

@@ -84,6 +84,10 @@ class Dialect:
 
 _REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"
 
+_THINKING: Final = 300.0
+"""Seconds for models that think in silence: a judgement. 79 s were measured of a common question [BerriAI/litellm
+#36992], and xAI asks for 900 s for whole requests [docs.x.ai, best practices]."""
+
 # As surveyed in November 2026; what is in brackets is where it was seen: documentation, or a public issue.
 DIALECTS: Final[tuple[Dialect, ...]] = (
     # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other.
@@ -115,6 +119,14 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     # Wherever they are, the o series, gpt-oss and Grok know no effort below "low", and GPT-5.1 and later no "minimal".
     Dialect(host="", model=r"\bo\d|gpt-oss|grok", lower_efforts={}),
     Dialect(host="", model=r"gpt-5\.\d", lower_efforts={"low": "none", "minimal": "none"}),
+    # What thinks and shows nothing of it on chat completions, wherever it is. OpenAI's models send nothing before they
+    # have thought [mezmo/aura #62], nor does Grok 4 [docs.x.ai/docs/guides/reasoning], nor Gemini where nobody asks for
+    # its thoughts [ai.google.dev/gemini-api/docs/thinking]. Some gateways show more of some of them, such as later
+    # Grok; then the time is longer than it need be, no more.
+    Dialect(host="", model=r"\bo\d|\bgpt-[5-9](?!.*chat)", first_token=_THINKING),
+    Dialect(host="", model=r"grok-[4-9](?!.*non-reasoning)|grok-build", first_token=_THINKING),
+    Dialect(host="", model=r"gemini~(2~5|[3-9])(?!.*lite)", first_token=_THINKING),
+    Dialect(host="", model=r"deep~research", first_token=_THINKING),
     # LiteLLM's proxy puts aside what chat completions have no place for.
     Dialect(
         own_fields="thinking_blocks provider_specific_fields",

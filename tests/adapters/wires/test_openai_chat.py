@@ -184,6 +184,11 @@ def test_a_base_url_that_is_not_http_is_a_problem(url: str) -> None:
         ({"api_key_required": "no"}, "api_key_required"),
         ({"sends_finish_reason": None}, "sends_finish_reason"),
         ({"sends_finish_reason": "no"}, "sends_finish_reason"),
+        ({"streams": None}, "streams must be True or False"),
+        ({"first_token": 0}, "first_token must be a number of seconds above 0"),
+        ({"first_token": float("inf")}, "first_token must be"),
+        ({"stall": "30"}, "stall must be a number of seconds above 0"),
+        ({"stall": True}, "stall must be"),
     ],
 )
 def test_a_wrong_field_is_named_and_a_secret_never_shown(fields: dict[str, Any], field: str) -> None:

@@ -1,0 +1,513 @@
+"""The clocks of an attempt run on content: drips on both sides of each limit, whoever made the connection."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
+from support.modes import follow, waits_into
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from support.waiting import until
+from support.ways import ALL, OWN, PASSED_IN, Asked, ask, backend, client_for
+
+LIMIT = 0.4
+OFTEN, LATE = 0.15, 0.8  # pauses on both sides of it
+SLACK = 2.5  # for a busy machine; a broken clock costs more, or never ends
+
+WAYS = [*OWN, *[pytest.param(way, marks=pytest.mark.full) for way in PASSED_IN]]
+EVERY_WAY = pytest.mark.parametrize("way", WAYS)
+BOTH = pytest.mark.parametrize("streams", [True, False], ids=["stream", "call"])
+SOME_WAYS = pytest.mark.parametrize(
+    ("way", "streams"),
+    [("own sync", True), ("own async", False)]
+    + [
+        pytest.param(way, streams, marks=pytest.mark.full)
+        for way in ALL
+        for streams in (True, False)
+        if (way, streams) not in [("own sync", True), ("own async", False)]
+    ],
+)
+
+CLOCKS = Timeouts(first_token=LIMIT, stall=LIMIT)
+ONE_MORE = Limits(retries=1, continuations=1, reasks=0, fallbacks=1)
+POLICY = Policy(timeouts=CLOCKS, limits=ONE_MORE)
+AT_ONCE = Waits(retry_base=0.001, retry_cap=0.001, overload_cap=0.001)
+
+END = b"data: [DONE]\n\n"
+FIRST, SECOND = "Herons nest in reeds, ", "and they nest in trees."
+GOES_ON = stream_of(SECOND)
+
+
+def arguments(text: str) -> bytes:
+    """Return an event with a piece of a tool call."""
+    return event(tool_calls=[{"index": 0, "id": "1", "function": {"name": "look", "arguments": text}}])
+
+
+CONTENT: dict[str, list[bytes]] = {
+    "text": [event("Herons "), event("nest "), event("in "), event("reeds, "), event("mostly.")],
+    "reasoning": [*[event(reasoning_content="Hm. ")] * 4, event("In the reeds.")],
+    "tool arguments": [arguments(text) for text in ('{"city"', ": ", '"Mal', 'mö"', "}")],
+    "refusal": [event(refusal=text) for text in ("I ", "can", "not ", "say ", "that.")],
+}
+NOISE = {
+    "comments": b": still here\n\n",
+    "pings": b"event: ping\ndata: {}\n\n",
+    "empty deltas": event(""),
+    "deltas of nothing": event(),
+    "roles": event(role="assistant", content=""),
+    "usage": b'data: {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}\n\n',
+    "names of nothing": event(tool_calls=[{"index": 0, "function": {"arguments": ""}}]),
+    "blank lines": b"\n\n\n",
+}
+
+
+def begin(peer: Peer) -> None:
+    """Read a request and begin a stream."""
+    peer.request()
+    peer.send(STREAM_HEAD + b"\r\n")
+
+
+def drip(peer: Peer, pieces: Iterable[bytes], every: float) -> None:
+    """Send one piece after another, each behind a pause."""
+    for piece in pieces:
+        if peer.server.closing.wait(every):
+            return
+        peer.send(chunk(piece))
+
+
+def hangs_after(*pieces: bytes, noise: bytes = b"") -> Callable[[Peer], None]:
+    """Send pieces of a stream often enough, then nothing more but noise."""
+
+    def play(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, pieces, OFTEN)
+        if noise:
+            peer.drip(chunk(noise), every=0.05)
+        peer.wait_left()
+
+    return play
+
+
+def silent(peer: Peer) -> None:
+    """Answer nothing."""
+    peer.request()
+    peer.wait_left()
+
+
+def one_by_one(*scripts: Callable[[Peer], Any]) -> Callable[[Peer], None]:
+    """Play another script on each connection, the last one for ever."""
+    return lambda peer: scripts[min(peer.number, len(scripts)) - 1](peer)
+
+
+def answering(data: bytes) -> Callable[[Peer], None]:
+    """Answer every request with the same bytes."""
+
+    def play(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(data)
+
+    return play
+
+
+def make(way: str, chain: Any, *, streams: bool = True, policy: Policy = POLICY, **options: Any) -> tuple[Asked, Any]:
+    """Make a call that waits for nothing between its attempts, and say how it ended and what it waited."""
+    waits: list[float] = []
+    client = client_for(way, chain, policy=policy, **{**waits_into(waits), **options})
+    return ask(way, client, streams=streams), waits
+
+
+def events_of(asked: Asked) -> list[str]:
+    """Return what came back, attempt by attempt."""
+    return [step.event for step in asked.result.journal.steps if step.event not in ("sent", "skipped")]
+
+
+# content on both sides of the limit
+
+
+@EVERY_WAY
+@BOTH
+@pytest.mark.parametrize("kind", CONTENT)
+def test_a_stream_may_take_as_long_as_it_likes_while_content_comes(way: str, streams: bool, kind: str) -> None:
+    def play(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, CONTENT[kind], OFTEN)  # twice the limit, all in all
+        finish = "tool_calls" if kind == "tool arguments" else "stop"
+        peer.send(chunk(event(finish=finish)) + chunk(END) + b"0\r\n\r\n")
+
+    with RawServer(play) as server:
+        asked, _ = make(way, backend(server.base_url), streams=streams)
+    assert asked.outcome == ("refused" if kind == "refusal" else "done")
+    assert len(server.requests) == 1
+    assert len(CONTENT[kind]) * OFTEN < asked.seconds < SLACK
+
+
+@EVERY_WAY
+@BOTH
+@pytest.mark.parametrize("kind", ["text", "reasoning", "tool arguments"])
+def test_a_stream_that_pauses_for_too_long_between_two_pieces_has_fallen_silent(
+    way: str, streams: bool, kind: str
+) -> None:
+    pieces = CONTENT[kind][:3]
+    with RawServer(one_by_one(hangs_after(*pieces), answering(GOES_ON))) as server:
+        asked, waits = make(way, backend(server.base_url), streams=streams)
+    assert events_of(asked) == ["fell_silent", "answered"]
+    assert asked.result.journal.steps[1].reason == "silence"
+    assert asked.outcome == "done"
+    assert len(pieces) * OFTEN + LIMIT <= asked.seconds < SLACK
+    first, second = server.bodies
+    if kind == "text":
+        assert asked.text == "Herons nest in " + SECOND
+        assert second["messages"][1] == {"role": "assistant", "content": "Herons nest in "}
+        assert waits == []
+    else:
+        assert asked.text == SECOND
+        assert second == first
+        assert waits == [2]
+    if streams:
+        assert follow(asked.events) == asked.text
+
+
+@EVERY_WAY
+@BOTH
+def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, streams: bool) -> None:
+    policy = Policy(timeouts=Timeouts(first_token=1.2, stall=LIMIT), limits=ONE_MORE)
+
+    def play(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, [NOISE["comments"], event(FIRST), event(SECOND)], OFTEN if peer.number > 1 else LATE)
+        peer.send(chunk(event(finish="stop")) + chunk(END) + b"0\r\n\r\n")
+
+    with RawServer(play) as server:  # the first content comes after 1.6 s, then after 0.3 s
+        asked, _ = make(way, backend(server.base_url), streams=streams, policy=policy)
+    assert events_of(asked) == ["fell_silent", "answered"]
+    assert asked.text == FIRST + SECOND
+    assert 1.2 <= asked.seconds < 1.2 + SLACK
+
+
+# what is no content
+
+
+@SOME_WAYS
+@pytest.mark.parametrize("kind", NOISE)
+def test_what_is_no_content_does_not_put_off_the_first_token(way: str, streams: bool, kind: str) -> None:
+    noisy = hangs_after(noise=NOISE[kind])
+    with RawServer(one_by_one(noisy, answering(GOES_ON))) as server:
+        asked, _ = make(way, backend(server.base_url), streams=streams)
+    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], SECOND)
+    assert LIMIT <= asked.seconds < SLACK
+    assert server.bodies[0] == server.bodies[1]
+
+
+@SOME_WAYS
+@pytest.mark.parametrize("kind", NOISE)
+def test_what_is_no_content_does_not_put_off_a_stall(way: str, streams: bool, kind: str) -> None:
+    noisy = hangs_after(event(FIRST), noise=NOISE[kind])
+    with RawServer(one_by_one(noisy, answering(GOES_ON))) as server:
+        asked, _ = make(way, backend(server.base_url), streams=streams)
+    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], FIRST + SECOND)
+    assert OFTEN + LIMIT <= asked.seconds < SLACK
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_text_and_arguments_in_one_piece_are_one_piece(way: str) -> None:
+    both = event("Let me look. ") + arguments('{"city": ')
+    with RawServer(one_by_one(hangs_after(both, noise=NOISE["comments"]), answering(GOES_ON))) as server:
+        asked, _ = make(way, backend(server.base_url))
+    assert events_of(asked)[0] == "fell_silent"
+    assert OFTEN + LIMIT <= asked.seconds < OFTEN + 2 * LIMIT + 0.3
+
+
+@EVERY_WAY
+def test_a_flood_of_comments_does_not_put_off_a_clock(way: str) -> None:
+    def flood(peer: Peer) -> None:
+        begin(peer)
+        peer.flood(chunk(NOISE["comments"]))
+
+    with RawServer(one_by_one(flood, answering(GOES_ON))) as server:
+        asked, _ = make(way, backend(server.base_url))
+    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], SECOND)
+    assert LIMIT <= asked.seconds < SLACK
+
+
+# where the clocks of silence have nothing to say
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("why", ["the call", "the backend"])
+def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
+    whole = answer("In the reeds.")
+
+    def play(peer: Peer) -> None:
+        for request in peer.requests():
+            assert request["stream"] is False
+            assert "stream_options" not in request
+            for part in (whole[:50], whole[50:-20], whole[-20:]):
+                peer.server.closing.wait(LATE)
+                peer.send(part)
+
+    with RawServer(play) as server:
+        chat = backend(server.base_url, streams=why != "the backend")
+        asked, _ = make(way, chat, streams=False, stream_calls=why != "the call")
+    assert (asked.outcome, asked.text, len(server.requests)) == ("done", "In the reeds.", 1)
+    assert asked.seconds > 3 * LATE
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_stream_of_a_backend_that_cannot_stream_is_a_whole_reply(way: str) -> None:
+    with RawServer(answering(answer("In the reeds."))) as server:
+        asked, _ = make(way, backend(server.base_url, streams=False))
+    assert [body["stream"] for body in server.bodies] == [False]
+    assert (asked.outcome, follow(asked.events)) == ("done", "In the reeds.")
+
+
+@EVERY_WAY
+@BOTH
+def test_a_whole_body_in_place_of_a_stream_is_waited_for(way: str, streams: bool) -> None:
+    head, _, body = answer("In the reeds.").partition(b"\r\n\r\n")
+
+    def play(peer: Peer) -> None:
+        for _ in peer.requests():
+            peer.send(head + b"\r\n\r\n")
+            for part in (body[:-5], body[-5:]):
+                peer.server.closing.wait(LATE)
+                peer.send(part)
+
+    with RawServer(play) as server:
+        asked, _ = make(way, backend(server.base_url), streams=streams)
+    assert [body["stream"] for body in server.bodies] == [True]
+    assert (asked.outcome, asked.text) == ("done", "In the reeds.")
+
+
+@EVERY_WAY
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize(
+    ("status", "reason", "waited"), [(b"500 Broken", "server_error", 2), (b"429 Busy", "rate_limit", 7)]
+)
+def test_an_error_whose_body_does_not_end_is_what_its_status_says(
+    way: str, streams: bool, status: bytes, reason: str, waited: float
+) -> None:
+    def endless(peer: Peer) -> None:
+        peer.request()
+        peer.send(b"HTTP/1.1 " + status + b"\r\nretry-after: %d\r\n" % waited)
+        peer.send(b"content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+        peer.drip(chunk(b" "), every=0.05)
+
+    with RawServer(one_by_one(endless, answering(GOES_ON if streams else answer(SECOND)))) as server:
+        asked, waits = make(way, backend(server.base_url), streams=streams, stream_calls=False)
+    assert (asked.outcome, asked.text, waits) == ("done", SECOND, [waited])
+    assert asked.result.journal.steps[1].reason == reason
+    assert LIMIT <= asked.seconds < SLACK
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_the_time_that_a_consumer_takes_is_no_silence(way: str) -> None:
+    taken = threading.Event()
+
+    def play(peer: Peer) -> None:
+        begin(peer)
+        peer.send(chunk(event(FIRST)))
+        peer.server.closing.wait(LATE)
+        taken.set()
+        drip(peer, [event(SECOND), event(finish="stop"), END], OFTEN)
+        peer.send(b"0\r\n\r\n")
+
+    class Slow(list[Any]):
+        def append(self, each: Any) -> None:
+            super().append(each)
+            if isinstance(each, rungwise.Text):
+                taken.wait(5)  # nothing else runs in this loop
+
+    with RawServer(play) as server:
+        client = client_for(way, backend(server.base_url), policy=POLICY)
+        asked = ask(way, client, events=Slow())
+    assert (asked.outcome, asked.text, len(server.requests)) == ("done", FIRST + SECOND, 1)
+
+
+# chains
+
+
+@EVERY_WAY
+@BOTH
+def test_the_next_backend_goes_on_from_the_text_of_one_that_fell_silent(way: str, streams: bool) -> None:
+    with RawServer(hangs_after(event(FIRST))) as one, RawServer(answering(GOES_ON)) as other:
+        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
+        asked, waits = make(way, chain, streams=streams)
+        until(lambda: one.open_now == 0)  # nothing is left waiting there
+    assert (asked.outcome, asked.text, asked.result.backend) == ("done", FIRST + SECOND, "second")
+    assert [len(one.bodies), len(other.bodies)] == [1, 1]
+    assert other.bodies[0]["messages"][1] == {"role": "assistant", "content": FIRST}
+    assert [step.target for step in asked.result.journal.steps if step.event == "fell_silent"] == ["fallback"]
+    assert waits == []
+    if streams:
+        assert follow(asked.events) == FIRST + SECOND
+
+
+@EVERY_WAY
+def test_the_next_backend_is_asked_where_nothing_came(way: str) -> None:
+    with RawServer(silent) as one, RawServer(answering(GOES_ON)) as other:
+        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
+        asked, _ = make(way, chain, streams=False)
+    assert (asked.outcome, asked.text, asked.result.backend) == ("done", SECOND, "second")
+    assert [body["messages"] for body in other.bodies] == [body["messages"] for body in one.bodies]
+    assert LIMIT <= asked.seconds < SLACK
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_policy_may_ask_the_silent_one_again_first(way: str) -> None:
+    policy = Policy(timeouts=CLOCKS, switch_after={"silence": 2})
+    with RawServer(silent) as one, RawServer(answering(GOES_ON)) as other:
+        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
+        asked, waits = make(way, chain, policy=policy)
+    assert (asked.outcome, [len(one.bodies), len(other.bodies)], waits) == ("done", [2, 1], [2])
+
+
+# the last backend
+
+
+@EVERY_WAY
+def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
+    limits = Limits(retries=1, continuations=0)
+    policy = Policy(timeouts=Timeouts(first_token=LIMIT, stall=LIMIT, total=1.5), limits=limits)
+
+    def late(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, [event(SECOND), event(finish="stop"), END], LATE)
+        peer.send(b"0\r\n\r\n")
+
+    with RawServer(one_by_one(silent, late)) as server:
+        asked, waits = make(way, backend(server.base_url), policy=policy, streams=False)
+    assert events_of(asked)[0] == "fell_silent"
+    assert (len(server.requests), waits) == (2, [2])
+    assert LIMIT + 1.5 <= asked.seconds < LIMIT + 1.5 + SLACK
+    assert events_of(asked)[1] == "interrupted"
+    assert (asked.outcome, asked.text) == ("partial", SECOND)  # its end would have come after 1.6 s
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows(way: str) -> None:
+    def late(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, [event(FIRST), event(SECOND), event(finish="stop"), END], LATE)
+        peer.send(b"0\r\n\r\n")
+
+    policy = Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=0))
+    with RawServer(late) as server:
+        asked, _ = make(way, backend(server.base_url), policy=policy)
+    assert (asked.outcome, asked.text, len(server.requests)) == ("done", FIRST + SECOND, 1)
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_the_last_backend_is_not_left_where_no_time_for_another_first_token_remains(way: str) -> None:
+    policy = Policy(timeouts=CLOCKS, budget=Budget(seconds=1.0), waits=AT_ONCE, limits=Limits(retries=3))
+    with RawServer(silent) as server:
+        asked = ask(way, client_for(way, backend(server.base_url), policy=policy))
+    # At 0.4 s another first token fits into what is left of the second, at 0.8 s none does.
+    assert (asked.outcome, len(server.requests)) == ("over_budget", 2)
+    assert events_of(asked)[:2] == ["fell_silent", "failed_transiently"]
+    assert 0.95 <= asked.seconds < 1.0 + SLACK
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_clock_of_the_clients_own_moves_no_limit(way: str) -> None:
+    policy = Policy(timeouts=CLOCKS, budget=Budget(seconds=60), limits=ONE_MORE)
+    with RawServer(one_by_one(silent, answering(GOES_ON))) as server:
+        asked, _ = make(way, backend(server.base_url), policy=policy, clock=lambda: -5e6)
+    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], SECOND)
+    assert LIMIT <= asked.seconds < SLACK
+
+
+@pytest.mark.parametrize("way", OWN)
+@pytest.mark.parametrize(("said", "requests"), [("<think>Herons like reeds. ", 1), ("Herons like reeds. ", 2)])
+@BOTH
+def test_thinking_in_tags_is_no_text_to_go_on_from(way: str, said: str, requests: int, streams: bool) -> None:
+    def play(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, [event(said)], OFTEN)
+        drip(peer, [event("</think>In the reeds.") + event(finish="stop") + END], LATE)
+        peer.send(b"0\r\n\r\n")
+
+    # Text could be gone on from, so that silence behind it may end the attempt; without any there is no other try.
+    policy = Policy(timeouts=CLOCKS, limits=Limits(retries=0, continuations=1))
+    with RawServer(one_by_one(play, answering(GOES_ON))) as server:
+        asked, _ = make(way, backend(server.base_url), policy=policy, streams=streams)
+    assert (asked.outcome, len(server.requests)) == ("done", requests)
+    assert asked.text == ("In the reeds." if requests == 1 else said + SECOND)
+
+
+# the end of an attempt
+
+
+@EVERY_WAY
+@BOTH
+def test_content_does_not_put_off_the_end_of_an_attempt(way: str, streams: bool) -> None:
+    def drips(peer: Peer) -> None:
+        begin(peer)
+        peer.drip(chunk(event("heron ")), every=0.05)
+
+    policy = Policy(timeouts=Timeouts(first_token=LIMIT, stall=LIMIT, total=0.7), limits=ONE_MORE)
+    with RawServer(one_by_one(drips, answering(GOES_ON))) as server:
+        asked, _ = make(way, backend(server.base_url), policy=policy, streams=streams)
+    assert (asked.outcome, events_of(asked)) == ("done", ["interrupted", "answered"])
+    assert asked.result.journal.steps[1].reason == "timeout"
+    assert asked.text.startswith("heron heron ")
+    assert asked.text.endswith(SECOND)
+    assert 0.7 <= asked.seconds < 0.7 + SLACK
+
+
+@SOME_WAYS
+@pytest.mark.parametrize("kind", ["text", "nothing", "comments"])
+def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, streams: bool, kind: str) -> None:
+    def drips(peer: Peer) -> None:
+        begin(peer)
+        if kind != "nothing":
+            peer.drip(chunk(event("heron ") if kind == "text" else NOISE[kind]), every=0.05)
+        peer.wait_left()
+
+    policy = Policy(timeouts=Timeouts(first_token=30, stall=30), budget=Budget(seconds=2), reserve=Reserve(share=0.5))
+    with RawServer(drips) as one, RawServer(answering(GOES_ON)) as other:
+        chain = [backend(one.base_url), backend(other.base_url, name="second", model="n")]
+        asked, _ = make(way, chain, policy=policy, streams=streams)
+    assert (asked.outcome, asked.result.backend) == ("done", "second")
+    assert [len(one.bodies), len(other.bodies)] == [1, 1]
+    assert asked.text.endswith(SECOND)
+    assert asked.text.startswith("heron heron ") == (kind == "text")
+    assert asked.result.journal.steps[1].reason == "timeout"
+    assert 0.95 <= asked.seconds < 2
+
+
+# backends with limits of their own
+
+
+@pytest.mark.parametrize("way", OWN)
+@pytest.mark.parametrize("options", [{"first_token": LIMIT}, {"stall": LIMIT}], ids=["first token", "stall"])
+def test_the_limits_of_a_backend_hold_for_it_alone(way: str, options: dict[str, float]) -> None:
+    policy = Policy(timeouts=Timeouts(first_token=30, stall=30))
+    script = silent if "first_token" in options else hangs_after(event(FIRST))
+
+    def late(peer: Peer) -> None:
+        begin(peer)
+        drip(peer, [event(SECOND), event(finish="stop"), END], LATE)
+        peer.send(b"0\r\n\r\n")
+
+    with RawServer(script) as one, RawServer(late) as other:
+        chain = [backend(one.base_url, **options), backend(other.base_url, name="second", model="n")]
+        asked, _ = make(way, chain, policy=policy)
+    assert (asked.outcome, asked.result.backend) == ("done", "second")
+    assert events_of(asked) == ["fell_silent", "answered"]
+    assert asked.seconds < 3 * LATE + SLACK
+
+
+@pytest.mark.parametrize("way", ALL)
+def test_nothing_is_left_behind_by_attempts_that_fell_silent(way: str) -> None:
+    policy = Policy(timeouts=CLOCKS, limits=Limits(retries=3))
+    with RawServer(one_by_one(silent, silent, silent, answering(GOES_ON))) as server:
+        before = {thread for thread in threading.enumerate() if thread.name.startswith("rungwise")}
+        asked, waits = make(way, backend(server.base_url), policy=policy)
+        assert (asked.outcome, len(waits)) == ("done", 3)
+        until(lambda: server.open_now <= 1)
+        until(lambda: not [t for t in threading.enumerate() if t.name == "rungwise attempt" and t not in before])
