@@ -45,11 +45,11 @@ def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **opti
     """Prove that every call under a policy ends, and work out its worst case, before any call is made.
 
     The certificate goes to stdout: every property with its verdict; and at worst, how many requests, how many seconds
-    of waiting and, with --max-tokens, how many output tokens, and with --input-tokens and --prices, how much money,
-    each with the path that leads there. Without a policy it is about the default one.
+    in all and of waiting and, with --max-tokens, how many output tokens, and with --input-tokens and --prices, how much
+    money, each with the path that leads there. Without a policy it is about the default one.
 
     With --turn it is about turns: the certificate of each call stands below that of the turn, whose calls, requests,
-    waits, tool runs and their seconds, output tokens and money it bounds. A module:POLICY tells by itself what it is.
+    seconds, tool runs, output tokens and money it bounds. A module:POLICY tells by itself what it is.
 
     The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
     from another side.

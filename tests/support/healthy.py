@@ -30,6 +30,9 @@ from rungwise.fsm.call.reserve import seconds_kept
 from rungwise.fsm.failures.failure import Reason
 
 ANSWER = "and here is the end of it."
+BEGAN = 100.0
+"""When calls begin, in seconds on the driver's clock."""
+
 PROMPT = 100
 """Tokens of the prompt."""
 
@@ -152,10 +155,11 @@ class Stage:
         scene: what is played.
         now: the time on the driver's clock.
         said: the parts of text that were handed over, in order.
+        seen: the requests that each backend has had.
     """
 
     scene: Scene
-    now: float = 100.0
+    now: float = BEGAN
     said: list[str] = field(factory=list)
     seen: list[int] = field(factory=lambda: [0] * 4)
 

@@ -159,6 +159,18 @@ def test_money_is_kept_for_the_next_backend() -> None:
     assert call.sending(0.0) is None or call.result is not None
 
 
+def test_a_cheap_backend_is_asked_with_what_would_buy_nothing_from_a_dear_one() -> None:
+    dear, cheap = PlainLink("dear", prices=Prices(10.0, 40.0)), PlainLink("cheap", prices=Prices(0.01, 0.02))
+    call = sent(Budget(money=0.05), (dear, cheap), max_tokens=1000, input_tokens=100)
+    for cap in (1000, 191):
+        assert call.journal.last.cap == cap
+        call.receive(Reply(reasoning="hm", stop_reason="length", usage=Usage(100, cap)), 0.0)
+        assert call.sending(0.0) is not None
+    assert call.backend == 1
+    call.receive(Reply("In the reeds.", stop_reason="stop", usage=Usage(100, 4)), 0.0)
+    assert call.result.outcome == "done"
+
+
 def test_nothing_is_kept_that_would_leave_the_first_backend_without_an_attempt() -> None:
     call = sent(Budget(money=0.0021), input_tokens=1000, max_tokens=10_000)
     cap = call.journal.last.cap

@@ -25,6 +25,7 @@ from rungwise import (
     Reply,
     Request,
     Table,
+    Timeouts,
     Turn,
     TurnPolicy,
     TurnResult,
@@ -229,6 +230,28 @@ def test_every_budget_of_a_turn_caps_what_it_is_about() -> None:
         "output tokens": (5000, "budget.output_tokens"),
         "money": (0.01, "budget.money"),
     }
+
+
+TIMES = [
+    # the total of an attempt, the seconds of the turn's budget, and what comes of it
+    (10.0, None, (5 * 11 + 4 * 2 * 3, "ladder", True)),
+    (10.0, 50.0, (51, "budget.seconds", False)),
+    (None, None, (None, "nothing", False)),
+    (None, 50.0, (51, "budget.seconds", False)),
+]
+
+
+@pytest.mark.parametrize(("total", "seconds", "expected"), TIMES)
+def test_the_time_of_a_turn_is_that_of_its_calls_and_of_its_tools(
+    total: float | None, seconds: float | None, expected: tuple[float | None, str, bool]
+) -> None:
+    call = evolve(ONE_ATTEMPT, budget=Budget(attempts=1, seconds=None), timeouts=Timeouts(total=total))
+    budget = Budget(attempts=100, seconds=seconds)
+    policy = TurnPolicy(call=call, budget=budget, auto_continues=3, calls_per_reply=2, tool_seconds=3)
+    found = worst(verify(policy))["seconds"]
+    assert (found.value, found.ended_by, found.is_exact) == expected
+    assert found.attained is None or found.attained <= found.value
+    assert ("compactor" in found.note) == (total is not None and seconds is None)
 
 
 @pytest.mark.parametrize("attempts", [1, 4, 9])

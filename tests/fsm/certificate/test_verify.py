@@ -7,12 +7,25 @@ import json
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Budget, ConfigurationError, Effect, Guard, Limits, PlainLink, Policy, Prices
+from rungwise import (
+    CALL,
+    Budget,
+    ConfigurationError,
+    Effect,
+    Guard,
+    Limits,
+    PlainLink,
+    Policy,
+    Prices,
+    Reserve,
+    Table,
+)
 from rungwise.fsm.certificate.checked import TERMINATES, WELL_FORMED
 from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.checker.firing import BOUNDED, COUNTS, FALLS
 from rungwise.fsm.checker.walked import ENDS
-from support.tables import COUNTERS, PLEAD, redeclaring, row_of, tampered, unchecked
+from support.tables import COUNTERS, PLEAD, redeclaring, replacing, row_of, tampered, unchecked
 
 # the certificate
 
@@ -195,3 +208,71 @@ def test_a_generous_policy_is_certified() -> None:
     )
     assert [each.value for each in certificate.worst[:4]] == [200, 26_580, 146_780, 6_440_512]
     assert all(each.is_exact for each in certificate.worst[:4])
+
+
+# what the backends of a chain have
+
+
+KEPT = [
+    # the budget, the reserve, the backends, and what the last of them has at least
+    (Budget(), Reserve(), 1, None),
+    (Budget(), Reserve(), 2, {"attempts": 1, "seconds": 225.0}),
+    (Budget(), Reserve(), 6, {"attempts": 1, "seconds": 150.0}),
+    (Budget(), Reserve(share=0.9), 2, {"attempts": 1, "seconds": 450.0}),
+    (Budget(seconds=9000), Reserve(share=0.5), 2, {"attempts": 1, "seconds": 600.0}),
+    (Budget(), Reserve(seconds=20), 2, {"attempts": 1, "seconds": 20.0}),
+    (Budget(attempts=2), Reserve(), 3, {"attempts": 0, "seconds": 225.0}),
+    (Budget(seconds=None), Reserve(), 2, {"attempts": 1}),
+    (Budget(), Reserve(share=0), 2, None),
+]
+
+
+@pytest.mark.parametrize(("budget", "reserve", "backends", "kept"), KEPT)
+def test_it_says_what_the_last_backend_has_at_least(
+    budget: Budget, reserve: Reserve, backends: int, kept: dict[str, float] | None
+) -> None:
+    certificate = verify(Policy(budget=budget, reserve=reserve), backends)
+    assert certificate.kept == certificate.to_json()["kept"] == kept
+    for text in (" ".join(certificate.to_text().split()), certificate.to_markdown()):
+        assert ("at least for the last backend" in text) == (kept is not None)
+        assert kept is None or "seconds" not in kept or f" and {kept['seconds']:g} s at least" in text
+
+
+def test_nothing_is_said_to_be_kept_for_a_backend_that_is_never_asked() -> None:
+    assert verify(Policy(limits=Limits(fallbacks=1)), 3).kept is None
+    assert verify(Policy(table=CALL.without("fallback")), 2).kept is None
+
+
+def property_of(policy: Policy) -> Property:
+    certificate = verify(policy, 2)
+    assert certificate.ok
+    assert certificate.worst
+    return next(each for each in certificate.properties if each.name == "the next backend is reached")
+
+
+def test_every_failure_leads_to_a_backend_that_follows() -> None:
+    found = property_of(Policy())
+    assert (found.verdict, found.is_required) == ("holds", False)
+    assert "a refusal" not in found.detail
+    assert "a refusal ends the call, as the policy says" in property_of(Policy.interactive()).detail
+
+
+LOST = [
+    (CALL.without("fallback"), "came_empty, only_reasoned, tools_truncated"),
+    (replacing(CALL, {row_of("refused", "may_ask_another"): None}), "after refused"),
+    (replacing(CALL, {row_of("malformed", "may_fall_back"): None}), "after malformed"),
+    (replacing(CALL, {row_of("fell_silent", "may_fall_back"): None}), "after fell_silent"),
+    (replacing(CALL, {row_of("ran_out", "must_yield", "reask"): None}), "after ran_out in reask"),
+    (CALL.reordered("overflowed", ["may_compact", "has_text", "may_fall_back", None]), "after overflowed"),
+]
+
+
+@pytest.mark.parametrize(("table", "says"), LOST, ids=[says for _, says in LOST])
+def test_a_table_that_loses_a_backend_is_told_so_and_is_not_refused(table: Table, says: str) -> None:
+    found = property_of(Policy(table=table))
+    assert (found.holds, found.verdict, found.is_required) == (False, "not held", False)
+    assert says in found.detail
+    assert found.to_json()["required"] is False
+    text = verify(Policy(table=table), 2).to_text()
+    assert text.startswith("call: everything holds\n")
+    assert "  not held  the next backend is reached: " in text
