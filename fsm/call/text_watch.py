@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.events import Discard, Reasoning, Text
-from rungwise.fsm.call.reply_filter import ReplyFilter
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.reply_filter import SeedFilter
 from rungwise.fsm.call.transcript import Reading
-from rungwise.fsm.text.stitching import MINIMUM_ECHO
+from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.text.stitching import MINIMUM_ECHO, SeamFilter
+from rungwise.fsm.text.thinking import ThinkFilter
 
 
 class TextWatch:
@@ -16,18 +18,30 @@ class TextWatch:
         gathered: the text that earlier parts brought.
     """
 
-    __slots__ = ("_filter", "_least", "_text")
+    __slots__ = ("_gathered", "_has_new", "_letters", "_reading", "_seam", "_seed", "_think")
 
     def __init__(self, reading: Reading, gathered: str) -> None:
-        self._text = ""
-        self._filter = ReplyFilter(reading, gathered)
-        self._least = max(1, MINIMUM_ECHO - len(gathered.strip()))
+        self._reading, self._gathered = reading, gathered
+        self._think = ThinkFilter(reading.before, after_block=reading.after_block, is_new_turn=reading.is_new_turn)
+        self._begin()
+
+    def _begin(self) -> None:
+        reading = self._reading
+        self._seed = SeedFilter(reading.seed) if reading.seed else None
+        self._seam = SeamFilter(self._gathered, echoes=reading.echoes, stripped=reading.stripped)
+        self._letters, self._has_new = 0, False
 
     def has_text(self, delta: Text | Reasoning) -> bool:
         """Take a delta, and tell whether there is text by now; it need not be asked again after that."""
-        for shown in self._filter.feed(delta):
-            if isinstance(shown, Discard):
-                self._text = ""
-            elif isinstance(shown, Text):
-                self._text += shown.text
-        return len(self._text.strip()) >= self._least
+        if isinstance(delta, Reasoning):
+            return False
+        visible, _ = self._think.feed(delta.text)
+        if self._think.takes_back:  # what was visible was reasoning
+            self._begin()
+        if visible and self._seed is not None:
+            visible = self._seed.feed(visible)
+        if visible:
+            self._letters += len(visible.strip())
+            new = self._seam.feed(visible) if self._gathered else visible
+            self._has_new = self._has_new or not is_blank(new)
+        return self._letters >= MINIMUM_ECHO and self._has_new

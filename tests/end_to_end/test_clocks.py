@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +14,7 @@ from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
 from support.modes import follow, waits_into
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
 from support.waiting import until
-from support.ways import ALL, OWN, PASSED_IN, Asked, ask, backend, client_for
+from support.ways import ALL, OWN, PASSED_IN, Asked, aask, aclose, ask, backend, client_for
 
 LIMIT = 0.4
 OFTEN, LATE = 0.15, 0.8  # pauses on both sides of it
@@ -326,6 +327,30 @@ def test_the_time_that_a_consumer_takes_is_no_silence(way: str) -> None:
         client = client_for(way, backend(server.base_url), policy=POLICY)
         asked = ask(way, client, events=Slow())
     assert (asked.outcome, asked.text, len(server.requests)) == ("done", FIRST + SECOND, 1)
+
+
+def test_what_has_come_while_other_tasks_kept_the_loop_is_no_silence() -> None:
+    asked_for, sent = threading.Event(), threading.Event()
+
+    def play(peer: Peer) -> None:
+        begin(peer)
+        asked_for.set()
+        drip(peer, [event(FIRST) + event(finish="stop") + END], LATE)
+        peer.send(b"0\r\n\r\n")
+        sent.set()
+
+    async def main(server: RawServer) -> Asked:
+        client = client_for("own async", backend(server.base_url), policy=POLICY)
+        calling = asyncio.create_task(aask(client))
+        await asyncio.to_thread(asked_for.wait)
+        sent.wait(5)  # nothing else runs in this loop
+        asked = await calling
+        await aclose(client)
+        return asked
+
+    with RawServer(play) as server:
+        asked = asyncio.run(main(server))
+    assert (asked.outcome, asked.text, len(server.requests)) == ("done", FIRST, 1)
 
 
 # chains

@@ -181,6 +181,30 @@ def test_the_budget_ends_a_call_in_every_phase(names: Any, way: str, phase: Any)
         assert asked.failures[-1].reason == "timeout" if asked.failures else asked.outcome == "over_budget"
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("way", [OWN[0], *[pytest.param(way, marks=pytest.mark.full) for way in ALL[1:]]])
+@IN_EVERY_PHASE
+def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phase(
+    names: Any, way: str, phase: Any
+) -> None:
+    policy = rungwise.Policy(timeouts=rungwise.Timeouts(connect=30, first_token=BUDGET))
+    with (
+        stage(phase, names) as url,
+        RawServer(lambda peer: [peer.send(stream_of("Yes.")) for _ in peer.requests()]) as b,
+    ):
+        messages = LARGE if phase == "write" else "Where?"
+        ended: list[Any] = []
+        client = client_for(way, [backend(url), backend(b.base_url, name="second", first_token=30)], policy=policy)
+        thread = threading.Thread(target=lambda: ended.append(ask(way, client, messages, streams=False)), daemon=True)
+        thread.start()
+        thread.join(CEILING + 5)
+        assert ended, "the call has not ended"
+        asked = ended[0]
+    assert (asked.outcome, asked.text, asked.result.backend) == ("done", "Yes.", "second")
+    assert [failure.reason for failure in asked.failures] == ["silence"]
+    assert BUDGET <= asked.seconds < CEILING
+
+
 @pytest.mark.parametrize("way", SYNC)
 @IN_EVERY_PHASE
 def test_a_cancellation_ends_a_call_in_every_phase(names: Any, way: str, phase: Any) -> None:

@@ -68,7 +68,7 @@ class Peer:
 
     def request(self) -> dict[str, Any] | None:
         """Read a request whole and return its JSON; None when the client has closed."""
-        data = b""
+        data = bytearray()
         while b"\r\n\r\n" not in data:
             data += (more := self._connection.recv(65_536))
             if not more:
@@ -79,7 +79,7 @@ class Peer:
             body += (more := self._connection.recv(65_536))
             if not more:
                 return None
-        self.server.requests.append(head + b"\r\n\r\n" + body)
+        self.server.requests.append(bytes(head + b"\r\n\r\n" + body))
         decoded: dict[str, Any] = json.loads(body)
         return decoded
 

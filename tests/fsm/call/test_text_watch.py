@@ -42,12 +42,18 @@ def test_visible_text_is_what_a_consumer_would_be_shown(pieces: list[str | Reaso
     assert not any(told[:-1])
 
 
-def test_behind_text_that_was_gathered_any_more_is_enough_but_not_its_echo() -> None:
+def test_behind_an_echo_of_what_was_gathered_any_more_is_enough() -> None:
     part = rungwise.Reply("Herons nest in tall dead trees, ", stop_reason="length")
     watching = watch(part)
     assert not watching.has_text(Text("Herons nest in "))
     assert not watching.has_text(Text("tall dead trees, "))
     assert watching.has_text(Text("as"))
+
+
+def test_a_few_letters_behind_text_that_was_gathered_may_be_its_beginning_again() -> None:
+    watching = watch(rungwise.Reply("Herons nest in tall dead trees, ", stop_reason="length"))
+    assert not watching.has_text(Text("as"))
+    assert watching.has_text(Text(" well"))
 
 
 def test_text_that_turns_out_to_be_reasoning_is_no_text() -> None:
