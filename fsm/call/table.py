@@ -183,6 +183,11 @@ SWITCH = FALL_BACK.when(
     holds="should_leave",
     says="staying with this backend is vain and another can be asked",
 )
+LEAVE = FALL_BACK.when(
+    "must_leave",
+    holds="switch_asked",
+    says="the policy leaves a backend after so many empty replies",
+)
 ASK_ANOTHER = FALL_BACK.when(
     "may_ask_another",
     lacks="refusal_ends",
@@ -212,9 +217,9 @@ CALL = ship(
         ladders={
             "answered": (DONE,),
             "called_tools": (DONE,),
-            "came_empty": (KEEP_DELIVERED, KEEP_PRIOR, SWITCH, NUDGE, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+            "came_empty": (KEEP_DELIVERED, KEEP_PRIOR, LEAVE, NUDGE, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "only_reasoned": (
-                *(KEEP_DELIVERED, KEEP_PRIOR, SWITCH, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
+                *(KEEP_DELIVERED, KEEP_PRIOR, LEAVE, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             ),
             "truncated": (CONTINUE, PARTIAL),
             "paused": (CONTINUE, KEEP_TEXT, EXHAUSTED),

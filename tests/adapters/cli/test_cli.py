@@ -673,7 +673,7 @@ SEEN = {
 def demo() -> str:
     # A width of another terminal, and a proxy that leads nowhere, must not matter.
     more = {"COLUMNS": "200", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "", "PYTHONIOENCODING": "utf-8"}
-    run = subprocess.run(command("demo"), env=environment(**more), cwd=ROOT, capture_output=True, timeout=15)
+    run = subprocess.run(command("demo"), env=environment(**more), cwd=ROOT, capture_output=True, timeout=60)
     assert (run.returncode, run.stderr) == (0, b"")
     return run.stdout.decode()
 
@@ -752,7 +752,7 @@ def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:
 def test_the_demo_speaks_ascii_where_it_must() -> None:
     given = command("demo", "--scenario", "cut-stream", "--scenario", "refusal")
     more: Mapping[str, str] = {"PYTHONIOENCODING": "ascii"}
-    run = subprocess.run(given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=15)
+    run = subprocess.run(given, env=environment(**more), cwd=ROOT, capture_output=True, timeout=60)
     assert run.returncode == 0
     assert run.stdout.isascii()
     assert b"?" not in run.stdout.replace(b'?"', b"").replace(b'? "', b"")
