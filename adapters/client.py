@@ -17,7 +17,14 @@ import anyio
 
 from rungwise.adapters.backend import Backend
 from rungwise.adapters.deadline import Deadlines, header_name
-from rungwise.adapters.functions import check_functions, check_http, checked_draws, checked_sleep, checked_waits
+from rungwise.adapters.functions import (
+    check_functions,
+    check_http,
+    checked_clock,
+    checked_draws,
+    checked_sleep,
+    checked_waits,
+)
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -133,7 +140,7 @@ class Client:
             "has_compactor": compactor is not None,
         }
         self._compactor = compactor
-        self._deadlines = Deadlines(clock, wall_clock, header_name(deadline_header))
+        self._deadlines = Deadlines(clock, checked_clock(wall_clock), header_name(deadline_header))
         self._clock, self._async_sleep = clock, checked_waits(async_sleep)
         self._sleep = None if sleep is None else checked_sleep(sleep)
         for backend in self.chain:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.moments import LAST
 
 
 def check_functions(**functions: object) -> None:
@@ -29,6 +30,18 @@ def checked_draws(jitter: Callable[[], float]) -> Callable[[], float]:
         return drawn
 
     return draw
+
+
+def checked_clock(wall_clock: Callable[[], float]) -> Callable[[], float]:
+    """Return the function with a check of what it returns."""
+
+    def read() -> float:
+        now = wall_clock()
+        if not is_number(now, -LAST, LAST):
+            raise ConfigurationError(f"wall_clock must return the seconds since 1970, not {short(now)}")
+        return now
+
+    return read
 
 
 def checked_sleep(sleep: Callable[[float], object]) -> Callable[[float], None]:

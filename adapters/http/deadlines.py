@@ -37,6 +37,7 @@ class AttemptLimits:
         cancellation: ends the call from outside.
         is_fresh: whether only a new connection will do.
         has_text: whether visible text has come.
+        awaits_whole: whether the head has told of a reply that comes in one piece, and nothing has shown otherwise.
     """
 
     ends_at: float = math.inf
@@ -50,6 +51,7 @@ class AttemptLimits:
     cancellation: Cancellation = field(factory=Cancellation)
     is_fresh: bool = False
     has_text: bool = False
+    awaits_whole: bool = False
 
     @classmethod
     def of(
@@ -104,7 +106,7 @@ class AttemptLimits:
     def silent_at(self) -> float:
         """Return when silence ends the attempt, if it lasts; infinity where it must not."""
         latest = self.after_text if self.has_text else self.before_text
-        if self.patience is None or latest is None:
+        if self.patience is None or latest is None or self.awaits_whole:
             return math.inf
         moment = self.silent_since + self.patience
         return moment if moment <= latest else math.inf

@@ -149,10 +149,12 @@ class Exchange:
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
             headers = {**rest, "date": formatdate(self.wall_clock() - CLOCK_SKEW, usegmt=True)}
-        if self.is_streaming and status == 200 and self._encoding is not None:
+        kind = headers.get("content-type", "").lower()
+        is_stream = status == 200 or (200 < status < 300 and kind.startswith("text/event-stream"))
+        if self.is_streaming and is_stream and self._encoding is not None:
             self.decoder = self.backend.decoder(headers)
-            if headers.get("content-type", "").lower().startswith("application/json"):
-                self.limits.ignore_silence()
+            if kind.startswith("application/json"):
+                self.limits.awaits_whole = True
             return
         self.decoder = whole = WholeBody(self.backend, status, headers)
         if whole.is_error:
@@ -265,6 +267,8 @@ class Exchange:
         if now >= limits.ends_at:
             self._failure = Failure("timeout")
             return False
+        if limits.awaits_whole and getattr(self.decoder, "is_stream", False):
+            limits.awaits_whole = False  # the head called it something else
         if self._has_content:
             self._has_content = False
             limits.hear(now)

@@ -222,7 +222,7 @@ CALL = ship(
                 *(KEEP_DELIVERED, KEEP_PRIOR, LEAVE, NUDGE, PREFILL, REASK, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             ),
             "truncated": (CONTINUE, PARTIAL),
-            "paused": (CONTINUE, KEEP_TEXT, EXHAUSTED),
+            "paused": (CONTINUE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "tools_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "json_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),
             "reasoning_truncated": (ENLARGE, FALL_BACK, KEEP_TEXT, EXHAUSTED),

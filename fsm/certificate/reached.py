@@ -13,7 +13,7 @@ from rungwise.fsm.machine.table import Table
 
 REACHED = "the next backend is reached"
 
-NO_FAILURES = ANSWERS | {"sent", "cancelled", "ran_out", "truncated", "paused"}
+NO_FAILURES = ANSWERS | {"sent", "cancelled", "ran_out", "truncated"}
 """The events that are no failure: an answer, what the driver does, and a reply that ends early but in good order."""
 
 

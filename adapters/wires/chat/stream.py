@@ -82,6 +82,12 @@ class ChatDecoder:
     _done: bool = field(default=False, init=False)
     _error: Failure | None = field(default=None, init=False)
 
+    @property
+    def is_stream(self) -> bool:
+        """Tell whether what has come is a stream of events, or at least no JSON, whatever the head called it."""
+        begun = bytes(self._events.plain[:100]).lstrip()
+        return self._events.is_stream or (bool(begun) and not begun.startswith((b"{", b"[")))
+
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add; adjacent pieces are one delta."""
         if self.finished:
