@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Any
@@ -84,7 +85,7 @@ class ScriptedBackend:
     Arguments:
         script: what comes back, in the order of the requests; the last is repeated for ever.
         clock: the time; waits move it.
-        latency: seconds that each request takes.
+        latency: seconds that each request takes; one that may not take so long is timed out.
         sizes: the code points of successive deltas of a stream, for what brings no sizes of its own.
         cancel_at: the number of steps after which the caller ends the call: before the first request with 0, in an
             attempt when its deltas have come, or before the next one goes out.
@@ -143,13 +144,23 @@ class ScriptedBackend:
             deltas = list(played.deltas()) if call.is_streaming else []
             for delta in deltas:
                 self.events += call.hear(delta)
-            self.clock.advance(self.latency)
+            reply = self._in_time(call, played.reply)
             if self._cancels(call, partial_reply(deltas)):
                 break
-            send = call.receive(played.reply, self.clock.now)
+            send = call.receive(reply, self.clock.now)
             self.events += call.drain()
         self.events += call.drain()
         return call
+
+    def _in_time(self, call: Call, reply: Reply | Failure) -> Reply | Failure:
+        """Let the time of an attempt pass, and return what comes of it: a timeout where it may not take so long."""
+        if self.latency == 0:
+            return reply
+        total, ends_by = call.journal.setting.policy.timeouts.total, call.clocks().ends_by
+        left = math.inf if ends_by is None else max(0.0, ends_by - self.clock.now)
+        longest = left if total is None else min(left, total)
+        self.clock.advance(min(self.latency, longest))
+        return reply if self.latency <= longest else Failure("timeout")
 
     def _goes_out(self, call: Call, send: Send) -> Send | None:
         if send.wait > 0:
