@@ -42,7 +42,7 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
     "thinks_inline": REPLIES | EITHER | {"only_reasoned"},
     "same_empty_again": frozenset({"came_empty"}),
     "repair_known": frozenset({"rejected_fixably"}),
-    "switch_asked": FAILURES | EITHER | {"came_empty", "only_reasoned"},
+    "switch_asked": FAILURES | EITHER | REPLIES | {"came_empty", "only_reasoned"},
     "reserve_left": frozenset({"ran_out"}),
     "connection_was_stale": frozenset({"failed_transiently"}),
 }
@@ -112,6 +112,8 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
     "thought": rungwise.Reply(reasoning="hm", stop_reason="stop"),
     "inline_thought": rungwise.Reply("<think>hm</think>", stop_reason="stop"),
     "cut": rungwise.Reply("Part {number}. ", stop_reason="length"),
+    "cut_late": rungwise.Reply("Part {number}. ", stop_reason="length", failure=_failure("timeout")),
+    "cut_tools_late": rungwise.Reply(tool_calls=CUT_CALL, stop_reason="length", failure=_failure("timeout")),
     "cut_same": rungwise.Reply("Always the same part. ", stop_reason="length"),
     "cut_circles": rungwise.Reply(CIRCLES, stop_reason="length"),
     "cut_tools": rungwise.Reply(tool_calls=CUT_CALL, stop_reason="length"),
