@@ -96,6 +96,7 @@ class EventReader:
 
     is_stream: bool = field(default=False, init=False)
     plain: bytearray = field(factory=bytearray, init=False)  # what came in place of a stream, or before its first event
+    has_fields: bool = field(default=False, init=False)  # a comment, or a field of an event without data
     has_halves: bool = field(default=False, init=False)  # strings may hold half a surrogate pair from now on
 
     # A line that has not ended, the name of the event, and its lines that are not JSON yet, each with a line feed.
@@ -193,7 +194,9 @@ class EventReader:
             self._take_data(line[5:], handler)
         elif line.startswith(b"event:"):
             self._name = line[6:].strip()
-        elif not line.startswith(_FIELDS):
+        elif line.startswith(_FIELDS):
+            self.has_fields = True
+        else:
             self._take_stray(line, handler)
 
     def _take_data(self, data: bytes, handler: EventHandler) -> None:

@@ -84,9 +84,8 @@ class ChatDecoder:
 
     @property
     def is_stream(self) -> bool:
-        """Tell whether what has come is a stream of events, or at least no JSON, whatever the head called it."""
-        begun = bytes(self._events.plain[:100]).lstrip()
-        return self._events.is_stream or (bool(begun) and not begun.startswith((b"{", b"[")))
+        """Tell whether what has come is a stream of events, whatever the head called it."""
+        return self._events.is_stream or (self._events.has_fields and not self._events.plain)
 
     def feed(self, data: bytes) -> list[Text | Reasoning]:
         """Take bytes cut anywhere and return what they add; adjacent pieces are one delta."""

@@ -55,7 +55,7 @@ def test_the_default_policy_is_proved(chain: int, configurations: int) -> None:
         "every configuration can still reach done",
         "the next backend is reached",
     ]
-    assert len(certificate.overlaps) == 97
+    assert len(certificate.overlaps) == 99
     assert [each.row for each in certificate.rows] == list(CALL.rows)
 
 
@@ -258,7 +258,7 @@ def test_every_failure_leads_to_a_backend_that_follows() -> None:
 
 
 LOST = [
-    (CALL.without("fallback"), "came_empty, only_reasoned, tools_truncated"),
+    (CALL.without("fallback"), "came_empty, only_reasoned, paused, tools_truncated"),
     (replacing(CALL, {row_of("refused", "may_ask_another"): None}), "after refused"),
     (replacing(CALL, {row_of("malformed", "may_fall_back"): None}), "after malformed"),
     (replacing(CALL, {row_of("fell_silent", "may_fall_back"): None}), "after fell_silent"),
