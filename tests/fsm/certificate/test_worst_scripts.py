@@ -1,0 +1,151 @@
+"""No script of replies passes a worst case, whatever each reply is, how long it takes and where the budgets end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rungwise import (
+    CALL,
+    Budget,
+    Failure,
+    Limits,
+    PlainLink,
+    Policy,
+    Prices,
+    Reply,
+    Request,
+    Reserve,
+    Send,
+    Timeouts,
+    ToolCall,
+    Usage,
+)
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.table import RESEND
+from rungwise.fsm.certificate.worst import worst_cases
+from support.tables import limits
+
+
+def text_of(send: Send) -> str:
+    """Return as much text as the cap allows, which is like no other."""
+    return " ".join(f"w{send.backend}x{send.max_tokens}y{count}" for count in range(min(send.max_tokens or 0, 3000)))
+
+
+SCRIPTED: dict[str, Callable[[Send, Usage], Reply | Failure]] = {
+    "T": lambda send, usage: Reply(text_of(send), stop_reason="length", usage=usage),
+    "R": lambda send, usage: Reply(reasoning="hm", stop_reason="length", usage=usage),
+    "H": lambda send, usage: Reply(reasoning="hm " * 50, stop_reason="stop", usage=usage),
+    "O": lambda send, usage: Reply(text_of(send), stop_reason="overflow", usage=usage),
+    "B": lambda send, usage: Reply(
+        text_of(send), interrupted=True, failure=Failure("connection", asked_wait=9), usage=usage
+    ),
+    "C": lambda send, usage: Reply(tool_calls=(ToolCall("1", "f", "{"),), stop_reason="length", usage=usage),
+    "E": lambda send, usage: Reply(stop_reason="stop", usage=usage),
+    "5": lambda send, usage: Failure("server_error", asked_wait=9),
+    "S": lambda send, usage: Failure("connection", is_stale=True, asked_wait=9),
+    "A": lambda send, usage: Failure("auth"),
+    "F": lambda send, usage: Reply("The end.", stop_reason="stop", usage=usage),
+}
+"""What a backend may do; a "+" behind it says that it takes as long as it may."""
+
+
+def scripted(policy: Policy, links: Sequence[PlainLink], script: str, max_tokens: int, prompt: int) -> Call:
+    """Play a script to a call, each reply at its dearest, and the last of them again as long as the call goes on."""
+    request = Request("say", max_tokens=max_tokens, input_tokens=prompt)
+    call, now, number = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True), 0.0, 0
+    todo = re.findall(r".\+?", script)
+    send = call.begin(now)
+    while send is not None:
+        if send.needs_compaction:
+            send = call.compacted(send.messages) or send
+        now += send.wait
+        send = call.sending(now)
+        if send is None:
+            break
+        what = todo[min(number, len(todo) - 1)]
+        ends_by, number = call.clocks().ends_by, number + 1
+        if len(what) > 1:
+            now = min(now + (policy.timeouts.total or 0.0), now + 600.0 if ends_by is None else max(now, ends_by))
+        usage = Usage(prompt + send.added_tokens, most_counted(send.max_tokens or 0))
+        send = call.receive(SCRIPTED[what[0]](send, usage), now)
+    return call
+
+
+def check_script(policy: Policy, prices: Sequence[Prices], script: str, max_tokens: int, prompt: int) -> Call:
+    """Play a script, and hold what was spent against the worst cases."""
+    links = [PlainLink(f"backend {number}", prices=price) for number, price in enumerate(prices)]
+    call = scripted(policy, links, script, max_tokens, prompt)
+    found = worst_cases(policy, policy.limits.bounded(policy.table.limits, len(prices)), prices, max_tokens, prompt)
+    spent = {
+        "attempts": call.result.attempts,
+        "waiting seconds": sum(step.wait for step, after in pairwise(call.journal.steps) if after.event == "sent"),
+        "seconds": call.spending.elapsed,
+        "output tokens": call.spending.usage.output_tokens,
+        "money": call.spending.cost or 0.0,
+    }
+    for worst in found:
+        assert worst.value is None or spent[worst.name] <= worst.value * (1 + 1e-9), (worst.name, worst.path)
+    return call
+
+
+YIELDING = [
+    # the attempts of the budget, and what comes back
+    (2, "TF"),
+    (5, "T+TTRF"),
+    (8, "T+TTRRROF"),
+]
+
+
+@pytest.mark.parametrize(("attempts", "script"), YIELDING)
+def test_a_dear_backend_that_is_asked_with_a_raised_cap_stays_within_the_worst_case(attempts: int, script: str) -> None:
+    """A continuation is spent and raises the cap, but the cheap backend has no time or attempt left to send it."""
+    policy = Policy(budget=Budget(attempts=attempts), timeouts=Timeouts(total=700.0))
+    call = check_script(policy, [Prices(1, 1), Prices(1, 50)], script, 1000, 100)
+    assert any(step.event == "ran_out" and step.target == "fallback" for step in call.journal.steps)
+    assert call.result.attempts == attempts
+    assert call.result.outcome == "done"
+
+
+@given(
+    script=st.lists(
+        st.sampled_from([*SCRIPTED, *(f"{name}+" for name in SCRIPTED), "T", "T+"]), min_size=1, max_size=9
+    ),
+    attempts=st.integers(1, 9),
+    seconds=st.sampled_from([None, 60.0, 900.0, 5000.0]),
+    prices=st.lists(
+        st.builds(Prices, st.sampled_from([0.0, 1.0, 9.0]), st.sampled_from([0.0, 1.0, 50.0])), min_size=1, max_size=3
+    ),
+    money=st.sampled_from([None, None, 0.02, 0.1, 0.5]),
+    output_tokens=st.sampled_from([None, None, 3000, 9000]),
+    share=st.sampled_from([0.0, 0.25, 0.9]),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_random_script_passes_a_worst_case(
+    script: list[str],
+    attempts: int,
+    seconds: float | None,
+    prices: list[Prices],
+    money: float | None,
+    output_tokens: int | None,
+    share: float,
+) -> None:
+    budget = Budget(attempts=attempts, seconds=seconds, money=money, output_tokens=output_tokens)
+    small = Limits(retries=1, reasks=1, continuations=2, enlargements=2, prefills=1, compactions=1)
+    policy = Policy(budget=budget, reserve=Reserve(share=share), limits=small)
+    check_script(policy, prices, "".join(script), 500, 100)
+
+
+def test_a_wait_that_is_asked_for_is_kept_where_the_same_is_sent_again() -> None:
+    table = CALL.without("retry").with_rung(RESEND, failed_transiently="must_switch")
+    policy = Policy(table=table, budget=Budget(seconds=None), limits=Limits(**limits(retries=2, continuations=1)))
+    call = check_script(policy, [Prices(3.0, 15.0)], "SSBSSB", 100, 10)
+    assert [step.wait for step in call.journal.steps if step.target in ("retry", "continuation")] == [9] * 5
+    waits = worst_cases(policy, policy.limits.bounded(policy.table.limits, 1), [None], None, None)[1]
+    assert (waits.value, waits.is_exact) == (5 * policy.waits.longest_asked, True)
