@@ -36,7 +36,8 @@ class Certificate:
         rows: the argument for each row.
         overlaps: the pairs of rows of one event whose guards can hold at once; their order decides.
         worst: the worst cases; empty if something does not hold.
-        kept: what the last of several backends has at least: the attempts, and the seconds where they have a budget.
+        kept: what the last of several backends has at least: the attempts, and the seconds where they have a budget;
+            None also where the table does not lead to it from every failure.
         call: for a turn, the certificate of each of its calls, on which its worst cases rest.
         tools: for a turn, what bounds its tools: the calls of one reply, their seconds, the tokens of their results.
     """

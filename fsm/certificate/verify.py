@@ -82,11 +82,12 @@ def verify(
     if not certificate.ok:
         return certificate
     prices = [each for _, each in backends]
+    next_backend = reached(policy)
     return evolve(
         certificate,
-        properties=(*certificate.properties, reached(policy)),
+        properties=(*certificate.properties, next_backend),
         worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns),
-        kept=_kept(policy, limits, len(backends)),
+        kept=_kept(policy, limits, len(backends)) if next_backend.holds else None,
     )
 
 

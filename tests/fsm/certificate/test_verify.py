@@ -273,6 +273,9 @@ def test_a_table_that_loses_a_backend_is_told_so_and_is_not_refused(table: Table
     assert (found.holds, found.verdict, found.is_required) == (False, "not held", False)
     assert says in found.detail
     assert found.to_json()["required"] is False
-    text = verify(Policy(table=table), 2).to_text()
+    certificate = verify(Policy(table=table), 2)
+    text = certificate.to_text()
+    assert certificate.kept is None
+    assert "at least for the last backend" not in text
     assert text.startswith("call: everything holds\n")
     assert "  not held  the next backend is reached: " in text
