@@ -12,7 +12,7 @@ Warning: the order of the rows is the behaviour.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -315,22 +315,24 @@ class Table:
     def reordered(self, event: str, order: Iterable[str | None]) -> Table:
         """Return this table with the rows of one event in another order, named by their guards.
 
+        Of an event that may come in several states, the rows of each are put in that order.
+
         Raises:
             TableError: there is no such event, or the guards are not exactly its own.
         """
-        mine = [row for row in self.rows if row.event == event]
-        if not mine:
+        ladders = {source: rows for (name, source), rows in self.ladders.items() if name == event}
+        if not ladders:
             raise TableError(f"no row takes the event {event!r}{close_to(event, self.events)}")
-        by_guard = {row.guard: row for row in mine}
         if isinstance(order, str) or not isinstance(order, Iterable):
             raise TableError(f"the order of {event!r} must be a list of its guards, not {type(order).__name__}")
         wanted = list(order)
         if not all(guard is None or isinstance(guard, str) for guard in wanted):
             raise TableError(f"the order of {event!r} must name guards, with None for the last resort")
-        if set(wanted) != set(by_guard) or len(wanted) != len(mine):
-            raise TableError(f"the guards of {event!r} are {list(by_guard)}; name each of them once")
-        new: Iterator[Row] = iter([by_guard[guard] for guard in wanted])
-        return evolve(self, rows=[next(new) if row.event == event else row for row in self.rows])
+        own = list(dict.fromkeys(row.guard for rows in ladders.values() for row in rows))
+        if set(wanted) != set(own) or len(wanted) != len(own):
+            raise TableError(f"the guards of {event!r} are {own}; name each of them once")
+        new = {source: iter(sorted(rows, key=lambda row: wanted.index(row.guard))) for source, rows in ladders.items()}
+        return evolve(self, rows=[next(new[row.source]) if row.event == event else row for row in self.rows])
 
     def declaring(self, *declared: Rung | Fact | Guard | Effect) -> Table:
         """Return this table with more rungs, facts, guards and effects; what is declared alike already is left out.

@@ -80,6 +80,16 @@ def test_an_event_is_reordered_by_its_guards_alone() -> None:
     assert table.reordered("malformed", guards(CALL, "malformed")) == CALL
 
 
+def test_an_event_of_several_states_is_reordered_in_each() -> None:
+    table = CALL.reordered("ran_out", [None, "must_yield"])
+    for rung in CALL.rungs:
+        assert table.ladder("ran_out", rung) == CALL.ladder("ran_out", rung)[::-1]
+    assert [row for row in table.rows if row.event != "ran_out"] == [row for row in CALL.rows if row.event != "ran_out"]
+    assert CALL.reordered("ran_out", ["must_yield", None]) == CALL
+    with pytest.raises(TableError, match=r"the guards of 'ran_out' are \['must_yield', None\]; name each of them once"):
+        CALL.reordered("ran_out", [None])
+
+
 def test_what_is_declared_alike_already_is_left_out() -> None:
     table = CALL.declaring(PLEAD, ODD, Guard("is_fine"), Effect("cheer"))
     assert table.declaring(PLEAD, ODD, Guard("is_fine"), Effect("cheer"), RETRY) == table
