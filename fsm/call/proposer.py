@@ -11,7 +11,7 @@ from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.kept import NOTHING_KEPT
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.request import CAP_PARAMETERS, Send, headers_for
-from rungwise.fsm.call.reserve import count_money, eaten_by, enter
+from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
 
@@ -88,13 +88,14 @@ class Proposer:
             wait: seconds until it goes out.
         """
         context, send = self.context, proposal.send
-        lacking = None
-        if send.rung not in (context.policy.table.start, "fallback"):
-            lacking = eaten_by(context, send.max_tokens, wait)
+        is_new = send.rung in (context.policy.table.start, "fallback")
+        lacking = None if is_new else eaten_by(context, send.max_tokens, wait)
         lacking = lacking or context.spending.lacking(context.position.attempts, wait, send.max_tokens)
         share = context.spending.share
-        if lacking is None and share is not None:
-            return share.lacking(context.spending.now, wait, proposal.prompt_tokens, context.chain.link.prices)
+        if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
+            lacking = None if is_new else shared_eaten_by(context)
+            prices = context.chain.link.prices
+            lacking = lacking or share.lacking(context.spending.now, wait, proposal.prompt_tokens, prices)
         return lacking
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
@@ -136,30 +137,18 @@ class Proposer:
             enter(context, wanted or context.policy.base_cap, prompt_tokens)
         elif context.kept is not NOTHING_KEPT:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
-        cap = self._lowered(wanted, prompt_tokens)
-        if is_new and cap is not None and cap < 1 and context.kept is not NOTHING_KEPT:
-            # Who comes first is asked first.
-            context.kept = evolve(
-                context.kept,
-                output_tokens=0,
-                shared_tokens=0,
-                money=0.0,
-                shared_money=0.0,
-                money_each=0.0,
-                shared_money_each=0.0,
-            )
-            cap = self._lowered(wanted, prompt_tokens)
+        spending, prices = context.spending, context.chain.link.prices
+        cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+        if is_new and cap is not None and cap < 1:  # who comes first is asked first
+            context.kept = evolve(context.kept, output_tokens=0, money=0.0, money_each=0.0)
+            cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+        if share is not None and cap is not None and cap > 0:
+            own, cap = cap, share.lowered(cap, prompt_tokens, prices, context.kept)
+            if is_new and cap is not None and cap < 1:
+                context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)
+                cap = share.lowered(own, prompt_tokens, prices, context.kept)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)
         # A backend that takes it by no name is sent none.
         return None if transcript.dropped.issuperset(CAP_PARAMETERS) else cap
-
-    def _lowered(self, cap: int | None, prompt_tokens: int) -> int | None:
-        """Return an output cap as far as it can be paid for."""
-        context, prices = self.context, self.context.chain.link.prices
-        cap = context.spending.lowered(cap, prompt_tokens, prices, context.kept)
-        share = context.spending.share
-        if share is not None and cap is not None and cap > 0:
-            cap = share.lowered(cap, prompt_tokens, prices, context.kept)
-        return cap

@@ -107,12 +107,18 @@ def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
         return None
     if _attempts_left(context) <= kept.attempts:
         return f"the last {kept.attempts} attempts of the budget are kept for the backends to come"
-    if 0 < _shared_attempts_left(context) <= kept.shared_attempts:
-        return f"the last {kept.shared_attempts} attempts of the shared budget are kept for the backends to come"
     if kept.seconds > 0 and kept.ends_after is not None and spending.elapsed + wait >= kept.ends_after:
         return f"{kept.seconds:g} s of the budget are kept for each backend to come"
     if cap is not None and cap < 1:
         return "what is left of the budget is kept for the backends to come"
+    return None
+
+
+def shared_eaten_by(context: CallContext) -> str | None:
+    """Say that one more attempt at the current backend would use what is kept of a shared budget, if it would."""
+    kept = context.kept.shared_attempts
+    if 0 < _shared_attempts_left(context) <= kept:
+        return f"the last {kept} attempts of the shared budget are kept for the backends to come"
     return None
 
 
