@@ -137,7 +137,10 @@ class Play:
             move = todo.popleft()
             self.number += 1
             ends = self.ends(call)
-            send = call.receive(self.reply_for(move, call, sent), ends)
+            ends_by = call.clocks().ends_by
+            if move.via is not None and ends_by is not None:  # too late for another attempt at this backend
+                ends = max(ends, ends_by)
+            send = call.receive(self.reply_for(move.via or move, call, sent, is_detour=move.via is not None), ends)
             taken = call.position.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
@@ -182,12 +185,12 @@ class Play:
         unit = f"part {self.number} word "
         return "".join(f"{unit}{count} " for count in range(size // len(unit) + 1))[: size - 1] + "."
 
-    def reply_for(self, move: Move, call: Call, send: Send) -> Reply | Failure:
-        """Return what brings the event and the facts of a move about."""
+    def reply_for(self, move: Move, call: Call, send: Send, *, is_detour: bool = False) -> Reply | Failure:
+        """Return what brings the event and the facts of a move about; no wait is asked for that no attempt follows."""
         event, facts, usage = move.row.event, move.facts, self.usage(send)
-        asked = self.asked_wait(move, call)
+        asked = None if is_detour else self.asked_wait(move, call)
         if facts.get("connection_was_stale"):
-            return Failure("connection", is_stale=True)
+            return Failure("connection", is_stale=True, asked_wait=asked)
         reason = self.passing if event == "failed_transiently" else _FAILURES.get(event)
         if move.row.target == "fallback":
             reason = "auth"  # which leaves a backend whatever else is left to try there
@@ -218,6 +221,8 @@ class Play:
         assert rung is not None
         spent = call.position.spent_of(rung.counter) + 1
         own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
+        if move.facts.get("connection_was_stale"):
+            own = 0.0
         return waits.longest_asked if waits.longest_asked > own else None
 
 

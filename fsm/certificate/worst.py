@@ -14,7 +14,7 @@ from rungwise.fsm.call.estimate import STAND_IN_TOKENS
 from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Prices
-from rungwise.fsm.call.table import MAY_ASK
+from rungwise.fsm.call.table import LEAVES, MAY_ASK
 from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.cost import OWN_TURNS, Cost
 from rungwise.fsm.certificate.enactment import Enacted, enact
@@ -22,7 +22,7 @@ from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
-from rungwise.fsm.checker.moves import Move, moves_of
+from rungwise.fsm.checker.moves import Move, detours_of, moves_of
 from rungwise.fsm.machine.table import Table
 
 
@@ -57,6 +57,9 @@ def worst_cases(
 RESENT = "resent"
 """The kind of a move that repeats what nobody had read, at once."""
 
+RESENT_WHEN_ASKED = "resent when asked"
+"""The kind of one that repeats it likewise, but keeps a wait that the service asks for."""
+
 
 def _is_resent(branch: Branch) -> str:
     return RESENT if branch.facts.get("connection_was_stale") else ""
@@ -65,14 +68,20 @@ def _is_resent(branch: Branch) -> str:
 def _kind(branch: Branch) -> str:
     """Tell apart the moves to a rung that waits longer after one event than after another."""
     assert branch.row is not None
-    return _is_resent(branch) or (branch.row.event if branch.row.event in MAY_ASK else "")
+    event = branch.row.event if branch.row.event in MAY_ASK else ""
+    if _is_resent(branch):
+        return RESENT_WHEN_ASKED if event else RESENT
+    return event
 
 
 def _moves(table: Table, limits: Mapping[str, int], kind: Callable[[Branch], str]) -> tuple[Move, ...]:
-    """List the moves of a table, but for what is sent again at once where the same can be sent after a wait."""
+    """List the moves of a table, but for what is sent again at once where the same can be sent after a longer wait."""
     found = [(move, (move.row.target, move.takes, move.refills)) for move in moves_of(table, limits, kind)]
-    waited = {what for move, what in found if move.kind != RESENT}
-    return tuple(move for move, what in found if move.kind != RESENT or what not in waited)
+    own = {what for move, what in found if move.kind not in (RESENT, RESENT_WHEN_ASKED)}
+    asked = {what for move, what in found if move.kind in MAY_ASK}
+    outdone = {RESENT: own, RESENT_WHEN_ASKED: asked}
+    moves = tuple(move for move, what in found if what not in outdone.get(move.kind, ()))
+    return (*moves, *detours_of(table, limits, moves, kind))
 
 
 @define
@@ -90,7 +99,9 @@ class _Search:
     def __attrs_post_init__(self) -> None:
         self.table = self.policy.table
         self.moves = _moves(self.table, self.limits, _is_resent)
-        self.most = 1 + sum(_uses(self.moves, self.limits, self.table.ranks).values())
+        # To send nothing from a rung makes no more attempts than to send something.
+        sending = [move for move in self.moves if move.via is None]
+        self.most = 1 + sum(_uses(sending, self.limits, self.table.ranks).values())
 
     def cap(self, spent: Any) -> int:
         """Return what a reply within its cap may be counted as."""
@@ -154,9 +165,11 @@ def _weight_of_wait(search: _Search) -> tuple[Weight, float]:
         rung = search.table.rung(spent.rung)
         if rung is None or spent.kind == RESENT:
             return 0.0
+        if spent.kind == RESENT_WHEN_ASKED:
+            return 0.0 if rung.name in LEAVES else waits.longest_asked
         return longest_wait(waits, rung, getattr(spent, rung.counter) if rung.wait else 1, spent.kind)
 
-    kinds = ("", RESENT, *MAY_ASK)
+    kinds = ("", RESENT, RESENT_WHEN_ASKED, *MAY_ASK)
     last: list[Any] = [
         SimpleNamespace(rung=rung, kind=kind, **search.limits) for rung in search.table.rungs for kind in kinds
     ]

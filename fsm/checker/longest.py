@@ -4,7 +4,8 @@ Each attempt has a weight that depends on its rung and on some counters. Counter
 attempts, or whose moves refill something, are *tracked*: a state is what they hold. All others are *leaves*. A leaf can
 be spent at any time, so nothing is lost by spending it as late as possible: just before a move that refills it, or at
 the end. Where a move would make a leaf lighter without refilling it, the leaf is tracked as well, but if its units are
-alike, only whether it was spent: all that is ever spent of it is best spent in one place.
+alike, only whether it was spent: all that is ever spent of it is best spent in one place. A move by way of a rung that
+sends nothing takes a unit of two counters for one attempt; where both weigh, both are tracked.
 
 What remains is dynamic programming (Bellman 1957) over the tracked states, the most spent first; the value of a state
 is a list by number of attempts (`fsm/checker/best_values.py`).
@@ -21,7 +22,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from rungwise.fsm.checker.best_values import Number, Units, Values, after_send, after_spending, better, merged
 from rungwise.fsm.checker.moves import Move
@@ -123,10 +124,11 @@ class _Search:
         self.whole = limits
         # No counter can be taken from more often than there are attempts after the first.
         self.limits = {name: min(limit, attempts - 1) if attempts else limit for name, limit in limits.items()}
-        self.moves = [move for move in moves if self.limits[move.takes] > 0]
+        self.moves = [move for move in moves if all(self.limits[name] > 0 for name in _taken(move))]
         self.order = [[name for name in group if self.limits[name] > 0] for group in ranks]
-        self.takers = {name: [move for move in self.moves if move.takes == name] for name in self.limits}
         self.reads = {way: self.read_by(way) for way in {(start, ""), *map(_way, self.moves)}}
+        self.moves = self.without_idle_units()
+        self.takers = {name: [move for move in self.moves if move.takes == name] for name in self.limits}
         self.read_for = {
             name: set().union(*(self.reads[_way(move)] for move in moves)) for name, moves in self.takers.items()
         }
@@ -144,9 +146,16 @@ class _Search:
         self.weight(all_spent)
         return (none.read | all_spent.read) - {"rung", "kind"}
 
+    def without_idle_units(self) -> list[Move]:
+        """Let no move take a unit beside its own that weighs nowhere: to keep that one is never a loss."""
+        read = set().union(*self.reads.values())
+        lighter = [move if move.also in read else evolve(move, also=None) for move in self.moves]
+        # The first of those that are alike then is the one that is no detour.
+        return list({move.key: move for move in reversed(lighter)}.values())[::-1]
+
     def structural(self, move: Move) -> set[str]:
         """Name the counters that a move makes worth tracking."""
-        return self.reads[_way(move)] - {move.takes} | ({move.takes} if move.refills else set())
+        return self.reads[_way(move)] - {move.takes} | (_taken(move) if move.refills or move.also else set())
 
     def track(self, names: set[str], lumps: set[str]) -> None:
         """Track some counters; of the lumps among them, only whether anything was spent."""
@@ -165,7 +174,7 @@ class _Search:
 
     def outdoes(self, one: Move, other: Move) -> bool:
         """Tell whether a move is like another but refills more leaves, which is never a loss."""
-        same = one.takes == other.takes and _way(one) == _way(other)
+        same = one.takes == other.takes and one.also == other.also and _way(one) == _way(other)
         tracked = set(self.tracked)
         return same and one.refills & tracked == other.refills & tracked and one.refills > other.refills
 
@@ -181,7 +190,7 @@ class _Search:
         if not self.read_for[leaf] & set(self.tracked):
             return False
         for state, move in product(self.states(), moves):
-            after = self.after(state, move.takes, move.refills)
+            after = self.after(state, _taken(move), move.refills)
             if after is not None:
                 soon, late = self.chain(leaf, state), self.chain(leaf, after)
                 if any(late.unit(index) < soon.unit(index) for index in range(len(soon.prefix + late.prefix) + 1)):
@@ -199,11 +208,11 @@ class _Search:
         """List the ways on from a state; to end there is the first."""
         yield _Option(self.nothing, merged(self.chain(leaf, state) for leaf in self.leaves), None, None)
         for lump in self.lumps:
-            after = self.after(state, lump, frozenset())
+            after = self.after(state, {lump}, frozenset())
             if after is not None:
                 yield _Option(self.best[after], merged([self.chain(lump, state)]), None, after)
         for move in self.branching:
-            after = self.after(state, move.takes, move.refills)
+            after = self.after(state, _taken(move), move.refills)
             if after is not None and self.is_open(move, state):
                 values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
                 chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
@@ -254,12 +263,13 @@ class _Search:
     def ways(self, leaf: str, state: State) -> frozenset[Way]:
         return frozenset(_way(move) for move in self.takers[leaf] if self.is_open(move, state))
 
-    def after(self, state: State, takes: str, refills: frozenset[str]) -> State | None:
-        index = self.place[takes]
-        if state[index] == self.sizes[takes]:
-            return None
+    def after(self, state: State, takes: Iterable[str], refills: frozenset[str]) -> State | None:
         after = [0 if name in refills else count for name, count in zip(self.tracked, state, strict=True)]
-        after[index] = state[index] + 1
+        for name in takes:
+            index = self.place[name]
+            if state[index] == self.sizes[name]:
+                return None
+            after[index] = state[index] + 1
         return tuple(after)
 
     def spent(self, state: State) -> dict[str, int]:
@@ -271,6 +281,11 @@ class _Search:
 
 def _way(move: Move) -> Way:
     return move.row.target, move.kind
+
+
+def _taken(move: Move) -> set[str]:
+    """Name the counters of which a move takes a unit."""
+    return {move.takes} if move.also is None else {move.takes, move.also}
 
 
 def _units(option: _Option, attempts: int) -> list[tuple[str, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise, product
 from types import SimpleNamespace
@@ -34,6 +34,7 @@ from rungwise import (
 from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.call.waiting import cap_of, longest_wait
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.certificate.worst_case import WorstCase, compressed
@@ -67,7 +68,7 @@ def ways_of(table: Table) -> dict[str, dict[tuple[Any, ...], set[str]]]:
             spent = way.spent | ({"fallbacks"} if way.facts.get("has_next_backend") is False else set())
             sets = (way.left, spent, filter(None, [way.takes]), way.refills)
             needs = tuple(frozenset(map(table.counters.index, names)) for names in sets)
-            kind = "resent" if way.facts.get("connection_was_stale") else way.row.event
+            kind = f"resent {way.row.event}" if way.facts.get("connection_was_stale") else way.row.event
             found.setdefault(way.row.target, {}).setdefault(needs, set()).add(kind)
     return found
 
@@ -109,12 +110,18 @@ def heaviest(table: Table, walked: Walk, weight: Weight, attempts: int, given: M
             )
         sent = [target for target in walked.edges[index] if walked.configurations[target][0] == table.hub]
         attempt = SimpleNamespace(rung=state, kind=kind, **dict(zip(table.counters, counts, strict=True)))
-        return weight(attempt) + max(best(target, left - 1, "") for target in sent)
+        found = weight(attempt) + max(best(target, left - 1, "") for target in sent)
+        # Nothing need go out: another backend may be asked instead. Those that are entered may be left so only where
+        # they cannot be paid for, and then what they would have cost is more than what is spent later.
+        others = {walked.configurations[target][0]: target for target in walked.edges[index]}
+        if "fallback" in others and state not in (table.start, "fallback"):
+            found = max(found, best(others["fallback"], left, ""))
+        return found
 
     return best(0, attempts, "")
 
 
-def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tokens: int, prompt: int) -> Weight:
+def cost(policy: Policy, given: Mapping[str, int], prices: Sequence[Prices], max_tokens: int, prompt: int) -> Weight:
     """Say once more what an attempt costs at most, in the words of the certificate."""
 
     def cap(continuations: int, enlargements: int) -> int:
@@ -140,15 +147,19 @@ def cost(policy: Policy, given: Mapping[str, int], prices: list[Prices], max_tok
 def wait(policy: Policy) -> Weight:
     def weight(attempt: Any) -> float:
         rung = policy.table.rung(attempt.rung)
-        if rung is None or attempt.kind == "resent":
+        if rung is None:
             return 0.0
+        if attempt.kind.startswith("resent"):
+            return policy.waits.longest_asked if keeps_asked_wait(attempt.kind.split()[1], rung.name) else 0.0
         return longest_wait(policy.waits, rung, max(1, getattr(attempt, rung.counter)), attempt.kind)
 
     return weight
 
 
-def check_against_brute_force(policy: Policy, given: dict[str, int], max_tokens: int) -> None:
-    prices, prompt = PRICES[: given["fallbacks"] + 1], 1000
+def check_against_brute_force(
+    policy: Policy, given: dict[str, int], max_tokens: int, prices: Sequence[Prices] = PRICES
+) -> None:
+    prices, prompt = prices[: given["fallbacks"] + 1], 1000
     policy = evolve(policy, limits=Limits(**given))
     weights: dict[str, Weight] = {
         "attempts": lambda attempt: 1,
@@ -211,6 +222,23 @@ TANGLED = [
 )
 def test_tangled_limits_against_every_path(given: dict[str, int], attempts: int) -> None:
     check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 4096)
+
+
+DEARER = [Prices(1.0, 1.0), Prices(1.0, 50.0), Prices(2.0, 400.0)]
+"""Of backends of which each costs far more than the one before it."""
+
+DETOURS = [
+    limits(continuations=2, fallbacks=1),
+    limits(continuations=2, fallbacks=2, compactions=1),
+    limits(continuations=1, fallbacks=1, enlargements=2, retries=1),
+    limits(continuations=2, fallbacks=2, prefills=1, reasks=1),
+]
+
+
+@pytest.mark.parametrize("given", DETOURS, ids=range(len(DETOURS)))
+@pytest.mark.parametrize("attempts", [2, 3, 5])
+def test_a_rung_that_sends_nothing_spends_its_counter_and_no_attempt(given: dict[str, int], attempts: int) -> None:
+    check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 1000, DEARER)
 
 
 small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4).filter(
