@@ -109,7 +109,8 @@ def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
         return f"the last {kept.attempts} attempts of the budget are kept for the backends to come"
     if kept.seconds > 0 and kept.ends_after is not None and spending.elapsed + wait >= kept.ends_after:
         return f"{kept.seconds:g} s of the budget are kept for each backend to come"
-    if cap is not None and cap < 1:
+    keeps = kept.output_tokens or kept.money or kept.shared_tokens or kept.shared_money
+    if keeps and cap is not None and cap < 1:
         return "what is left of the budget is kept for the backends to come"
     return None
 
