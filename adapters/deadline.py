@@ -23,7 +23,12 @@ Clock = Callable[[], float]
 Moment = float | datetime
 """Seconds since 1970, or a `datetime` that knows its time zone."""
 
-TAKEN: Final = frozenset({*FRAMING, *KEY_HEADERS, "accept", "accept-encoding", "content-type", "user-agent"})
+TAKEN: Final = frozenset(
+    {
+        *(*FRAMING, *KEY_HEADERS, "accept", "accept-encoding", "content-type", "user-agent"),
+        *("cookie", "date", "expect", "proxy-authorization", "te", "trailer", "upgrade", "x-goog-api-key"),
+    }
+)
 """The headers of a request that mean something else."""
 
 

@@ -53,15 +53,35 @@ class Account:
         """Return when its time is up, on the drivers' clock; None if that has no limit or has not begun."""
         return None if self.budget.seconds is None or self.began is None else self.began + self.budget.seconds
 
-    def most(self, input_tokens: int, prices: Prices | None, *, held: bool) -> int:
+    def most(
+        self,
+        input_tokens: int,
+        prices: Prices | None,
+        *,
+        held: bool,
+        kept_tokens: int = 0,
+        kept_money: float = 0.0,
+    ) -> int:
         """Return the largest output cap that can be paid for, with what a server may count beside it.
 
         Arguments:
             input_tokens: the tokens of the prompt, which money has to pay first.
             prices: of the backend that is asked.
             held: whether what calls hold is out of reach; otherwise it is taken as if all of it came back.
+            kept_tokens, kept_money: what the call that asks keeps for other backends.
         """
-        return min(self._most_of_tokens(held=held), self._most_of_money(input_tokens, prices, held=held))
+        money = self._most_of_money(input_tokens, prices, held=held, kept=kept_money)
+        return min(self._most_of_tokens(held=held) - (kept_tokens if self.budget.output_tokens else 0), money)
+
+    @property
+    def tokens_left(self) -> int:
+        """Return the output tokens that are left, with what calls hold of them."""
+        return self._most_of_tokens(held=False)
+
+    @property
+    def money_left(self) -> float:
+        """Return the money that is left, with what calls hold of it."""
+        return max(0.0, (self.budget.money or 0.0) - (self.cost or 0.0))
 
     def _most_of_tokens(self, *, held: bool) -> int:
         if self.budget.output_tokens is None:
@@ -69,11 +89,11 @@ class Account:
         left = self.budget.output_tokens - self.usage.output_tokens - (self.held_tokens if held else 0)
         return left - reserve_of(left) if left > 0 else 0
 
-    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, held: bool) -> int:
+    def _most_of_money(self, input_tokens: int, prices: Prices | None, *, held: bool, kept: float = 0.0) -> int:
         if self.budget.money is None or prices is None:
             return LARGEST_PRICED_CAP
         spent = (self.cost or 0.0) + (self.held_money if held else 0.0)
-        left = self.budget.money - spent - dearest_prompt(input_tokens, prices)
+        left = self.budget.money - kept - spent - dearest_prompt(input_tokens, prices)
         tokens = bought(left, prices) if left > 0 else 0
         return tokens - reserve_of(tokens)
 

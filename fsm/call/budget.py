@@ -4,37 +4,27 @@ from __future__ import annotations
 
 from attrs import define
 
+from rungwise.fsm.call.kept import Kept
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.pricing import bought, dearest_prompt, price_of
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import record
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
-@record(kw_only=True)
-class Kept:
-    """Hold what no attempt at the current backend may use; it is worked out when that backend is entered.
+def check_time(now: object) -> None:
+    """Refuse what is no time.
 
-    Arguments:
-        attempts: one for each backend to come, as far as there are enough.
-        seconds: for each of them.
-        ends_by: when the attempts here must have ended, on the driver's clock; None where that is the deadline, if any.
-        output_tokens, money: of all of them together.
+    Raises:
+        ConfigurationError: it is no finite number of seconds.
     """
-
-    attempts: int = 0
-    seconds: float = 0.0
-    ends_by: float | None = None
-    output_tokens: int = 0
-    money: float = 0.0
-
-
-NOTHING_KEPT = Kept()
+    if not is_number(now, -LARGEST, LARGEST):
+        told = short(now) if isinstance(now, (int, float)) else type(now).__name__
+        raise ConfigurationError(f"now must be seconds, a finite number, not {told}")
 
 
 def check_deadline(value: object) -> None:
@@ -43,7 +33,7 @@ def check_deadline(value: object) -> None:
     Raises:
         ConfigurationError: it is neither a number of seconds nor None.
     """
-    if value is not None and not is_number(value):
+    if value is not None and not is_number(value, -LARGEST, LARGEST):
         raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
 
 
@@ -80,8 +70,7 @@ class Spending:
         """
         if self.began is not None:
             raise IllegalEvent("the call has begun already")
-        if not isinstance(now, (int, float)):
-            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}")
+        check_time(now)
         self.began = now
 
     def pass_time(self, now: float | None) -> None:
@@ -95,10 +84,8 @@ class Spending:
             raise IllegalEvent("the call has not begun")
         if now is None:
             return
-        try:
-            self.elapsed = max(self.elapsed, now - self.began)
-        except TypeError:
-            raise ConfigurationError(f"now must be seconds, a number, not {type(now).__name__}") from None
+        check_time(now)
+        self.elapsed = max(self.elapsed, now - self.began)
 
     @property
     def needs_cap(self) -> bool:
@@ -115,13 +102,22 @@ class Spending:
     @property
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
-        deadline = self.given_deadline
-        if self.budget.seconds is not None:
-            own = (self.began or 0.0) + self.budget.seconds
-            deadline = own if deadline is None else min(own, deadline)
+        limit = self.limit
+        return None if limit is None else (self.began or 0.0) + limit
+
+    @property
+    def limit(self) -> float | None:
+        """Return the seconds from its beginning after which the call must have ended; None for no limit.
+
+        Whatever is decided by the time is decided by such seconds, which a replay has as they were.
+        """
+        limit, began = self.budget.seconds, self.began or 0.0
+        if self.given_deadline is not None:
+            given = self.given_deadline - began
+            limit = given if limit is None else min(given, limit)
         if self.share is not None and (shared := self.share.deadline) is not None:
-            deadline = shared if deadline is None else min(shared, deadline)
-        return deadline
+            limit = shared - began if limit is None else min(shared - began, limit)
+        return limit
 
     def pay(self, usage: Usage, prices: Prices | None) -> None:
         """Add what one attempt has used, and settle with those that share a budget."""
@@ -146,7 +142,7 @@ class Spending:
         seconds = self.budget.seconds
         if seconds is not None and self.elapsed + wait >= seconds:
             return f"the next attempt would begin after the {seconds:g} s of the budget"
-        if self.given_deadline is not None and self.now + wait >= self.given_deadline:
+        if self.given_deadline is not None and self.elapsed + wait >= self.given_deadline - (self.began or 0.0):
             return "the next attempt would begin after the deadline"
         return None
 

@@ -40,8 +40,10 @@ from rungwise.fsm.call.proposer import Proposer
 from rungwise.fsm.call.recording import Observer, Recorder
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
+from rungwise.fsm.call.reserve import has_left
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.call.silence import clocks_of
 from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
 from rungwise.fsm.call.text_watch import TextWatch
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
@@ -220,7 +222,7 @@ class Call:
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return self._proposer.clocks(self._ensure_sent(), self._facts)
+        return clocks_of(self._context, self._ensure_sent(), self._facts)
 
     def text_watch(self) -> TextWatch:
         """Return what tells when the attempt in flight has brought visible text; see `Clocks`.
@@ -405,9 +407,18 @@ class Call:
             lacking = self._proposer.lacking(proposal, wait)
             if lacking is None:
                 return proposal.send
-            self._run_out(proposal, lacking)
+            if self.position.state == "fallback" and has_left(self._context):
+                self._pass_over(proposal, lacking)
+            else:
+                self._run_out(proposal, lacking)
             wait = 0.0
         return None
+
+    def _pass_over(self, proposal: Proposal, lacking: str) -> None:
+        """Turn to the backend behind one that cannot be paid for, before that was asked anything."""
+        self._recorder.skip(self.position.state, [(self.link, lacking)], proposal)
+        self._fall_back()
+        self._proposed = self._proposer.propose(0.0)
 
     def _run_out(self, proposal: Proposal, lacking: str) -> None:
         """Ask another backend, for which something was kept, or end the call.
@@ -417,7 +428,7 @@ class Call:
             lacking: why.
         """
         facts: tuple[str, ...] = ()
-        if self._proposer.has_reserve():
+        if has_left(self._context):
             facts = ("has_next_backend", "reserve_left")
         self._end_unsent(proposal, lacking, facts)
         if self._result is None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from attrs import define
 
-from rungwise.fsm.call.budget import NOTHING_KEPT, Kept, Spending
+from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.journal import Journal, Links, Setting
+from rungwise.fsm.call.kept import NOTHING_KEPT, Kept
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.position import Position
 from rungwise.fsm.call.request import Link, Request, TurnContext

@@ -69,8 +69,8 @@ class FactFinder:
         context = self.context
         if asked is None:
             return True
-        ends_by = context.kept.ends_by  # what is kept for the backends to come is not waited away
-        in_time = ends_by is None or context.spending.now + asked < ends_by
+        ends_after = context.kept.ends_after  # what is kept for the backends to come is not waited away
+        in_time = ends_after is None or context.spending.elapsed + asked < ends_after
         return in_time and asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked)
 
     def _is_one_too_many(self, observation: Observation) -> bool:

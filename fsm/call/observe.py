@@ -15,7 +15,7 @@ from rungwise.fsm.failures.classify import event_of_failure
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.text.stitching import MINIMUM_ECHO, stitch
+from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, stitch
 from rungwise.fsm.text.thinking import Parted, part_thinking
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
@@ -104,7 +104,8 @@ def _observe_reply(
     if event == "answered" and expects_json and gathered and not is_json(gathered + new):
         event = "malformed"  # another backend of the chain was asked for prose
     is_spare = event in ("truncated", *CUT_OFF) and is_too_little(gathered + new)
-    # What broke off so soon may as well be the beginning of all that was said before: it is asked for again.
+    # What was cut so soon may as well be the beginning of all that was said before: it is asked for again.
+    is_spare = is_spare or (event in ("truncated", *CUT_OFF) and may_restart(gathered, visible))
     is_spare = is_spare or (event in CUT_OFF and bool(gathered) and is_too_little(visible))
     if is_spare and event == "truncated":
         is_spare = not proposal.asks_for_little
@@ -196,6 +197,12 @@ def _goes_on(proposal: Proposal, transcript: Transcript, gathered: str) -> bool:
     """Tell whether the request had the provider itself go on from text that was gathered."""
     native = (proposal.send.prefill and not proposal.reading.seed) or transcript.is_paused
     return native and not is_blank(gathered)
+
+
+def may_restart(gathered: str, text: str) -> bool:
+    """Tell whether a text begins as the text before it does, and is too short to be surely a repeat of it."""
+    begun = text.strip()
+    return 0 < len(begun) < MINIMUM_OVERLAP and gathered.lstrip().startswith(begun)
 
 
 def is_too_little(text: str) -> bool:

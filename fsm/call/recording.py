@@ -86,8 +86,14 @@ class Recorder:
             )
         )
 
-    def skip(self, state: str, passed_over: Iterable[tuple[Link, str]]) -> None:
-        """Record which backends of the chain are passed over in a state, and why."""
+    def skip(self, state: str, passed_over: Iterable[tuple[Link, str]], proposal: Proposal | None = None) -> None:
+        """Record which backends of the chain are passed over in a state, and why.
+
+        Arguments:
+            state: where the call is.
+            passed_over: the backends, each with the reason.
+            proposal: what could not be paid for, if that is the reason.
+        """
         context, position = self.context, self.context.position
         for link, why in passed_over:
             self._add(
@@ -95,6 +101,7 @@ class Recorder:
                     row=Row("skipped", state, None, state),
                     at=context.spending.elapsed,
                     backend=link.name,
+                    input_tokens=None if proposal is None else proposal.prompt_tokens,
                     spent=tuple(position.spent),
                     attempts=position.attempts,
                     note=why,

@@ -1,12 +1,15 @@
-"""What a call keeps of its budget for the backends that are still to come."""
+"""Work out what a call keeps for the backends that are still to come, and what would eat it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from rungwise.fsm.call.budget import Kept, Spending
-from rungwise.fsm.call.policy import Policy
+from attrs import evolve
+
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.kept import NOTHING_KEPT, Kept
+from rungwise.fsm.call.policy import MOST_ATTEMPTS, Policy
 from rungwise.fsm.call.pricing import dearest_prompt, price_of_output
 from rungwise.fsm.call.request import Link
 
@@ -22,49 +25,149 @@ def seconds_kept(policy: Policy, whole: float, backends: int) -> float:
     reserve = policy.reserve
     wanted = whole * reserve.share if reserve.seconds is None else reserve.seconds
     total = policy.timeouts.total
-    return min(wanted, whole / backends, math.inf if total is None else total)
+    return max(0.0, min(wanted, whole / backends, math.inf if total is None else total))
 
 
-def kept_for(
-    to_come: Sequence[Link], policy: Policy, spending: Spending, *, attempts: int, asked: int | None, prompt_tokens: int
-) -> Kept:
-    """Work out what is kept for the backends to come, on entering the one before them.
-
-    Nothing is kept that would leave the current one without an attempt: who comes first is asked first.
+def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
+    """Work out what is kept while the current backend is asked; who comes first is asked first, so it gets its part.
 
     Arguments:
-        to_come: the backends, one or more.
-        policy: what it reserves.
-        spending: what is left.
-        attempts: how many were made.
-        asked: the output cap that the caller asks for, in tokens.
+        context: the budgets, and the backends.
+        wanted: the output cap of an attempt at the current backend before anything lowers it, in tokens.
         prompt_tokens: those of the prompt, where money is counted.
     """
-    deadline, budget, share = spending.deadline, policy.budget, policy.reserve.share
-    count = len(to_come)
-    seconds, ends_by = 0.0, None
-    if deadline is not None:
-        left = max(0.0, deadline - spending.now)
-        seconds = min(seconds_kept(policy, deadline - (spending.began or 0.0), count + 1), left / (count + 1))
-        ends_by = deadline - count * seconds
-    caps = [asked or link.max_tokens or policy.base_cap for link in to_come]
-    tokens = 0
+    to_come = _to_come(context)
+    if not to_come:
+        context.kept = NOTHING_KEPT
+        return
+    policy, spending, count = context.policy, context.spending, len(to_come)
+    limit, seconds, ends_after = spending.limit, 0.0, None
+    if limit is not None:
+        left = max(0.0, limit - spending.elapsed)
+        seconds = min(seconds_kept(policy, limit, count + 1), left / (count + 1))
+        ends_after = limit - count * seconds
+    budget, share = policy.budget, policy.reserve.share
+    caps = [context.request.max_tokens or link.max_tokens or policy.base_cap for link in to_come]
+    tokens = money_each = shared_tokens = shared_money_each = 0.0
     if budget.output_tokens is not None:
-        left_tokens = spending.tokens_left(budget.output_tokens)
-        most = min(int(budget.output_tokens * share), left_tokens // (count + 1))
-        tokens = sum(min(cap, max(0, most)) for cap in caps)
-    money = 0.0
+        tokens = _tokens(budget.output_tokens, spending.tokens_left(budget.output_tokens), share, caps)
     if budget.money is not None:
-        left_money = max(0.0, budget.money - (spending.cost or 0.0))
-        most_money = min(budget.money * share, left_money / (count + 1))
-        for link, cap in zip(to_come, caps, strict=True):
-            if link.prices is not None:
-                one = dearest_prompt(prompt_tokens, link.prices) + price_of_output(cap, link.prices)
-                money += min(one, most_money)
-    return Kept(
-        attempts=max(0, min(count, budget.attempts - attempts - 1)),
+        money_each = _even(budget.money, budget.money - (spending.cost or 0.0), share, count)
+    for shared, tokens_left, money_left in () if spending.share is None else spending.share.left():
+        if shared.output_tokens is not None:
+            shared_tokens = max(shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps))
+        if shared.money is not None:
+            shared_money_each = max(shared_money_each, _even(shared.money, money_left, share, count))
+    context.kept = Kept(
+        attempts=count,
+        shared_attempts=max(0, min(count, _shared_attempts_left(context) - 1)),
         seconds=seconds,
-        ends_by=ends_by,
-        output_tokens=tokens,
-        money=money,
+        ends_after=ends_after,
+        output_tokens=int(tokens),
+        shared_tokens=int(shared_tokens),
+        money_each=money_each,
+        shared_money_each=shared_money_each,
     )
+    count_money(context, wanted, prompt_tokens)
+
+
+def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
+    """Work out the money that is kept: whoever comes next is sent the prompt, and what this attempt adds to it.
+
+    Arguments:
+        context: the budgets, and the backends.
+        wanted: the output cap of this attempt, in tokens.
+        prompt_tokens: those of its prompt.
+    """
+    kept = context.kept
+    if not (kept.money_each or kept.shared_money_each):
+        return
+    one = []
+    for link in _to_come(context):
+        if link.prices is not None:
+            cap = context.request.max_tokens or link.max_tokens or context.policy.base_cap
+            one.append(dearest_prompt(prompt_tokens + wanted, link.prices) + price_of_output(cap, link.prices))
+    context.kept = evolve(
+        kept,
+        money=sum(min(each, kept.money_each) for each in one),
+        shared_money=sum(min(each, kept.shared_money_each) for each in one),
+    )
+
+
+def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
+    """Say what one more attempt at the current backend would use of what is kept for others, if it would.
+
+    Arguments:
+        context: the budgets, and what is kept.
+        cap: its output cap in tokens, lowered to what is not kept.
+        wait: seconds until it goes out.
+    """
+    kept, spending = context.kept, context.spending
+    if kept is NOTHING_KEPT:
+        return None
+    if _attempts_left(context) <= kept.attempts:
+        return f"the last {kept.attempts} attempts of the budget are kept for the backends to come"
+    if kept.seconds > 0 and kept.ends_after is not None and spending.elapsed + wait >= kept.ends_after:
+        return f"{kept.seconds:g} s of the budget are kept for each backend to come"
+    keeps = kept.output_tokens or kept.money or kept.shared_tokens or kept.shared_money
+    if keeps and cap is not None and cap < 1:
+        return "what is left of the budget is kept for the backends to come"
+    return None
+
+
+def shared_eaten_by(context: CallContext) -> str | None:
+    """Say that one more attempt at the current backend would use what is kept of a shared budget, if it would."""
+    kept = context.kept.shared_attempts
+    if 0 < _shared_attempts_left(context) <= kept:
+        return f"the last {kept} attempts of the shared budget are kept for the backends to come"
+    return None
+
+
+def may_fall_back(context: CallContext) -> bool:
+    """Tell whether another backend can follow: there is one, a fallback is left, and an attempt for it."""
+    attempts = min(_attempts_left(context), _shared_attempts_left(context))
+    return attempts > 0 and _fallbacks_left(context) > 0 and context.chain.next_usable() is not None
+
+
+def has_left(context: CallContext) -> bool:
+    """Tell whether the budgets allow the next backend an attempt, at once, of what none here may use."""
+    spending, following = context.spending, context.chain.next_usable()
+    if following is None:
+        return False
+    cap = spending.lowered(None, 0, context.chain.links[following].prices, NOTHING_KEPT)
+    if spending.lacking(context.position.attempts, 0.0, cap) is not None:
+        return False
+    return spending.share is None or spending.share.has_left(spending.now)
+
+
+def _to_come(context: CallContext) -> Sequence[Link]:
+    """List the backends for which something is kept: those that can still be asked, each with an attempt."""
+    if not context.policy.reserve.is_on:
+        return ()
+    found = context.chain.to_come()
+    return found[: max(0, min(_fallbacks_left(context), _attempts_left(context) - 1))] if found else ()
+
+
+def _fallbacks_left(context: CallContext) -> int:
+    position, table = context.position, context.policy.table
+    place = table.places.get("fallbacks")
+    return 0 if place is None or "fallback" not in table.rungs else position.limits[place] - position.spent[place]
+
+
+def _attempts_left(context: CallContext) -> int:
+    return context.policy.budget.attempts - context.position.attempts
+
+
+def _shared_attempts_left(context: CallContext) -> int:
+    share = context.spending.share
+    return MOST_ATTEMPTS if share is None else share.attempts_left
+
+
+def _even(whole: float, left: float, share: float, count: int) -> float:
+    return max(0.0, min(whole * share, left / (count + 1)))
+
+
+def _tokens(whole: int, left: int, share: float, caps: Iterable[int]) -> int:
+    caps = list(caps)
+    most = int(_even(whole, left, share, len(caps)))
+    return sum(min(cap, most) for cap in caps)

@@ -10,6 +10,7 @@ from attrs import define, field, setters
 
 from rungwise.fsm.call.account import Account
 from rungwise.fsm.call.desk import Desk, Reservation
+from rungwise.fsm.call.kept import Kept
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.errors import ConfigurationError
@@ -181,18 +182,33 @@ class Share:
         """Say which time would be up at a moment of the driver's clock, if any."""
         return self.shared._late_at(at)
 
-    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None) -> int | None:
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
         """Return an output cap as far as it might be paid for, and no less than 1, which `lacking` may refuse.
 
         Arguments:
             cap: the output cap that is wanted, in tokens.
             input_tokens: the tokens of the prompt.
             prices: of the backend that is asked.
+            kept: what the call keeps for other backends; 0 is returned where only that is left.
         """
         if cap is None or not self.needs_cap:
             return cap
+        most = [
+            account.most(input_tokens, prices, held=False, kept_tokens=kept.shared_tokens, kept_money=kept.shared_money)
+            for account in self._reservation.accounts
+        ]
+        keeps = bool(kept.shared_tokens or kept.shared_money)
+        return max(0 if keeps else 1, min(cap, *most))
+
+    @property
+    def attempts_left(self) -> int:
+        """Return how many attempts are left, but for those that calls hold."""
+        return min(account.budget.attempts - account.attempts for account in self._reservation.accounts)
+
+    def left(self) -> list[tuple[Budget, int, float]]:
+        """List the ceilings of each level with the output tokens and the money that are left there."""
         accounts = self._reservation.accounts
-        return max(1, min(cap, *(account.most(input_tokens, prices, held=False) for account in accounts)))
+        return [(account.budget, account.tokens_left, account.money_left) for account in accounts]
 
     def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
         """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.call.kept import Kept
+from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
 from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.shared import Share, SharedBudget
 from rungwise.fsm.journal.record import Step
@@ -74,7 +75,16 @@ class RecordedShare(Share):
         """Return the output cap that was granted then, in tokens."""
         return self._given
 
-    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None) -> int | None:
+    @property
+    def attempts_left(self) -> int:
+        """Return more than any call makes: where they ended, the journal tells."""
+        return MOST_ATTEMPTS
+
+    def left(self) -> list[tuple[Budget, int, float]]:
+        """Return nothing: what was kept of it shows in the caps."""
+        return []
+
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
         """Return the cap as it is: the step that sends it tells what was left of it."""
         return cap
 

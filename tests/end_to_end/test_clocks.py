@@ -214,6 +214,28 @@ def test_what_is_no_content_does_not_put_off_a_stall(way: str, streams: bool, ki
     assert OFTEN + LIMIT <= asked.seconds < SLACK
 
 
+@pytest.mark.parametrize(
+    "head",
+    [b"HTTP/1.1 200 OK\r\ncontent-type: application/json", b"HTTP/1.1 201 OK\r\ncontent-type: text/event-stream"],
+)
+@pytest.mark.parametrize("said", [[], [event(FIRST)]], ids=["pings", "text"])
+def test_a_stream_that_is_called_something_else_has_the_same_clocks(head: bytes, said: list[bytes]) -> None:
+    def play(peer: Peer) -> None:
+        peer.request()
+        if peer.number > 1:
+            peer.send(GOES_ON)
+            return
+        peer.send(head + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+        for each in said:
+            peer.send(chunk(each))
+        peer.drip(chunk(NOISE["comments"]), every=OFTEN)
+
+    with RawServer(play) as server:
+        asked, _ = make("own sync", backend(server.base_url), streams=True)
+    assert (events_of(asked), asked.text) == (["fell_silent", "answered"], (FIRST if said else "") + SECOND)
+    assert LIMIT <= asked.seconds < SLACK
+
+
 @pytest.mark.parametrize("way", OWN)
 def test_text_and_arguments_in_one_piece_are_one_piece(way: str) -> None:
     both = event("Let me look. ") + arguments('{"city": ')

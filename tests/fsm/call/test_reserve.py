@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 
 import rungwise
@@ -162,7 +165,7 @@ def test_money_is_kept_for_the_next_backend() -> None:
 def test_a_cheap_backend_is_asked_with_what_would_buy_nothing_from_a_dear_one() -> None:
     dear, cheap = PlainLink("dear", prices=Prices(10.0, 40.0)), PlainLink("cheap", prices=Prices(0.01, 0.02))
     call = sent(Budget(money=0.05), (dear, cheap), max_tokens=1000, input_tokens=100)
-    for cap in (1000, 191):
+    for cap in (1000, 190):
         assert call.journal.last.cap == cap
         call.receive(Reply(reasoning="hm", stop_reason="length", usage=Usage(100, cap)), 0.0)
         assert call.sending(0.0) is not None
@@ -214,6 +217,94 @@ def test_a_journal_replays_with_what_was_kept(within: bool, deadline: float | No
     if not call.is_over:
         call.cancel(now)
     assert any(step.guard == "must_yield" for step in call.journal.steps)
+    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
+# shared budgets
+
+
+@pytest.mark.parametrize(
+    "shared", [Budget(attempts=3), Budget(attempts=50, output_tokens=3000), Budget(attempts=50, money=0.04)]
+)
+def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
+    dear = (PlainLink("one", prices=Prices(1.0, 10.0)), PlainLink("two", prices=Prices(1.0, 10.0)))
+    call = sent(Budget(), dear, within=SharedBudget(shared), input_tokens=10, max_tokens=1500)
+    for _ in range(8):
+        if call.backend == 1:
+            break
+        cap = call.journal.last.cap or 0
+        call.receive(Reply(reasoning="hm", stop_reason="length", usage=Usage(10, cap)), 0.0)
+        assert call.sending(0.0) is not None
+    assert call.backend == 1
+    assert path(call)[-1] == "ran_out [must_yield] -> fallback"
+    call.receive(Reply("In the reeds.", stop_reason="stop", usage=Usage(10, 4)), 0.0)
+    assert call.result.outcome == "done"
+    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
+# what is not kept
+
+
+def test_nothing_is_kept_for_a_backend_that_cannot_be_asked() -> None:
+    for policy in (
+        {"limits": rungwise.Limits(fallbacks=0)},
+        {"table": rungwise.CALL.without("fallback")},
+        {"budget": Budget(attempts=1, seconds=100)},
+    ):
+        call = sent(**{"budget": Budget(seconds=100), **policy})  # type: ignore[arg-type]
+        assert call.clocks().ends_by == 100
+    assert sent(Budget(attempts=1)).clocks().before_text is None
+
+
+def test_a_backend_that_cannot_be_paid_for_is_passed_over() -> None:
+    chain = (CHAIN[0], PlainLink("dear", prices=Prices(1e9, 1.0)), CHAIN[2])
+    call = sent(Budget(money=1.0), chain, input_tokens=100, max_tokens=100)
+    call.receive(Failure("auth", status=401), 0.0)
+    assert call.backend == 2
+    skipped = [step for step in call.journal.steps if step.event == "skipped"]
+    assert [(step.backend, step.note) for step in skipped] == [
+        ("dear", "the money of the budget cannot pay for another attempt")
+    ]
+    call.receive(Reply("In the reeds.", stop_reason="stop"), 0.0)
+    assert call.result.outcome == "done"
+    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
+def test_money_is_kept_for_a_prompt_with_the_text_that_is_gone_on_from() -> None:
+    call = sent(Budget(money=0.1), input_tokens=100, max_tokens=1000)
+    call.receive(Reply("The bittern booms by", interrupted=True, usage=Usage(100, 1000)), 0.0)
+    assert call.sending(0.0) is not None
+    needed = (100 + 2000 + 1000 * 2) / 1e6  # the prompt, what this attempt may add to it, and an answer
+    assert call._context.kept.money >= needed
+
+
+# times
+
+
+@pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf, 10**400, "1", None])
+def test_what_is_no_time_is_refused_and_changes_nothing(now: Any) -> None:
+    call = Call(Request("Where?"), Policy(), CHAIN, within=SharedBudget(Budget()))
+    with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not"):
+        call.begin(now)
+    call.begin(0.0)
+    if now is not None:  # which says that none has passed
+        with pytest.raises(rungwise.ConfigurationError, match="now must be seconds, a finite number, not"):
+            call.sending(now)
+    with pytest.raises(rungwise.ConfigurationError, match="deadline must be a moment"):
+        Call(Request("Where?"), Policy(), CHAIN, deadline=math.nan)
+
+
+@pytest.mark.parametrize("began", [0.0, 65159.297, -3.7, 1e9 + 0.1])
+def test_attempts_that_end_exactly_when_they_must_replay(began: float) -> None:
+    call = Call(Request("Where?"), Policy(budget=Budget(seconds=10.1)), CHAIN, deadline=began + 7.3)
+    call.begin(began)
+    while not call.is_over and call.sending(call.spending.now) is not None:
+        ends_by = call.clocks().ends_by
+        assert ends_by is not None
+        call.receive(BUSY, ends_by)
     replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
     assert replayed.journal.steps == call.journal.steps
 

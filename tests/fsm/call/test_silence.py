@@ -81,6 +81,15 @@ def test_a_few_letters_are_asked_for_again() -> None:
     assert send.rung == "retry"
 
 
+@pytest.mark.parametrize("begun", ["Sto", "Storks ne", "Storks nest"])
+def test_a_restart_that_breaks_off_soon_is_not_said_twice(begun: str) -> None:
+    call = sent(Policy(budget=UNLIMITED, switch_after={"silence": 9}), CHAIN[:1])
+    call.receive(Reply("Storks nest by the l", interrupted=True, failure=SILENCE))
+    call.receive(Reply(begun, interrupted=True, failure=SILENCE))
+    call.receive(Reply("Storks nest by the lake in spring.", stop_reason="stop"))
+    assert (call.result.outcome, call.result.text) == ("done", "Storks nest by the lake in spring.")
+
+
 def test_an_attempt_that_was_silent_is_paid_for_like_one_that_hung() -> None:
     policy = Policy(budget=Budget(seconds=None, output_tokens=4000))
     call = sent(policy, max_tokens=1000)

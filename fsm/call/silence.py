@@ -1,0 +1,76 @@
+"""When silence may end an attempt: only where the table goes on from there, and there is time and budget for that."""
+
+from __future__ import annotations
+
+import math
+
+from rungwise.fsm.call.clocks import Clocks
+from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.facts import FactFinder
+from rungwise.fsm.call.kept import NOTHING_KEPT
+from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.proposal import Proposal
+from rungwise.fsm.call.reserve import may_fall_back
+from rungwise.fsm.call.waiting import longest_wait
+
+SILENCE = "fell_silent"
+
+
+def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Clocks:
+    """Return the clocks of an attempt that goes out now.
+
+    Arguments:
+        context: the backend, and what is left of the budgets.
+        proposal: what goes out.
+        facts: tells what would hold if nothing came of it.
+    """
+    timeouts, link, spending = context.policy.timeouts, context.chain.link, context.spending
+    first_token = getattr(link, "first_token", None) or timeouts.first_token
+    ends_after = spending.limit if context.kept.ends_after is None else context.kept.ends_after
+    before, after = (
+        _latest(context, proposal, facts.of_silence(proposal, has_text=has_text), first_token)
+        for has_text in (False, True)
+    )
+    return Clocks(
+        first_token=first_token,
+        stall=getattr(link, "stall", None) or timeouts.stall,
+        ends_by=None if ends_after is None else (spending.began or 0.0) + ends_after,
+        before_text=before,
+        after_text=after,
+    )
+
+
+def _latest(
+    context: CallContext, proposal: Proposal, facts: tuple[str, ...], first_token: float | None
+) -> float | None:
+    """Return the latest moment at which silence may end an attempt; None for never.
+
+    Where another backend can be asked, it may at any time: that one has its reserve. Where only the same can be asked
+    again, there must be time for another first token behind the longest wait.
+    """
+    row = context.position.would_take(SILENCE, facts)
+    rung = None if row is None else context.policy.table.rung(row.target)
+    if rung is None:
+        return None
+    if may_fall_back(context):
+        return math.inf
+    if not _pays_for_another(context, proposal):
+        return None
+    deadline = context.spending.deadline
+    if deadline is None:
+        return math.inf
+    number = context.position.spent_of(rung.counter) + 1
+    return deadline - longest_wait(context.policy.waits, rung, number, SILENCE) - (first_token or 0.0)
+
+
+def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:
+    """Tell whether the budgets last for an attempt behind one that uses all of its cap, and adds it to the prompt."""
+    spending, prices, cap = context.spending, context.chain.link.prices, proposal.send.max_tokens
+    if context.position.attempts >= context.policy.budget.attempts:
+        return False
+    if spending.share is not None and not spending.share.has_left(spending.now):
+        return False
+    if cap is None or not spending.needs_cap:
+        return True
+    left = spending.lowered(None, 2 * (proposal.prompt_tokens or 0) + cap, prices, NOTHING_KEPT)
+    return left is None or left > most_counted(cap)
