@@ -13,6 +13,7 @@ import rungwise
 from rungwise import Budget, Limits, Policy, Reserve, Timeouts, Waits
 from support.modes import follow, waits_into
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, event, stream_of
+from support.sampling import sampled
 from support.waiting import until
 from support.ways import ALL, OWN, PASSED_IN, Asked, aask, aclose, ask, backend, client_for
 
@@ -132,7 +133,7 @@ def events_of(asked: Asked) -> list[str]:
 
 @EVERY_WAY
 @BOTH
-@pytest.mark.parametrize("kind", CONTENT)
+@pytest.mark.parametrize("kind", sampled(CONTENT, one_in=2))
 def test_a_stream_may_take_as_long_as_it_likes_while_content_comes(way: str, streams: bool, kind: str) -> None:
     def play(peer: Peer) -> None:
         begin(peer)
@@ -149,7 +150,7 @@ def test_a_stream_may_take_as_long_as_it_likes_while_content_comes(way: str, str
 
 @EVERY_WAY
 @BOTH
-@pytest.mark.parametrize("kind", ["text", "reasoning", "tool arguments"])
+@pytest.mark.parametrize("kind", sampled(["text", "reasoning", "tool arguments"], one_in=2))
 def test_a_stream_that_pauses_for_too_long_between_two_pieces_has_fallen_silent(
     way: str, streams: bool, kind: str
 ) -> None:
@@ -194,7 +195,7 @@ def test_the_first_content_may_be_late_by_less_than_its_limit_alone(way: str, st
 
 
 @SOME_WAYS
-@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("kind", sampled(NOISE, one_in=3))
 def test_what_is_no_content_does_not_put_off_the_first_token(way: str, streams: bool, kind: str) -> None:
     noisy = hangs_after(noise=NOISE[kind])
     with RawServer(one_by_one(noisy, answering(GOES_ON))) as server:
@@ -205,7 +206,7 @@ def test_what_is_no_content_does_not_put_off_the_first_token(way: str, streams: 
 
 
 @SOME_WAYS
-@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("kind", sampled(NOISE, one_in=3))
 def test_what_is_no_content_does_not_put_off_a_stall(way: str, streams: bool, kind: str) -> None:
     noisy = hangs_after(event(FIRST), noise=NOISE[kind])
     with RawServer(one_by_one(noisy, answering(GOES_ON))) as server:

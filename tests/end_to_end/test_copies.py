@@ -20,6 +20,7 @@ from rungwise.adapters.wires.chat.dialects import Dialect
 from rungwise.adapters.wires.chat.request import write_body
 from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, frozen_copy, thawed
 from support.modes import MODES, ask, waits_into
+from support.sampling import sampled
 
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
 
@@ -231,7 +232,7 @@ POLICIES = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("build", [loop, lambda: nested(DEEPEST + 1), lambda: nested(100_000)])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, one_in=3))
 def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], Any], policy: str) -> None:
     backend = OpenAIChat("model", base_url="http://localhost:1/v1", prices=rungwise.Prices(1, 1))
     with Client(backend, policy=POLICIES[policy]) as client:

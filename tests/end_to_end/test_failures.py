@@ -10,6 +10,7 @@ import pytest
 import rungwise
 from rungwise import Client, OldestFirst, OpenAIChat, ScriptedReply
 from rungwise.fsm.turn.compaction import STUB
+from support.sampling import sampled
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 EMPTY = ScriptedReply()
@@ -106,7 +107,7 @@ def test_a_backend_that_refuses_connections_is_retried_then_left(run: Any, dead_
     assert [(name, failure.reason) for name, failure in ended.result.failures] == [("dead", "connection")]
 
 
-@pytest.mark.parametrize(("most", "waits"), [(1, []), (2, [2])])
+@pytest.mark.parametrize(("most", "waits"), sampled([(1, []), (2, [2])], one_in=2))
 def test_a_backend_that_never_answers_is_left_after_so_many_timeouts(run: Any, most: int, waits: list[int]) -> None:
     switch_after = {} if most == 1 else {"timeout": most}  # the first is the default
     policy = rungwise.Policy(timeouts=rungwise.Timeouts(total=0.4), switch_after=switch_after)

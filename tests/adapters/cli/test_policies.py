@@ -11,6 +11,7 @@ import pytest
 
 from rungwise.adapters.cli.policies import POLICY
 from support.command_line import invoke
+from support.sampling import sampled
 
 OURS = """
 import rungwise
@@ -31,7 +32,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["POLICY", "Held.POLICY"])
+@pytest.mark.parametrize("name", sampled(["POLICY", "Held.POLICY"], one_in=2))
 def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: str) -> None:
     given = f"écoles:{name}"
     assert "pleads 1" in invoke("verify", given).stdout

@@ -1,0 +1,25 @@
+"""Which of many like cases every run takes; the others are left to `.ci/run full`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
+    """Return the values for `parametrize`, those of every run among them; a tuple is one case of several arguments.
+
+    Arguments:
+        values: the cases.
+        one_in: how many stand for one that every run takes.
+    """
+    return [
+        pytest.param(*_arguments(value), marks=[pytest.mark.full] if place % one_in else [])
+        for place, value in enumerate(values)
+    ]
+
+
+def _arguments(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
