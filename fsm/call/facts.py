@@ -10,6 +10,7 @@ from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import EMPTY as EMPTIES
 from rungwise.fsm.call.proposal import Proposal
+from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.thinking import split_thinking
@@ -53,7 +54,7 @@ class FactFinder:
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and is_repetitive(gathered),
             "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
-            "wait_fits": self._fits(evidence.asked_wait),
+            "wait_fits": event not in MAY_ASK or self._fits(evidence.asked_wait),
             "switch_asked": self._is_one_too_many(observation),
             "refusal_ends": policy.after_refusal == "end",
             "repair_known": evidence.repair is not None,
