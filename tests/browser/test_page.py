@@ -286,6 +286,7 @@ VECTORS: Sequence[Mapping[str, int]] = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("changes", VECTORS, ids=str)
 def test_the_worst_case_from_anywhere_is_that_of_the_walk(
     open_tab: Open, pages: Mapping[str, Path], changes: Mapping[str, int]

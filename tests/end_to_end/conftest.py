@@ -121,7 +121,13 @@ def stages() -> Iterator[tuple[Stage, ...]]:
         yield stages
 
 
-@pytest.fixture(params=[*MODES, WHOLE[0], pytest.param(WHOLE[1], marks=pytest.mark.full)])
+SELDOM = ("acall", "awhole")
+"""The modes that only the full run takes: what they alone do is tried elsewhere, too."""
+
+
+@pytest.fixture(
+    params=[pytest.param(mode, marks=[pytest.mark.full] if mode in SELDOM else []) for mode in (*MODES, *WHOLE)]
+)
 def run(request: pytest.FixtureRequest, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> Run:
     """Return what makes one call in a mode and checks it; a test that takes it runs in every mode."""
     return Run(request.param, stages, caplog)

@@ -262,6 +262,7 @@ def test_neither_is_a_wait_of_our_own(
     assert (clock.waits, len(provider.requests)) == (waits, 1 + len(waits))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", modes.MODES)
 @pytest.mark.parametrize("way", [None, "httpx", "httpx2"])
 def test_nobody_wakes_early_by_the_real_clock(

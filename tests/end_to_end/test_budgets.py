@@ -105,6 +105,7 @@ def test_a_provider_that_hangs_leaves_the_fallback_its_reserve(run: Any) -> None
     assert [failure.reason for _, failure in ended.result.failures] == ["timeout"]
 
 
+@pytest.mark.full
 def test_without_a_reserve_a_provider_that_hangs_leaves_nothing(run: Any) -> None:
     policy = Policy(budget=Budget(seconds=0.6), reserve=rungwise.Reserve(share=0))
     ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=policy)

@@ -531,6 +531,7 @@ def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, 
 # backends with limits of their own
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("options", [{"first_token": LIMIT}, {"stall": LIMIT}], ids=["first token", "stall"])
 def test_the_limits_of_a_backend_hold_for_it_alone(way: str, options: dict[str, float]) -> None:

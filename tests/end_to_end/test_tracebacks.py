@@ -142,6 +142,7 @@ def caught(mode: str, client: Client, given: Callable[[], Any] = message, **opti
     return raised.value
 
 
+@pytest.mark.full
 @MODES
 @pytest.mark.parametrize("given", [unserialisable, nameless])
 def test_of_messages_that_cannot_be_sent(serve: Any, mode: str, given: Any) -> None:
@@ -151,6 +152,7 @@ def test_of_messages_that_cannot_be_sent(serve: Any, mode: str, given: Any) -> N
     assert_silent(error)
 
 
+@pytest.mark.full
 @MODES
 def test_of_options_that_are_wrong(serve: Any, mode: str) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:

@@ -73,6 +73,7 @@ def test_the_fixtures_make_calls_that_never_wait(run) -> None:
     result.stdout.no_fnmatch_line("*- rungwise -*")
 
 
+@pytest.mark.full
 def test_turns_run_with_tools_that_answer_from_a_list(run) -> None:
     result = run(
         """

@@ -132,6 +132,7 @@ def test_what_was_recorded_survives_everything(index: int) -> None:
     survives(text)
 
 
+@pytest.mark.full
 def test_every_value_of_a_journal_is_checked() -> None:
     """Put each of a few odd values at each place, and each value in another type: few enough to try them all."""
     odd = (None, -1, 1e300, 2**63, "odd", [["a", "b"]], {"a": 1})
@@ -287,6 +288,7 @@ REPLY = {
 }
 
 
+@pytest.mark.full
 @MANY
 @given(spoilt({"replies": [REPLY, {"text": "b"}], "after": "loop"}, TOML_ODD))
 def test_a_script_is_refused_or_can_be_served(document: Any) -> None:

@@ -79,12 +79,14 @@ def test_what_was_recorded_survives_everything(index: int) -> None:
     assert isinstance(read_recorded(text), TurnPath)
 
 
+@pytest.mark.full
 @MANY
 @given(st.sampled_from(JOURNALS).flatmap(spoilt))
 def test_a_journal_is_refused_or_survives_everything(spoilt: Any) -> None:
     survives(json.dumps(spoilt).encode())
 
 
+@pytest.mark.full
 def test_every_value_of_a_turn_is_checked() -> None:
     """Put each of a few odd values at each place of the turn's own, and each value in another type."""
     odd = (None, -1, 2**63, "odd", [["a", "b"]], {"a": 1})

@@ -749,6 +749,7 @@ def test_the_demo_cuts_a_turn_short_that_would_never_end(demo: str) -> None:
     assert lines[-1].startswith(" spent         5/24 attempts, ")
 
 
+@pytest.mark.full
 def test_the_demo_speaks_ascii_where_it_must() -> None:
     given = command("demo", "--scenario", "cut-stream", "--scenario", "refusal")
     more: Mapping[str, str] = {"PYTHONIOENCODING": "ascii"}
@@ -795,6 +796,7 @@ def test_a_diagram_goes_to_stdout_or_to_a_file(format: str, view: str, tmp_path:
     assert path.read_text(encoding="utf-8") == result.stdout
 
 
+@pytest.mark.full
 def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = verify()
     monkeypatch.setattr(

@@ -55,6 +55,7 @@ def proved(policy: Policy, chain: Sequence[Link]) -> Certificate:
 # clean
 
 
+@pytest.mark.full
 def test_many_calls_in_memory_are_honest_and_within_the_certificate() -> None:
     with Fuzzer(backends=2, seed=1) as fuzzer:
         found = fuzzer.run(examples=300)

@@ -72,6 +72,7 @@ def turn_file(ours: Path) -> str:
     return str(path)
 
 
+@pytest.mark.full
 def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
     result = invoke("verify", turn_file, "--turn", "--prices", "2/10", "--max-tokens", "100", "--input-tokens", "500")
     assert (result.exit_code, result.stderr) == (0, "")

@@ -128,6 +128,7 @@ def test_tool_calls_are_valid(python: str, mode: str) -> None:
     assert "".join(told["calls"]) == '{"bird": "heron"}{}'
 
 
+@pytest.mark.full
 @MODES
 @pytest.mark.parametrize(
     ("status", "name"),

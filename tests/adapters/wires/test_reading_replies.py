@@ -186,6 +186,7 @@ HEAVY = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("unit", HEAVY, ids=lambda unit: unit[:8].decode())
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.full), 6, pytest.param(8, marks=pytest.mark.full)])
 @pytest.mark.parametrize("status", [200, pytest.param(500, marks=pytest.mark.full), "stream", "event"])

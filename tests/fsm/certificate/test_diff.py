@@ -114,6 +114,7 @@ def test_a_derived_table_shows_its_rows() -> None:
     assert "* `await --only_reasoned [may_prefill] / spend_prefill--> prefill`" in found.to_markdown()
 
 
+@pytest.mark.full
 def test_another_order_shows_its_event() -> None:
     order = [row.guard for row in CALL.ladder("malformed", "await")]
     order[:2] = reversed(order[:2])
@@ -123,6 +124,7 @@ def test_another_order_shows_its_event() -> None:
     assert "malformed in await" in found.to_text()
 
 
+@pytest.mark.full
 def test_a_new_row_may_be_dead_on_arrival_and_is_not_said_to_die() -> None:
     row = Row("answered", "await", "may_compact", "compact", "spend_compaction")
     new = rungwise.Policy(table=CALL.with_rows(row), limits=rungwise.Limits(compactions=0))

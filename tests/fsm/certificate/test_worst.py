@@ -200,6 +200,7 @@ def check_path(table: Table, given: Mapping[str, int], worst: WorstCase) -> None
     assert run.attempts == len(worst.rungs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", VECTORS[5::61], ids=lambda given: "".join(map(str, given.values())))
 @pytest.mark.parametrize(
     "attempts", [pytest.param(3, marks=pytest.mark.full), 7, pytest.param(40, marks=pytest.mark.full)]
@@ -216,6 +217,7 @@ TANGLED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", TANGLED, ids=range(len(TANGLED)))
 @pytest.mark.parametrize(
     "attempts", [pytest.param(4, marks=pytest.mark.full), 9, pytest.param(60, marks=pytest.mark.full)]

@@ -86,6 +86,7 @@ def test_a_guard_is_refused_that_never_holds_or_does_not_look_at_what_its_effect
     assert all(why is not None and why in proof.why for proof in found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rung", CALL.declared_rungs, ids=lambda rung: rung.name)
 def test_the_proof_and_the_walk_agree_about_every_counter_that_a_rung_could_look_at_take_or_refill(rung: Rung) -> None:
     guard, effect = rung.guard, rung.effect

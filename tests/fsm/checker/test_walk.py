@@ -34,6 +34,7 @@ PARTS = 17
 """Every build walks the first part, `.ci/run full` all of them; 17 is odd, so each has every limit as 0 and as 1."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.full) for part in range(1, PARTS))])
 def test_every_limit_vector_of_zeros_and_ones(part: int) -> None:
     for given in VECTORS[part::PARTS]:
