@@ -113,6 +113,7 @@ def test_without_a_reserve_a_provider_that_hangs_leaves_nothing(run: Any) -> Non
     assert ended.counts == [1, 0]
 
 
+@pytest.mark.full
 def test_a_provider_that_trickles_ends_with_the_seconds_of_the_budget(run: Any) -> None:
     trickle = ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,))
     ended = run([trickle], policy=Policy(budget=Budget(seconds=0.6)))

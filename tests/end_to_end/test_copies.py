@@ -232,7 +232,7 @@ POLICIES = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("build", [loop, lambda: nested(DEEPEST + 1), lambda: nested(100_000)])
-@pytest.mark.parametrize("mode", sampled(MODES, one_in=3))
+@pytest.mark.parametrize("mode", sampled(MODES, one_in=4))
 def test_what_is_too_deep_to_be_sent_is_refused(mode: str, build: Callable[[], Any], policy: str) -> None:
     backend = OpenAIChat("model", base_url="http://localhost:1/v1", prices=rungwise.Prices(1, 1))
     with Client(backend, policy=POLICIES[policy]) as client:

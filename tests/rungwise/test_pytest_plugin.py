@@ -97,6 +97,7 @@ def test_turns_run_with_tools_that_answer_from_a_list(run) -> None:
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.full
 def test_the_summary_tells_what_was_covered(run) -> None:
     result = run(
         """

@@ -367,6 +367,7 @@ def test_bytes_of_any_kind_are_a_reply_or_a_failure(body: bytes, status: int) ->
     assert is_valid(BACKEND.decode(status, {}, body))
 
 
+@pytest.mark.full
 @MANY
 @given(st.data())
 def test_the_bytes_of_a_stream_are_a_reply_or_a_failure(data: st.DataObject) -> None:

@@ -154,7 +154,7 @@ RELIEVED = [
 
 
 @pytest.mark.parametrize(
-    ("row", "changes", "says"), sampled(RELIEVED, one_in=3), ids=[f"{row} {changes}" for row, changes, _ in RELIEVED]
+    ("row", "changes", "says"), sampled(RELIEVED, one_in=5), ids=[f"{row} {changes}" for row, changes, _ in RELIEVED]
 )
 def test_a_policy_refuses_a_table_on_which_a_call_would_not_be_honest(
     row: Row, changes: dict[str, str | None] | None, says: str

@@ -200,7 +200,7 @@ MISTAKES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("mistake", sampled(MISTAKES, one_in=3))
+@pytest.mark.parametrize("mistake", sampled(MISTAKES, one_in=4))
 def test_a_machine_that_is_compiled_otherwise_than_its_table_says_is_found(mistake: str) -> None:
     part, wrong = MISTAKES[mistake]
     rungs = {rung.name: rung.counter for rung in CALL.declared_rungs}
