@@ -1,44 +1,31 @@
-"""What servers taught this process about themselves."""
+"""What models and servers can do: the table, asked for one model at one place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from rungwise.adapters.capability import Capabilities
+from rungwise.adapters.capability_rows import CAPABILITIES
+
+__all__ = ["Capabilities", "capabilities_of"]
 
 
-class Learned:
-    """Remember what servers said of themselves, for the life of the process; safe to share between threads."""
+@lru_cache(maxsize=256)
+def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
+    """Return what is known of a model at a place.
 
-    def __init__(self) -> None:
-        # Each use of these is one step, which no other thread divides.
-        self._no_prefill: set[tuple[str, str]] = set()
-        self._no_stream: set[tuple[str, str]] = set()
-
-    def learn_no_prefill(self, identity: tuple[str, str]) -> None:
-        """Remember that this backend rejected a prefill.
-
-        Arguments:
-            identity: one of the backend's `identities`.
-        """
-        self._no_prefill.add(identity)
-
-    def refuses_prefill(self, identities: Iterable[tuple[str, str]]) -> bool:
-        """Tell whether a backend with any of these identities has rejected a prefill before."""
-        return not self._no_prefill.isdisjoint(identities)
-
-    def learn_no_stream(self, identity: tuple[str, str]) -> None:
-        """Remember that this backend rejected to stream a reply; the argument is that of `learn_no_prefill`."""
-        self._no_stream.add(identity)
-
-    def refuses_stream(self, identities: Iterable[tuple[str, str]]) -> bool:
-        """Tell whether a backend with any of these identities has rejected to stream before."""
-        return not self._no_stream.isdisjoint(identities)
-
-    def forget(self) -> None:
-        """Forget everything, as a test or a long-lived process after a server's upgrade may want."""
-        self._no_prefill.clear()
-        self._no_stream.clear()
-
-
-LEARNED: Final = Learned()
-"""The memory that every backend of this process asks."""
+    Arguments:
+        api: the protocol, as the command line calls it.
+        base_url: where it is.
+        model: its id.
+    """
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        host = ""
+    known = Capabilities()
+    for row in CAPABILITIES:
+        if row.fits(api, host, model.lower()):
+            known = known.or_else(row.known)
+    return known

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import os
 import random
-import threading
 import time
-from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Unpack
-from weakref import WeakSet
 
 import anyio
+from attrs import evolve
 
 from rungwise.adapters.backend import Backend
+from rungwise.adapters.connections import Connections, LoopCalls
 from rungwise.adapters.deadline import Deadlines, header_name
 from rungwise.adapters.functions import (
     check_functions,
@@ -26,20 +23,19 @@ from rungwise.adapters.functions import (
     checked_waits,
 )
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
-from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
+from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
 from rungwise.adapters.http.exchange import LARGEST_REPLY
-from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
-from rungwise.adapters.http.streams import AsyncStream, LoopStream, RunningCalls, Stream, SyncStream
+from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
+from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.overrides import with_overrides
-from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.recording import Observer
-from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
+from rungwise.fsm.call.request import TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
@@ -47,16 +43,14 @@ from rungwise.fsm.values.checks import is_flag, is_whole
 from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
+    from rungwise.adapters.check import Check
+    from rungwise.adapters.discovery import Server
     from rungwise.adapters.turn.async_driver import AsyncTurnDriver
     from rungwise.adapters.turn.options import Planned, TurnOptions
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.turn.sync_driver import SyncTurnDriver
     from rungwise.fsm.turn.events import TurnEvent
     from rungwise.fsm.turn.result import TurnResult
-
-Messages = str | Iterable[PlainMessage | Message] | Request
-ThreadCalls = RunningCalls[SyncStream[Any, Any], OwnHttp]
-LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
 
 
 @built_without_locals
@@ -65,7 +59,7 @@ class Client:
 
     Arguments:
         chain: the backends in order, or a single one; every call starts at the first.
-        policy: how calls recover, and the budget of each.
+        policy: how calls recover, and the budget of each, where a call is given no other.
         http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed nor changed.
         async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
         max_connections: how many connections there may be at once, of threads and of each event loop; further calls
@@ -111,8 +105,7 @@ class Client:
         deadline_header: str | None = None,
     ) -> None:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
-        if not isinstance(policy, Policy):
-            raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+        _check_policy(policy)
         if not is_whole(largest_reply, 1):
             raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
         self.policy = policy
@@ -125,14 +118,8 @@ class Client:
             )
         if not is_flag(stream_calls):
             raise ConfigurationError(f"stream_calls must be True or False, not {short(stream_calls)}")
-        self._largest_reply, self._max_connections, self._stream_calls = largest_reply, max_connections, stream_calls
-        self._http = None if http is None else BorrowedHttp(http)
-        self._async_http = None if async_http is None else BorrowedAsyncHttp(async_http)
-        self._running = ThreadCalls()
-        # Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
-        self._running_in: dict[object, LoopCalls] = {}
-        self._lock = threading.Lock()
-        _clients.add(self)
+        self._largest_reply, self._stream_calls = largest_reply, stream_calls
+        self._connections = Connections(http, async_http, max_connections)
         self._options: dict[str, Any] = {
             "observer": observer,
             "contents": contents,
@@ -155,27 +142,32 @@ class Client:
     # calls
 
     @without_locals
-    def call(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Result:
+    def call(
+        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
+    ) -> Result:
         """Run a call and return its result.
 
         Arguments:
-            messages: a prompt, messages in the form of chat completions, or a `Request`.
+            messages: a prompt, messages in the form of chat completions or of another provider, or a `Request`.
             cancellation: ends the call from another thread.
-            options: the other fields of `Request` (`tools`, `max_tokens`, `parameters`, ...), `turn`, a `TurnContext`,
-                `within`, a `SharedBudget`, and `deadline`, the point in time at which the call must have ended: a
-                `datetime` with a time zone, or seconds since 1970, as `time.time()` counts them.
+            options: what a `Request` takes beside its messages (`tools`, `max_tokens`, `temperature`, ...); `policy`,
+                in place of the client's; `turn`, a `TurnContext`; `within`, a `SharedBudget`; and `deadline`, the point
+                in time at which the call must have ended: a `datetime` with a time zone, or seconds since 1970, as
+                `time.time()` counts them.
 
         Raises:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
-            ConfigurationError: the messages or options are not of their form.
+            ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
         self._check_sync(cancellation)
         call = self._new(messages, options, is_streaming=False)
-        with either(self._running.cancellation, cancellation) as ending:
-            return self._driver(ending).run(call).raise_for_outcome()
+        with either(self._connections.in_threads.cancellation, cancellation) as ending:
+            return self._driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
 
     @without_locals
-    def stream(self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Any) -> Stream:
+    def stream(
+        self, messages: Messages, *, cancellation: Cancellation | None = None, **options: Unpack[CallOptions]
+    ) -> Stream:
         """Run a call and hand out its text as it arrives; the last event is the result.
 
         Takes and raises what `call` does; an error comes after the last event.
@@ -184,12 +176,11 @@ class Client:
         call = self._new(messages, options, is_streaming=True)
         own = Cancellation()
         stream = Stream(call, self._stream(call, own, cancellation), own)
-        with self._lock:
-            self._running.streams.add(stream)
+        self._connections.add(stream)
         return stream
 
     @without_locals
-    def acall(self, messages: Messages, **options: Any) -> Coroutine[Any, Any, Result]:
+    def acall(self, messages: Messages, **options: Unpack[CallOptions]) -> Coroutine[Any, Any, Result]:
         """Run a call asynchronously; takes and raises what `call` does.
 
         What is asked is copied here, not when the coroutine is first awaited: a task may begin much later.
@@ -198,15 +189,17 @@ class Client:
 
     @without_locals
     async def _acall(self, call: Call) -> Result:
-        running = self._running_here()
-        return (await self._async_driver(running, running.cancellation).run(call)).raise_for_outcome()
+        running = self._connections.in_this_loop()
+        driver = self._async_driver(running, running.cancellation, call.policy.timeouts)
+        return (await driver.run(call)).raise_for_outcome()
 
     @without_locals
-    def astream(self, messages: Messages, **options: Any) -> AsyncStream:
+    def astream(self, messages: Messages, **options: Unpack[CallOptions]) -> AsyncStream:
         """Run a call asynchronously and hand out its text as it arrives; takes and raises what `stream` does."""
         call = self._new(messages, options, is_streaming=True)
-        running, own = self._running_here(), Cancellation()
-        stream = AsyncStream(call, self._async_driver(running, own).stream(call), own)
+        running, own = self._connections.in_this_loop(), Cancellation()
+        events = self._async_driver(running, own, call.policy.timeouts).stream(call)
+        stream = AsyncStream(call, events, own)
         running.streams.add(stream)
         return stream
 
@@ -219,13 +212,13 @@ class Client:
         """Run a turn and return its result: calls, the tools that they ask for, and calls again until there is an end.
 
         Arguments:
-            messages: a prompt, messages in the form of chat completions, or a `Request`.
+            messages: a prompt, messages in the form of chat completions or of another provider, or a `Request`.
             cancellation: ends the turn from another thread.
             options: `tools`, the tools by name or a list of them: functions, or a `Tool` that says more; `executor`,
                 which runs those that have no function, given the name and the arguments; `policy`, a `TurnPolicy`,
                 whose calls have the client's policy where it names none; `compactor`, which makes a conversation
                 shorter, given its messages and by how many tokens; `within`, a `SharedBudget`; `deadline`, when the
-                turn must have ended, as in `call`; and the fields of `Request`.
+                turn must have ended, as in `call`; and what else a `Request` takes.
 
         Raises:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
@@ -233,7 +226,7 @@ class Client:
         """
         self._check_sync(cancellation, options.get("compactor"))
         planned = self._planned(messages, options, is_streaming=False)
-        with either(self._running.cancellation, cancellation) as ending:
+        with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
 
     @without_locals
@@ -250,8 +243,7 @@ class Client:
         from rungwise.adapters.turn.running import TurnStream
 
         stream = TurnStream(planned.turn, self._stream_turn(planned, own, cancellation), own)
-        with self._lock:
-            self._running.streams.add(stream)
+        self._connections.add(stream)
         return stream
 
     @without_locals
@@ -261,7 +253,7 @@ class Client:
 
     @without_locals
     async def _aturn(self, planned: Planned) -> TurnResult:
-        running = self._running_here()
+        running = self._connections.in_this_loop()
         driver = self._async_turn_driver(planned, running, running.cancellation)
         return (await driver.run(planned.turn)).raise_for_outcome()
 
@@ -269,7 +261,7 @@ class Client:
     def astream_turn(self, messages: Messages, **options: Unpack[TurnOptions]) -> AsyncTurnStream:
         """Run a turn asynchronously and hand out what happens; takes and raises what `stream_turn` does."""
         planned = self._planned(messages, options, is_streaming=True)
-        running, own = self._running_here(), Cancellation()
+        running, own = self._connections.in_this_loop(), Cancellation()
         events = self._async_turn_driver(planned, running, own).stream(planned.turn)
         from rungwise.adapters.turn.running import AsyncTurnStream
 
@@ -277,14 +269,64 @@ class Client:
         running.streams.add(stream)
         return stream
 
+    def check(self, messages: Messages, **options: Unpack[CallOptions]) -> Check:
+        """Tell what would become of a request at each backend of the chain: what is lost, and what nobody knows.
+
+        Takes what `call` does. Nothing is sent; what does not fit is told by an estimate.
+
+        Raises:
+            ConfigurationError: the messages or options are not of their form.
+        """
+        from rungwise.adapters.check import check_request
+
+        return check_request(request_of(messages, options, OF_CALLS), self.chain)
+
+    @without_locals
+    def discover(self) -> dict[str, str]:
+        """Ask each server of one's own in the chain what it is, and heed that in the calls that begin from now on.
+
+        Backends for chat completions at a local host are asked, each for a few pages, two seconds at most for each; the
+        answers are kept for the life of the process. A server that is known (llama.cpp, vLLM, SGLang) goes on from a
+        cut text natively, without `prefill=`, and its window is known; the journal says what was `discovered`. What
+        fails is no error: nothing is known then.
+
+        Returns:
+            The kinds of the servers that are known now, by the names of their backends.
+        """
+        from rungwise.adapters.http.asking import ask, to_ask
+
+        http, ending = self._connections.http, self._connections.in_threads.cancellation
+        return self._know(
+            [(each, ask(backend, http, ending) if (backend := to_ask(each)) else None) for each in self.chain]
+        )
+
+    @without_locals
+    async def adiscover(self) -> dict[str, str]:
+        """Ask the servers asynchronously; see `discover`."""
+        from rungwise.adapters.http.asking import aask, to_ask
+
+        running = self._connections.in_this_loop()
+        http, asked = self._connections.http_of(running), []
+        for each in self.chain:
+            backend = to_ask(each)
+            asked.append((each, None if backend is None else await aask(backend, http, running.cancellation)))
+        return self._know(asked)
+
+    def _know(self, asked: Iterable[tuple[Any, Server | None]]) -> dict[str, str]:
+        """Take backends with what their servers said they are."""
+        self.chain = tuple([evolve(each, server=found) if found and found.name else each for each, found in asked])
+        servers = ((backend.name, getattr(backend, "server", None)) for backend in self.chain)
+        return {name: server.name for name, server in servers if server is not None}
+
     # what they have in common
 
-    def _new(self, messages: Messages, options: dict[str, Any], *, is_streaming: bool) -> Call:
-        turn, within = options.pop("turn", None) or TurnContext(), options.pop("within", None)
-        deadline = options.pop("deadline", None)
-        request = _request(messages, options, {"turn", "within", "deadline"})
-        given = {"within": within, "deadline": self._deadlines.of(deadline, request.headers), **self._options}
-        return Call(request, with_overrides(self.policy), self.chain, turn, is_streaming=is_streaming, **given)
+    def _new(self, messages: Messages, options: CallOptions, *, is_streaming: bool) -> Call:
+        request = request_of(messages, options, OF_CALLS)
+        turn, policy = options.get("turn") or TurnContext(), options.get("policy")
+        policy = self.policy if policy is None else _check_policy(policy)
+        deadline = self._deadlines.of(options.get("deadline"), request.headers)
+        given = {"within": options.get("within"), "deadline": deadline, **self._options}
+        return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **given)
 
     def _planned(
         self,
@@ -295,28 +337,22 @@ class Client:
     ) -> Planned:
         from rungwise.adapters.turn.running import OF_TURNS, Planned
 
-        asked = {name: value for name, value in options.items() if name not in OF_TURNS}
-        request = _request(messages, asked, OF_TURNS)
+        request = request_of(messages, options, OF_TURNS)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
         given = {**self._options, "is_streaming": is_streaming, "deadline": deadline}
         return Planned.of(request, options, self.chain, self.policy, self._compactor, **given)
 
     def _stream(self, call: Call, own: Cancellation, cancellation: Cancellation | None) -> Generator[StreamEvent]:
         with either(own, cancellation) as ending:
-            yield from self._driver(ending).stream(call)
+            yield from self._driver(ending, call.policy.timeouts).stream(call)
 
-    def _driver(self, ending: Cancellation, timeouts: Timeouts | None = None) -> SyncDriver:
-        http: BorrowedHttp | OwnHttp | None = self._http
-        if http is None:
-            with self._lock:
-                http = self._running.http = self._running.http or OwnHttp(self._max_connections)
-        return SyncDriver(http=http, sleep=self._sleep, **self._settings(ending, timeouts))
+    def _driver(self, ending: Cancellation, timeouts: Timeouts) -> SyncDriver:
+        return SyncDriver(http=self._connections.http, sleep=self._sleep, **self._settings(ending, timeouts))
 
-    def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts | None = None) -> AsyncDriver:
-        http: BorrowedAsyncHttp | OwnAsyncHttp | None = self._async_http
-        if http is None:
-            http = running.http = running.http or OwnAsyncHttp(self._max_connections)
-        return AsyncDriver(http=http, sleep=self._async_sleep, **self._settings(ending, timeouts))
+    def _async_driver(self, running: LoopCalls, ending: Cancellation, timeouts: Timeouts) -> AsyncDriver:
+        return AsyncDriver(
+            http=self._connections.http_of(running), sleep=self._async_sleep, **self._settings(ending, timeouts)
+        )
 
     def _stream_turn(
         self, planned: Planned, own: Cancellation, cancellation: Cancellation | None
@@ -336,10 +372,10 @@ class Client:
 
         return AsyncTurnDriver(calls, planned.compactor)
 
-    def _settings(self, ending: Cancellation, timeouts: Timeouts | None) -> dict[str, Any]:
+    def _settings(self, ending: Cancellation, timeouts: Timeouts) -> dict[str, Any]:
         return {
             "chain": self.chain,
-            "timeouts": timeouts or self.policy.timeouts,
+            "timeouts": timeouts,
             "clock": self._clock,
             "compactor": self._compactor,
             "cancellation": ending,
@@ -347,22 +383,6 @@ class Client:
             "deadlines": self._deadlines,
             "stream_calls": self._stream_calls,
         }
-
-    def _running_here(self) -> LoopCalls:
-        """Return what ends the calls of this event loop, and holds its connections."""
-        loop = _event_loop(self)
-        with self._lock:
-            if loop not in self._running_in:
-                self._forget_closed_loops()
-                self._running_in[loop] = LoopCalls()
-            return self._running_in[loop]
-
-    def _forget_closed_loops(self) -> None:
-        """Let go of event loops that are closed, and close the connections that they left."""
-        for loop in [loop for loop in self._running_in if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
-            http = self._running_in.pop(loop).http
-            if http is not None:
-                http.pool.close()
 
     def _check_sync(self, cancellation: Cancellation | None, compactor: object = None) -> None:
         if cancellation is not None and not isinstance(cancellation, Cancellation):
@@ -375,32 +395,11 @@ class Client:
 
         Each of these calls ends `cancelled`, with what was delivered in its result.
         """
-        with self._lock:
-            self._forget_closed_loops()
-            running, self._running = self._running, ThreadCalls()
-        running.cancel()
-        for stream in list(running.streams):
-            stream.end()
-        if running.http is not None:
-            running.http.close()
+        self._connections.close()
 
     async def aclose(self) -> None:
         """End the calls of this event loop and close its connections; a client that was passed in stays open."""
-        loop = _event_loop(self)
-        with self._lock:
-            running = self._running_in.pop(loop, None)
-        if running is None:
-            return
-        running.cancel()
-        for stream in list(running.streams):
-            await stream.end()
-        if running.http is not None:
-            await running.http.aclose()
-
-    def _begin_anew(self) -> None:
-        """Forget, in a forked child, what the threads of the parent were doing."""
-        self._lock = threading.Lock()
-        self._running, self._running_in = ThreadCalls(), {}
+        await self._connections.aclose()
 
     def __enter__(self) -> Client:
         return self
@@ -415,35 +414,7 @@ class Client:
         await self.aclose()
 
 
-def _event_loop(otherwise: object) -> object:
-    """Return the running asyncio loop; on another kind of loop there is only one to a client."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return otherwise
-
-
-def _request(messages: Messages, options: dict[str, Any], others: Iterable[str]) -> Request:
-    """Return what is asked; others are the options that are none of a request."""
-    if isinstance(messages, Request):
-        if options:
-            raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
-        return messages
-    if unknown := options.keys() - _REQUEST_OPTIONS:
-        known = ", ".join(sorted({*_REQUEST_OPTIONS, *others}))
-        raise ConfigurationError(f"unknown option {sorted(unknown)[0]!r}; there are: {known}")
-    return Request(messages, **options)
-
-
-_REQUEST_OPTIONS = frozenset({"tools", "max_tokens", "parameters", "headers", "input_tokens"})
-
-_clients: WeakSet[Client] = WeakSet()
-
-
-def _after_fork() -> None:
-    for client in list(_clients):
-        client._begin_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+def _check_policy(policy: object) -> Policy:
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+    return policy

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -16,7 +15,7 @@ from rungwise.fsm.call.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.secret import Secret, SecretMap
 
-KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key")
+KEY_HEADERS: Final = ("authorization", "api-key", "x-api-key", "x-goog-api-key")
 SECRET_QUERY: Final = re.compile(r"key|token|secret|password|signature|^sig$", re.IGNORECASE)
 LOCAL_HOST: Final = re.compile(r"^[^.:]+$|\.(localhost|local|lan|internal|home\.arpa|test)$")
 HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -27,8 +26,6 @@ PLACEHOLDER: Final = re.compile(
     re.IGNORECASE,
 )
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-OPENAI_KEY: Final = "OPENAI_API_KEY"
-OPENAI_ORIGIN: Final = re.compile(r"https://([a-z0-9-]+\.)*openai\.com")
 
 
 @frozen
@@ -136,23 +133,16 @@ def as_secret(key: Any) -> Any:
     return Secret(key) if isinstance(key, str) else key
 
 
-def key_of_environment(origin: str) -> Secret | None:
-    """Return the key that the environment holds for OpenAI, to OpenAI alone, and over TLS alone.
+def key_problem(key: Secret | str | None, variables: Iterable[str] = ()) -> str | None:
+    """Say that a key is missing or a placeholder, or return None.
 
-    Raises:
-        ConfigurationError: the variable holds what no header can hold.
+    Arguments:
+        key: the key.
+        variables: those of the environment that it would be taken from.
     """
-    if not OPENAI_ORIGIN.fullmatch(origin):
-        return None
-    key = as_secret(os.environ.get(OPENAI_KEY))
-    check_key(None, None, key, where=OPENAI_KEY)
-    return key if key and str(key).strip() else None
-
-
-def key_problem(key: Secret | str | None) -> str | None:
-    """Say that a key is missing or a placeholder, or return None."""
     if key is None or not str(key).strip():
-        return "api_key is missing: give the key, or api_key_required=False for a server without keys"
+        ways = ["give the key", *[f"set {name}" for name in variables]]
+        return f"api_key is missing: {', '.join(ways)}, or api_key_required=False for a server without keys"
     if PLACEHOLDER.fullmatch(str(key)):
         return "api_key is a placeholder: give the real key"
     return None

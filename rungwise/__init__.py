@@ -11,21 +11,41 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rungwise import adapters, fsm
     from rungwise.adapters.backend import Backend, Decoder, HttpRequest
+    from rungwise.adapters.capability import Capabilities
+    from rungwise.adapters.check import BackendCheck, Check
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.cancellation import Cancellation
     from rungwise.adapters.http.streams import AsyncStream, Stream
+    from rungwise.adapters.learned import LEARNED
+    from rungwise.adapters.options import CallOptions
     from rungwise.adapters.provider.playback import ReceivedRequest
     from rungwise.adapters.provider.script import Script, ScriptedReply
     from rungwise.adapters.provider.server import EmbeddedProvider
+    from rungwise.adapters.turn.options import TurnOptions
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
+    from rungwise.adapters.wires.anthropic.backend import Anthropic
+    from rungwise.adapters.wires.bedrock.backend import Bedrock
     from rungwise.adapters.wires.chat.backend import OpenAIChat
+    from rungwise.adapters.wires.gemini.backend import Gemini
+    from rungwise.adapters.wires.ollama.backend import Ollama
+    from rungwise.adapters.wires.responses.backend import OpenAIResponses
     from rungwise.fsm.call.call import Call
     from rungwise.fsm.call.clocks import Clocks
     from rungwise.fsm.call.delivery import StreamEvent
     from rungwise.fsm.call.events import Discard, Reasoning, Text
     from rungwise.fsm.call.journal import Journal
+    from rungwise.fsm.call.lessons import Lessons
     from rungwise.fsm.call.limits import Limits
-    from rungwise.fsm.call.parts import Message, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
+    from rungwise.fsm.call.parts import (
+        MediaPart,
+        Message,
+        OpaquePart,
+        Part,
+        ReasoningPart,
+        TextPart,
+        ToolCall,
+        ToolResult,
+    )
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Reserve, Timeouts, Waits
     from rungwise.fsm.call.recording import Observer
     from rungwise.fsm.call.reply import Reply
@@ -73,21 +93,40 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "adapters.backend": ("Backend", "Decoder", "HttpRequest"),
+    "adapters.capability": ("Capabilities",),
+    "adapters.check": ("BackendCheck", "Check"),
     "adapters.client": ("Client",),
     "adapters.http.cancellation": ("Cancellation",),
     "adapters.http.streams": ("AsyncStream", "Stream"),
+    "adapters.options": ("CallOptions",),
+    "adapters.learned": ("LEARNED",),
     "adapters.provider.playback": ("ReceivedRequest",),
     "adapters.provider.script": ("Script", "ScriptedReply"),
     "adapters.provider.server": ("EmbeddedProvider",),
+    "adapters.wires.anthropic.backend": ("Anthropic",),
+    "adapters.wires.bedrock.backend": ("Bedrock",),
     "adapters.wires.chat.backend": ("OpenAIChat",),
+    "adapters.wires.gemini.backend": ("Gemini",),
+    "adapters.wires.ollama.backend": ("Ollama",),
+    "adapters.wires.responses.backend": ("OpenAIResponses",),
     "fsm.call.call": ("Call",),
     "fsm.call.clocks": ("Clocks",),
     "fsm.call.delivery": ("StreamEvent",),
     "fsm.call.events": ("Discard", "Reasoning", "Text"),
     "fsm.call.journal": ("Journal",),
+    "fsm.call.lessons": ("Lessons",),
     "fsm.call.limits": ("Limits",),
     "fsm.call.policy": ("Budget", "Hints", "Policy", "Reserve", "Timeouts", "Waits"),
-    "fsm.call.parts": ("Message", "OpaquePart", "Part", "ReasoningPart", "TextPart", "ToolCall", "ToolResult"),
+    "fsm.call.parts": (
+        "MediaPart",
+        "Message",
+        "OpaquePart",
+        "Part",
+        "ReasoningPart",
+        "TextPart",
+        "ToolCall",
+        "ToolResult",
+    ),
     "fsm.call.reply": ("Reply",),
     "fsm.call.recording": ("Observer",),
     "fsm.call.request": ("Link", "PlainLink", "PlainMessage", "Prices", "Request", "Send", "TurnContext"),
@@ -129,6 +168,7 @@ _NAMES = {
     "fsm.turn.table": ("TURN",),
     "fsm.turn.tools": ("Tool", "Toolbox"),
     "fsm.turn.turn": ("Turn",),
+    "adapters.turn.options": ("TurnOptions",),
     "adapters.turn.streams": ("AsyncTurnStream", "TurnStream"),
     "fsm.turn.compaction": ("OldestFirst",),
     "fsm.values.usage": ("Usage",),
@@ -138,18 +178,25 @@ _PARTS = ("adapters", "fsm")
 
 __all__ = [
     "CALL",
+    "LEARNED",
     "TURN",
     "Action",
+    "Anthropic",
     "AsyncStream",
     "AsyncTurnStream",
     "Backend",
+    "BackendCheck",
+    "Bedrock",
     "BrokenMachine",
     "Budget",
     "Call",
     "CallError",
+    "CallOptions",
     "Cancellation",
     "Cancelled",
+    "Capabilities",
     "Certificate",
+    "Check",
     "Client",
     "Clocks",
     "Compact",
@@ -165,20 +212,25 @@ __all__ = [
     "Fact",
     "Failed",
     "Failure",
+    "Gemini",
     "Guard",
     "Hints",
     "HttpRequest",
     "IllegalEvent",
     "Journal",
     "JournalMismatch",
+    "Lessons",
     "Limits",
     "Link",
     "MakeCall",
+    "MediaPart",
     "Message",
     "Observer",
     "OldestFirst",
+    "Ollama",
     "OpaquePart",
     "OpenAIChat",
+    "OpenAIResponses",
     "OverBudget",
     "Part",
     "PlainLink",
@@ -226,6 +278,7 @@ __all__ = [
     "TurnFailed",
     "TurnHints",
     "TurnJournal",
+    "TurnOptions",
     "TurnOverBudget",
     "TurnPolicy",
     "TurnResult",

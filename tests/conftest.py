@@ -1,10 +1,19 @@
-"""How many tests run at once, and which are left to `.ci/run full`."""
+"""How many tests run at once, how much Hypothesis tries, and which tests are left to `.ci/run full`."""
 
 from __future__ import annotations
 
 import os
+from zlib import crc32
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("thorough")
+settings.register_profile("ordinary", max_examples=40)
+settings.load_profile("thorough" if os.environ.get("THOROUGH") else "ordinary")  # `.ci/run full` is thorough
+
+
+os.environ |= {"AWS_REGION": "eu-north-1", "AWS_EC2_METADATA_DISABLED": "true"}  # no test asks the machine's own
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -13,12 +22,35 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-LONG = ("test_own_turns.py::TestManyTurnsAtOnce",)
-"""What is word for word what the README shows, and takes long: it bears no mark of its own."""
+LONG = (
+    # What is word for word what the README shows, and bears no mark of its own.
+    "test_own_turns.py::TestManyTurnsAtOnce",
+    "test_own_policy.py::TestManyCallsAtOnce",
+    # What takes seconds, where others of its kind take less.
+    "test_policies.py::test_each_command_shows_the_table_of_a_policy_in_python",
+    "test_verify.py::test_a_rung_with_its_own_counter_is_accepted_and_counted",
+    "test_verify.py::test_a_table_that_loses_a_backend_is_told_so_and_is_not_refused[after fell_silent]",
+    "test_verify.py::test_a_table_in_another_order_is_accepted",
+    "test_verify.py::test_a_generous_policy_is_certified",
+    "test_fuzz.py::test_the_command_is_imported_without_hypothesis",
+    "test_cancelling.py::test_cancelled_in_the_middle_of_a_stream_on_the_callers_own_client[httpx2]",
+    "replay/test_turns.py::test_a_journal_in_memory_replays_with_its_own_rungs",
+    "test_mutations.py::test_what_is_ruled_out_of_facts_never_comes_about",
+    "test_worst.py::test_a_way_back_to_the_first_rung_is_no_first_attempt",
+    "test_rules.py::test_a_row_with_what_its_target_needs_is_taken[refused to plead]",
+    "test_failover.py::test_each_fault_comes_to_what_is_promised[the defaults-S01]",
+    "test_hostile_bodies.py::test_a_stream_without_an_end_is_cut_with_the_text_so_far[nothing-stream]",
+)
+HALVED = (
+    *("test_clocks.py", "test_deadlines.py", "test_tracebacks.py", "test_hostile_bodies.py", "test_asked_waits.py"),
+    *("test_failures.py", "test_what_errors_say.py", "test_seams.py", "test_long_histories.py", "test_truncation.py"),
+)
+"""Modules with hundreds of like cases over HTTP; every run takes the same half of them, chosen by their names."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `.ci/run full` what takes long and cannot say so itself."""
     for item in items:
-        if any(name in item.nodeid for name in LONG):
+        is_half = item.path.name in HALVED and crc32(item.nodeid.encode()) % 2
+        if is_half or any(name in item.nodeid for name in LONG):
             item.add_marker(pytest.mark.full)

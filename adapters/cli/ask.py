@@ -1,70 +1,49 @@
-"""`rungwise ask`: one call, or one turn with tools, to any server that speaks chat completions."""
+"""`rungwise ask`: one call, or one turn with tools, to any provider."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 from attrs import frozen
 
 from rungwise.adapters.cli.answer import Answer, answer_to_stdout
-from rungwise.adapters.cli.backends import OPENAI, Target, backend_of, check_set, targets_of, url
+from rungwise.adapters.cli.backends import Target, chain_of, chain_options
 from rungwise.adapters.cli.interrupts import ctrl_c_cancels
-from rungwise.adapters.cli.options import TOKENS, check_prices, moment, prices_option
+from rungwise.adapters.cli.options import TOKENS, check_prices, json_schema, moment, prices_option, text
 from rungwise.adapters.cli.output import bad_input, is_terminal, note, prints_aside, require_stdout
 from rungwise.adapters.cli.policies import METAVAR, TOOLS_POLICY, default_of, default_policy
 from rungwise.adapters.cli.run import JOURNAL_LOST, JournalFile, Shown
 from rungwise.adapters.cli.tools import TOOLS
-from rungwise.adapters.endpoint import OPENAI_KEY, read_url
 
 if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.streams import SyncStream
-    from rungwise.adapters.wires.chat.backend import OpenAIChat
+    from rungwise.adapters.wires.backend import HttpBackend
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.call.request import Prices, Request
     from rungwise.fsm.turn.policy import TurnPolicy
     from rungwise.fsm.turn.tools import Toolbox
 
 
-def _text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Read an argument as UTF-8 where the locale could not."""
-    if value is None or not any("\udc80" <= character <= "\udcff" for character in value):
-        return value
-    try:
-        return os.fsencode(value).decode("utf-8")
-    except UnicodeError:
-        raise click.BadParameter("it is not UTF-8 text: convert it first") from None
-
-
-@click.command(short_help="Run one call, or a turn with tools, against any server that speaks chat completions.")
-@click.argument("prompt", required=False, callback=_text)
-@click.option("--model", required=True, callback=_text, help="The model id that is sent.")
-@click.option("--base-url", default=OPENAI, show_default=True, callback=url, help="The URL up to /chat/completions.")
-@click.option(
-    "--api-key-env",
-    default="OPENAI_API_KEY",
-    show_default=True,
-    metavar="NAME",
-    help="The environment variable that holds the key; '' for a server that takes none.",
-)
-@click.option(
-    "--fallback",
-    "fallbacks",
-    multiple=True,
-    metavar="URL#MODEL[#KEYENV]",
-    callback=targets_of,
-    help="Whom to ask next where the one before fails; may be repeated. KEYENV names the variable that holds its key; "
-    "without it, the key of --base-url is used for the same scheme, host and port, and none elsewhere.",
-)
-@click.option("--system", metavar="TEXT", callback=_text, help="The system message.")
+@click.command(short_help="Run one call, or a turn with tools, against any provider, or any server of its protocol.")
+@click.argument("prompt", required=False, callback=text)
+@chain_options
+@click.option("--system", metavar="TEXT", callback=text, help="The system message.")
 @click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap of the first request.")
+@click.option("--temperature", type=click.FloatRange(0), metavar="T", help="How freely the model draws its words.")
+@click.option("--reasoning-effort", metavar="WORD", help="How much the model reasons, as in low, medium, high.")
+@click.option(
+    "--json-schema",
+    "schema",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A JSON schema that the answer must follow; or {name, schema, strict}, as chat completions have it.",
+)
 @click.option(
     "--policy",
     type=TOOLS_POLICY,
@@ -88,6 +67,12 @@ def _text(context: click.Context, parameter: click.Parameter, value: str | None)
     "2030-01-31T18:00:00Z, or seconds from now, as in 30s.",
 )
 @prices_option("from every backend")
+@click.option(
+    "--discover",
+    is_flag=True,
+    help="Ask servers of one's own for chat completions what they are first, so that a cut text is gone on from in "
+    "their own way.",
+)
 @click.option("--no-stream", is_flag=True, help="Ask for the whole reply at once.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object in place of the text.")
 @click.option(
@@ -108,6 +93,8 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
     marked line takes that back. Through a pipe, text goes out once nothing can take it back: what arrives is the
     answer, character for character and as UTF-8 whatever the locale says, and no line end is added.
 
+    What the protocol of a backend cannot be told of the request is left out, and stderr says so.
+
     With --json, stdout gets one object: outcome, text, tool_calls, usage, cost (null without --prices),
     attempts, backend, model, seconds, cause, failures.
 
@@ -117,7 +104,8 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
     start does not); with --json, handed_off stands for tool_calls, calls counts them, and messages is the
     conversation. Ctrl-C ends the turn, but waits for tools that cannot be stopped; a second one does not.
 
-    Keys are read from the environment and shown nowhere.
+    Keys are read from the environment, go to their own hosts alone, and are shown nowhere. One that is missing, or a
+    placeholder, is told before anything is sent, that of a fallback too.
 
     \b
     A policy file may hold, every key optional:
@@ -145,10 +133,13 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
     Examples:
       rungwise ask "Name three rivers." --model gpt-4o-mini
       git diff | rungwise ask --model gpt-4o-mini --system "Review this."
-      rungwise ask "Hello" --base-url http://localhost:11434/v1 --model llama3.2
+      rungwise ask "Hello" --api anthropic --model claude-sonnet-4-5 \\
+          --fallback openai:gpt-5 --fallback ollama:llama3.2
+      rungwise ask "Hello" --base-url http://localhost:8000/v1 --model llama
       rungwise ask "Hello" --model gpt-4o --deadline 20s
       rungwise ask "Hello" --model gpt-4o --json --journal steps.json \\
           --fallback https://api.openai.com/v1#gpt-4o-mini \\
+          --fallback gemini:gemini-2.5-flash \\
           --fallback http://localhost:8000/v1#qwen
       rungwise ask "Who nests by the Vomb?" --model gpt-4o --tools birds:look
     """
@@ -165,16 +156,21 @@ class Options:
 
     prompt: str | None
     model: str
-    base_url: str
-    api_key_env: str
+    api: str
+    base_url: str | None
+    api_key_env: str | None
     fallbacks: tuple[Target, ...]
     system: str | None
     max_tokens: int | None
+    temperature: float | None
+    reasoning_effort: str | None
+    schema: str | None
     policy: Policy | TurnPolicy | None
     tools: Toolbox | None
     verbose: bool
     deadline: float | None
     prices: Prices | None
+    discover: bool
     no_stream: bool
     as_json: bool
     journal_file: str | None
@@ -189,17 +185,25 @@ def _ask(options: Options) -> int:
     chain = _chain(options)
     policy = options.policy or default_of(turn=options.tools is not None)
     check_prices(policy, options.prices)
+    request = Request(
+        _messages(options),
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        reasoning_effort=options.reasoning_effort,
+        response_format=None if options.schema is None else json_schema(options.schema),
+    )
     shown = _shown(options)
     of_calls = policy if isinstance(policy, Policy) else default_policy()
     observer = shown.step if options.no_stream else None
-    with Client(chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream) as client:
-        for index, backend in enumerate(chain):
-            if index and backend.problem:
-                note(f"  the fallback {backend.name} cannot be used: {backend.problem}", fg="yellow")
-        request = Request(_messages(options), max_tokens=options.max_tokens)
-        with closing(JournalFile(options.journal_file)) as journal:
-            _run(client, shown, request, options, policy)
-            is_written = shown.result is None or journal.write(shown.result)
+    with (
+        Client(chain, policy=of_calls, observer=observer, stream_calls=not options.no_stream) as client,
+        closing(JournalFile(options.journal_file)) as journal,
+    ):
+        if options.discover:
+            for name, server in client.discover().items():
+                note(f"  {name} is {server}", dim=True)
+        _run(client, shown, request, options, policy)
+        is_written = shown.result is None or journal.write(shown.result)
     code = shown.finish(as_json=options.as_json)
     return code if is_written or code else JOURNAL_LOST
 
@@ -255,21 +259,6 @@ def _piped(*, asked: bool) -> str:
         bad_input(f"stdin is not UTF-8 text (byte {error.start}): convert it first")
 
 
-def _chain(options: Options) -> list[OpenAIChat]:
-    name, advice = options.api_key_env, "export it, or name another with --api-key-env"
-    if name and name != OPENAI_KEY:  # the default: servers on this machine are asked without
-        check_set(name, advice, option="--api-key-env")
-    primary = Target(options.base_url, options.model, name)
-    origin = read_url(options.base_url, "").origin
-    chain = [backend_of(primary, options.prices, of_key="--api-key-env", of_rest="--model")]
-    if chain[0].problem is not None:
-        if name:
-            check_set(name, advice, option="--api-key-env")
-        bad_input(f"{options.base_url}: {chain[0].problem}")
-    for target in options.fallbacks:
-        if target.key_env is None and read_url(target.url, "").origin == origin:
-            target = attrs.evolve(target, key_env=name)
-        elif target.key_env:
-            check_set(target.key_env, f"export it, it is the key of {target.url}", option="--fallback")
-        chain.append(backend_of(target, options.prices, of_key="--fallback", of_rest="--fallback"))
-    return chain
+def _chain(options: Options) -> list[HttpBackend]:
+    primary = Target(options.api, options.base_url, options.model, options.api_key_env, is_fallback=False)
+    return chain_of(primary, options.fallbacks, options.prices)

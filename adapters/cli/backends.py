@@ -1,39 +1,85 @@
-"""Backends as the command line is given them: a URL, a model, and the variable of the environment with the key."""
+"""Backends as the command line is given them: a protocol, a URL, a model, and the variable that holds the key."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
-from attrs import frozen
+from attrs import field, frozen
 
+from rungwise.adapters.cli.options import choice_option, text
 from rungwise.adapters.cli.output import bad_input
 from rungwise.adapters.endpoint import read_url, shown_url
+from rungwise.adapters.wires.registry import APIS, backend_class
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.suggest import close_to
 
 if TYPE_CHECKING:
-    from rungwise.adapters.wires.chat.backend import OpenAIChat
+    from rungwise.adapters.wires.backend import HttpBackend
     from rungwise.fsm.call.request import Prices
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
 """How variables of the environment are called; what is called otherwise may be a key in the place of a name."""
+SHAPE: Final = "URL#MODEL, URL#MODEL#KEYENV, API:MODEL or API:URL#MODEL"
 
 
 @frozen
 class Target:
-    """Name a backend as the command line does: where, which model, and the variable that holds the key."""
+    """Name a backend as the command line does.
 
-    url: str
+    Arguments:
+        api: the protocol.
+        url: where it is; None for the place that the protocol comes from.
+        model: the model id.
+        key_env: the variable that holds the key, "" for a server that takes none, and None for the variable that the
+            provider's own client reads, where the place is known to be a provider's.
+        is_fallback: whether it was named with --fallback.
+    """
+
+    api: str
+    url: str | None
     model: str
     key_env: str | None = None
+    is_fallback: bool = field(default=True, kw_only=True)
+
+    @property
+    def option_of_key(self) -> str:
+        """Return the option that names its variable."""
+        return "--fallback" if self.is_fallback else "--api-key-env"
+
+    @property
+    def option_of_rest(self) -> str:
+        """Return the option that names its model."""
+        return "--fallback" if self.is_fallback else "--model"
+
+    @property
+    def otherwise(self) -> str:
+        """Say what else may be done where a key is missing."""
+        if self.is_fallback:
+            return (
+                "or name the variable that holds it, as in URL#MODEL#KEYENV (URL#MODEL# for a server that takes no key)"
+            )
+        return "or name the variable that holds it with --api-key-env ('' for a server that takes no key)"
+
+    @property
+    def place(self) -> str:
+        """Return the URL."""
+        return self.url or backend_class(self.api).DEFAULT_URL
+
+    @property
+    def origin(self) -> str:
+        """Return what a key belongs to: the scheme, the host and the port."""
+        return read_url(self.place, "").origin
 
 
 def _check_url(url: str) -> str:
     try:
-        problem = read_url(url, "/chat/completions").problem
+        problem = read_url(url, "").problem
     except ConfigurationError as error:
         raise click.BadParameter(str(error).replace("base_url", "the URL")) from None
     if problem is not None:
@@ -41,44 +87,134 @@ def _check_url(url: str) -> str:
     return url
 
 
-def url(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def url(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Read an option that is a URL."""
-    return _check_url(value)
+    return None if value is None else _check_url(value)
 
 
 def targets_of(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Target, ...]:
     """Read an option that names backends."""
-    targets = []
-    for value in values:
-        parts = value.split("#")
-        if len(parts) not in (2, 3) or not parts[0].strip() or not parts[1].strip():
-            shape = "URL#MODEL or URL#MODEL#KEYENV, as in http://localhost:8000/v1#llama"
-            raise click.BadParameter(f"what begins with {shown_url(parts[0])} is not of the form {shape}")
-        targets.append(Target(_check_url(parts[0]), *parts[1:]))
-    return tuple(targets)
+    return tuple(map(_fallback, values))
 
 
-def check_set(name: str, advice: str, *, option: str) -> None:
-    """Refuse a variable that is not set; what may be a key in the place of its name is not shown."""
-    if not os.environ.get(name):
-        if VARIABLE.fullmatch(name):
-            bad_input(f"{name} is not set in the environment: {advice}")
-        bad_input(f"{option} takes the name of an environment variable, not a key; what it was given names none")
+def _fallback(value: str) -> Target:
+    api, colon, rest = value.partition(":")
+    if api not in APIS:
+        api, rest = "openai", value
+    elif rest.strip() and "#" not in rest and "//" not in rest:
+        return Target(api, None, rest)
+    place, *named = rest.split("#")
+    if len(named) not in (1, 2) or not place.strip() or not named[0].strip():
+        begins = value.partition("#")[0]
+        near = "" if "/" in begins or not colon else close_to(begins.partition(":")[0], APIS)
+        told = f"what begins with {shown_url(begins)} is not of the form {SHAPE}"
+        raise click.BadParameter(f"{told}, as in http://localhost:8000/v1#llama or anthropic:claude-sonnet-4-5{near}")
+    return Target(api, _check_url(place), *named)
 
 
-def backend_of(target: Target, prices: Prices | None, *, of_key: str, of_rest: str) -> OpenAIChat:
-    """Make a backend; what is wrong with it is named by the option that said so."""
-    from rungwise.adapters.wires.chat.backend import OpenAIChat
+def chain_of(
+    primary: Target, fallbacks: Iterable[Target], prices: Prices | None, *, needs_all: bool = True
+) -> list[HttpBackend]:
+    """Make the backends of a chain; what is wrong with any, a key that is missing included, ends the command.
 
-    # Not None, with which a backend looks for a key by itself.
-    key = os.environ.get(target.key_env, "") if target.key_env else ""
+    A fallback that names no variable takes that of the first backend where both have the scheme, host and port.
+
+    Arguments:
+        primary: the first one.
+        fallbacks: the others.
+        prices: those of all.
+        needs_all: whether a missing key is wrong; otherwise the backend is left with its problem.
+
+    Raises:
+        click.ClickException: a backend cannot be made, or cannot be used.
+    """
+    chain = []
+    for target in (primary, *fallbacks):
+        if target.key_env is None and primary.key_env is not None and target.origin == primary.origin:
+            target = attrs.evolve(target, key_env=primary.key_env)
+        chain.append(_backend_of(target, prices, needs_key=needs_all))
+    return chain
+
+
+def _backend_of(target: Target, prices: Prices | None, *, needs_key: bool) -> HttpBackend:
+    if target.key_env and (needs_key or not VARIABLE.fullmatch(target.key_env)):
+        _check_set(target)
+    # An empty text would be a key that is missing; None is one that the backend looks for by itself.
+    key = os.environ.get(target.key_env, "") if target.key_env else None
+    required = False if target.key_env == "" else None
     try:
-        return OpenAIChat(
-            target.model,
-            api_key=key,
-            base_url=target.url,
-            prices=prices,
-            api_key_required=False if target.key_env == "" else None,
-        )
+        kind = backend_class(target.api)
+        backend = kind(target.model, api_key=key, base_url=target.place, prices=prices, api_key_required=required)
     except ConfigurationError as error:
-        bad_input(f"{of_key}: {error} (in {target.key_env})" if "api_key" in str(error) else f"{of_rest}: {error}")
+        if "api_key" in str(error):
+            bad_input(f"{target.option_of_key}: {error} (in {target.key_env})")
+        bad_input(f"{target.option_of_rest}: {error}")
+    if needs_key and backend.problem is not None:
+        bad_input(_told(backend.problem, target))
+    return backend
+
+
+def _check_set(target: Target) -> None:
+    """Refuse a variable that is not set; what may be a key in the place of its name is not shown."""
+    name = target.key_env or ""
+    if not os.environ.get(name, "").strip():
+        if VARIABLE.fullmatch(name):
+            bad_input(f"{name} is not set in the environment: export it, {target.otherwise}")
+        bad_input(
+            f"{target.option_of_key} takes the name of an environment variable, not a key; what it was given names none"
+        )
+
+
+def _told(problem: str, target: Target) -> str:
+    """Say why a backend cannot be used, and which variable would be right."""
+    from rungwise.adapters.keys import variables_of
+
+    if "api_key" not in problem:
+        return f"{target.place}: {problem}"
+    names = (target.key_env,) if target.key_env else variables_of(target.origin)
+    found = next((name for name in names if os.environ.get(name, "").strip()), None)
+    if found is not None:
+        return f"{found} holds a placeholder: give it the real key of {target.place}, {target.otherwise}"
+    if names:
+        return f"{' or '.join(names)} is not set in the environment: export it, {target.otherwise}"
+    return f"{target.place} has no key: {target.otherwise.removeprefix('or ')}"
+
+
+_OPTIONS: Final = (
+    click.option("--model", required=True, callback=text, help="The model id that is sent."),
+    choice_option(
+        "--api",
+        tuple(APIS),
+        "The protocol: chat completions of OpenAI and all that speak them, OpenAI's Responses, Anthropic's Messages, "
+        "Gemini's generateContent, Ollama's own chat, Bedrock's Converse.",
+    ),
+    click.option(
+        "--base-url",
+        callback=url,
+        metavar="URL",
+        help=f"The URL up to the path of the protocol, as in {OPENAI}.  [default: that of the protocol's own provider]",
+    ),
+    click.option(
+        "--api-key-env",
+        metavar="NAME",
+        help="The environment variable that holds the key; '' for a server that takes none.  [default: at a provider's "
+        "own host the variable of its own client, such as OPENAI_API_KEY or ANTHROPIC_API_KEY; none anywhere else]",
+    ),
+    click.option(
+        "--fallback",
+        "fallbacks",
+        multiple=True,
+        metavar="API:MODEL | [API:]URL#MODEL[#KEYENV]",
+        callback=targets_of,
+        help="Whom to ask next where the one before fails; may be repeated. API is as for --api, openai if it is left "
+        "out. KEYENV names the variable that holds its key; without it, that of --api-key-env counts for the same "
+        "scheme, host and port, and a provider's own variable at its own host.",
+    ),
+)
+
+
+def chain_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that name a chain."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

@@ -27,6 +27,7 @@ except KeyboardInterrupt:  # nothing has begun, and nobody else can catch it her
 
 COMMANDS: Final[Mapping[str, str]] = {
     "ask": "rungwise.adapters.cli.ask",
+    "check": "rungwise.adapters.cli.check",
     "demo": "rungwise.adapters.demo.command",
     "diagram": "rungwise.adapters.cli.diagram",
     "diff": "rungwise.adapters.cli.diff",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_TOKENS: Final = 10**9
 HIGHEST_PRICE: Final = 1e9
+_LONGEST_NAME: Final = 64  # of a schema, as chat completions have it
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?s", re.ASCII)
 TOKENS: Final = click.IntRange(1, MOST_TOKENS)
 BACKENDS: Final = click.IntRange(1, 100)
@@ -60,6 +64,25 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
     return found
 
 
+def json_schema(file: str) -> dict[str, Any]:
+    """Read a JSON schema from a file, as the response format that asks for it.
+
+    Raises:
+        click.ClickException: there is none in it.
+    """
+    try:
+        found = json.loads(Path(file).read_bytes())
+    except OSError as error:
+        bad_input(f"--json-schema: {file} cannot be read ({error.strerror})")
+    except (ValueError, RecursionError):
+        bad_input(f"--json-schema: {file} is no JSON")
+    if not isinstance(found, dict):
+        bad_input(f"--json-schema: {file} holds no object, so no JSON schema")
+    is_named = isinstance(found.get("schema"), dict) and isinstance(found.get("name"), str)
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", Path(file).stem)[:_LONGEST_NAME] or "answer"
+    return {"type": "json_schema", "json_schema": found if is_named else {"name": name, "schema": found}}
+
+
 def check_prices(policy: Policy | TurnPolicy, prices: Prices | None) -> None:
     """Refuse a policy that sets a budget of money where the prices of tokens are missing.
 
@@ -84,3 +107,13 @@ def prices_option(whose: str) -> Callable[[Callable[..., Any]], Callable[..., An
         metavar="IN/OUT",
         help=f"What a million tokens cost, in and out, {whose}; a budget of money needs it.",
     )
+
+
+def text(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Read an argument as UTF-8 where the locale could not."""
+    if value is None or not any("\udc80" <= character <= "\udcff" for character in value):
+        return value
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeError:
+        raise click.BadParameter("it is not UTF-8 text: convert it first") from None

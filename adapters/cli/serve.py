@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from rungwise.adapters.cli.clients import asked_in, pointers, text_of
 from rungwise.adapters.cli.output import bad_input, counted, note, one_line, put, shortened
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ LOOK_SECONDS: Final = 0.05
 SHOWN_CHARACTERS: Final = 40
 
 
-@click.command(short_help="Serve a script of replies, good and bad, as a provider on this machine.")
+@click.command(short_help="Serve a script of replies, good and bad, as any provider on this machine.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--port",
@@ -33,9 +33,11 @@ SHOWN_CHARACTERS: Final = 40
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The IPv4 address to listen on.")
 def serve(script: str, port: int, host: str) -> int:
-    """Serve SCRIPT, a TOML file of replies, over the protocol of chat completions, streaming included.
+    """Serve SCRIPT, a TOML file of replies, over the protocols of all providers at once, streaming included.
 
-    The base URL goes to stdout; one line for each request goes to stderr. Ctrl-C ends it, with exit code 0.
+    The base URL goes to stdout. It serves Rungwise in every protocol, and those clients of providers whose own base
+    URLs end in /v1; stderr says how each client is pointed there, and has a line for each request. Which protocol is
+    meant shows in the path. Ctrl-C ends it, with exit code 0.
 
     \b
     A script is a list of replies, taken in order; the last one is repeated:
@@ -62,6 +64,7 @@ def serve(script: str, port: int, host: str) -> int:
     Examples:
       rungwise serve script.toml --port 8080
       rungwise ask "Hello" --base-url http://127.0.0.1:8080/v1 --model any
+      rungwise ask "Hello" --api anthropic --base-url http://127.0.0.1:8080/v1 --model any
 
     \b
     Exit codes:
@@ -73,6 +76,8 @@ def serve(script: str, port: int, host: str) -> int:
     replies = Script.load(script)
     with contextlib.suppress(KeyboardInterrupt), _listen(replies, host, port) as provider:
         put(f"{provider.base_url}\n")
+        for pointer in pointers(provider.base_url):
+            note(f"  {pointer}", dim=True)
         note(f"serving {script}; Ctrl-C ends it", dim=True)
         _report(provider, replies)
     return 0
@@ -102,17 +107,14 @@ def _report(provider: EmbeddedProvider, script: Script) -> None:
 
 
 def _line(number: int, request: ReceivedRequest, reply: ScriptedReply) -> str:
-    body = request.body
-    messages = body.get("messages")
-    messages = messages if isinstance(messages, list) else []
-    last = messages[-1] if messages and isinstance(messages[-1], Mapping) else {}
-    cap = body.get("max_tokens", body.get("max_completion_tokens"))
+    asked = asked_in(request)
+    role, text = text_of(asked.messages[-1] if asked.messages else None)
     parts = [
-        f"model {body.get('model')}",
-        counted(len(messages), "message"),
-        f"last {last.get('role')} {shortened(last.get('content'), SHOWN_CHARACTERS)}",
-        f"cap {cap}" if cap is not None else None,
-        "stream" if body.get("stream") is True else None,
+        f"model {asked.model}",
+        counted(len(asked.messages), "message"),
+        f"last {role} {shortened(text, SHOWN_CHARACTERS)}",
+        f"cap {asked.cap}" if asked.cap is not None else None,
+        "stream" if asked.streams else None,
     ]
     return one_line(f"{number}  {', '.join(part for part in parts if part)}  <- {_summary(reply)}")
 

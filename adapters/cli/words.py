@@ -43,7 +43,8 @@ def sentence(step: Step, table: Table | None = None) -> str:
     """Say in one line what happened in a call and what follows; the table is that of every call where None."""
     if step.event == "sent":
         cap = f", cap {step.cap} tokens" if step.cap is not None else ""
-        return f"request {step.attempts} ({step.source}) to {step.backend}{cap}"
+        note = f" ({step.note})" if step.note else ""
+        return f"request {step.attempts} ({step.source}) to {step.backend}{cap}{note}"
     if step.event == "skipped":
         return f"skipping {step.backend}: {step.note}"
     from rungwise.fsm.call.table import CALL

@@ -7,8 +7,10 @@ from typing import Final
 
 import click
 
+from rungwise.adapters.cli.options import choice_option
 from rungwise.adapters.cli.output import StdoutGone, is_terminal, put
 from rungwise.adapters.demo.scenarios import SCENARIOS
+from rungwise.adapters.wires.registry import APIS
 
 NAMES: Final = tuple(scenario.name for scenario in SCENARIOS)
 
@@ -30,8 +32,9 @@ def _list(context: click.Context, parameter: click.Parameter, value: bool) -> No
     metavar="NAME",
     help="Run this scenario; may be repeated. Left out, all are run.",
 )
+@choice_option("--api", tuple(APIS), "The protocol in which the providers are asked.")
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the scenarios.")
-def demo(names: tuple[str, ...]) -> int:
+def demo(names: tuple[str, ...], api: str) -> int:
     """Watch eleven calls and two turns with a provider that misbehaves on purpose.
 
     Needs no key and no network; takes some 10 seconds.
@@ -52,12 +55,13 @@ def demo(names: tuple[str, ...]) -> int:
       rungwise demo
       rungwise demo --list
       rungwise demo --scenario rate-limit --scenario all-broken
+      rungwise demo --api anthropic
     """
     from rungwise.adapters.demo.run import run_demo
 
     scenarios = tuple(scenario for scenario in SCENARIOS if not names or scenario.name in names)
     try:
-        run_demo(scenarios, is_watched=is_terminal(sys.stdout))
+        run_demo(scenarios, api, is_watched=is_terminal(sys.stdout))
     except BrokenPipeError as error:
         raise StdoutGone(error) from None
     return 0

@@ -52,15 +52,15 @@ class ScenarioEnd:
     was_followed: bool
 
 
-def run_demo(scenarios: Sequence[Scenario], *, is_watched: bool) -> None:
-    """Run scenarios and show them on stdout."""
+def run_demo(scenarios: Sequence[Scenario], api: str, *, is_watched: bool) -> None:
+    """Run scenarios in a protocol and show them on stdout."""
     screen, pace = Screen(), WATCHED if is_watched else PIPED
     _open(screen, pace, _counted([scenario.auto_continues is not None for scenario in scenarios]))
     ends = []
     # Nothing of the environment, such as a proxy, may stand between the demo and its own servers.
     with httpx.Client(timeout=None, trust_env=False) as http:
         for number, scenario in enumerate(scenarios, start=1):
-            ends.append(_run(screen, pace, http, number, scenario))
+            ends.append(_run(screen, pace, http, number, scenario, api))
     _close(screen, ends)
 
 
@@ -91,13 +91,13 @@ def _open(screen: Screen, pace: Pace, what: str) -> None:
     screen.paragraph("says: this came back, this guard was the first to hold, so this comes next.")
 
 
-def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario) -> ScenarioEnd:
+def _run(screen: Screen, pace: Pace, http: httpx.Client, number: int, scenario: Scenario, api: str) -> ScenarioEnd:
     clock, jitter = DemoClock(pace), random.Random(SEED).random
     screen.print()
     screen.print(Text.assemble((f"{number:2}  ", "bold cyan"), (scenario.title, "bold")))
     screen.paragraph(scenario.says, "italic", indent=4)
     screen.print()
-    with started_servers(scenario, pace) as servers:
+    with started_servers(scenario, pace, api) as servers:
         view = ScenarioView(screen, clock, servers)
         client = Client(servers.chain, policy=POLICY, http=http, clock=clock.now, sleep=clock.sleep, jitter=jitter)
         error = None

@@ -8,7 +8,6 @@ from typing import Any
 from attrs import field, frozen
 
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.adapters.wires.chat.dialects import PrefillMode
 
 Messages = str | tuple[Mapping[str, Any], ...]
 
@@ -39,4 +38,4 @@ class Scenario:
     tools: tuple[Mapping[str, Any] | Callable[..., Any], ...] = field(default=(), repr=False)
     auto_continues: int | None = None
     max_tokens: int = 300
-    prefill: PrefillMode = "no"
+    prefill: bool = False

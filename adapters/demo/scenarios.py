@@ -80,7 +80,7 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
             ScriptedReply(reasoning="91 is odd, its digits add up to 10, and 7 times 13 is 91."),
             ScriptedReply(text="No: 91 is 7 times 13."),
         ),
-        prefill="trailing",
+        prefill=True,
     ),
     Scenario(
         name="truncated",

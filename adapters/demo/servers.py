@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from typing import Final
 
 import attrs
 from attrs import define, frozen
 
+from rungwise.adapters.capability import Capabilities
+from rungwise.adapters.cli.clients import asked_in
 from rungwise.adapters.demo.scenario import Scenario
-from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.adapters.provider.playback import ReceivedRequest, Responder
+from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
-from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.backend import HttpBackend
+from rungwise.adapters.wires.registry import backend_class
 from rungwise.fsm.call.request import Prices
 
 PRICES: Final = Prices(input=15.0, output=75.0)
@@ -75,7 +81,7 @@ class DemoClock:
 class Servers:
     """Hold the backends of a scenario, and the servers behind them by the backend's name."""
 
-    chain: tuple[OpenAIChat, ...]
+    chain: tuple[HttpBackend, ...]
     by_name: dict[str, EmbeddedProvider]
 
     @property
@@ -84,9 +90,35 @@ class Servers:
         return sum(len(server.requests) for server in self.by_name.values())
 
 
+def _playing(replies: Sequence[ScriptedReply], pace: Pace) -> Responder:
+    """Return what answers with one reply after another, and with the last one for ever."""
+    asked = count()
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        reply = replies[min(next(asked), len(replies) - 1)]
+        return attrs.evolve(reply, chunk_delay=pace.chunk, cut_after=_cut(reply, request))
+
+    return answer
+
+
+def _cut(reply: ScriptedReply, request: ReceivedRequest) -> int | None:
+    """Return after how many bytes a reply is cut: the scenarios count those of chat completions."""
+    if reply.cut_after is None or request.path.endswith("/chat/completions"):
+        return reply.cut_after
+    chat = {"model": asked_in(request).model, "stream": True, "stream_options": {"include_usage": True}}
+    whole, counted = render(reply, request.body, path=request.path).body, render(reply, chat).body
+    return reply.cut_after * len(whole) // len(counted)
+
+
 @contextmanager
-def started_servers(scenario: Scenario, pace: Pace) -> Iterator[Servers]:
-    """Start the servers of a scenario, and stop them at its end."""
+def started_servers(scenario: Scenario, pace: Pace, api: str) -> Iterator[Servers]:
+    """Start the servers of a scenario, and stop them at its end.
+
+    Arguments:
+        scenario: what they do.
+        pace: how fast.
+        api: the protocol in which they are asked.
+    """
     scripts = {"primary": scenario.primary}
     if scenario.fallback is not None:
         scripts["fallback"] = scenario.fallback
@@ -94,12 +126,12 @@ def started_servers(scenario: Scenario, pace: Pace) -> Iterator[Servers]:
     with ExitStack() as stack:
         for name, replies in scripts.items():
             shown = replies or (ScriptedReply(),)
-            script = Script([attrs.evolve(reply, chunk_delay=pace.chunk) for reply in shown])
-            server = stack.enter_context(EmbeddedProvider(script))
+            server = stack.enter_context(EmbeddedProvider(_playing(shown, pace)))
             if replies is None:
                 server.close()  # its port stays known, and nothing listens there
             else:
                 servers[name] = server
-            prefill = scenario.prefill if name == "primary" else "no"
-            chain.append(OpenAIChat("demo", name=name, base_url=server.base_url, prefill=prefill, prices=PRICES))
+            known = Capabilities(prefill=scenario.prefill and name == "primary")
+            backend = backend_class(api)("demo", name=name, base_url=server.base_url, prices=PRICES, capabilities=known)
+            chain.append(backend)
         yield Servers(tuple(chain), servers)

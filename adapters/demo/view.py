@@ -8,10 +8,13 @@ from typing import Any, Final
 from attrs import define
 from rich.text import Text
 
+from rungwise.adapters.cli.clients import asked_in, text_of
 from rungwise.adapters.cli.output import counted, safe, shortened
 from rungwise.adapters.cli.words import told
 from rungwise.adapters.demo.screen import RUNG_STYLE, STYLES, Screen
 from rungwise.adapters.demo.servers import DemoClock, Servers
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.fsm.call.events import Discard, Reasoning
 from rungwise.fsm.call.events import Text as Visible
 from rungwise.fsm.call.result import Result
@@ -134,9 +137,9 @@ class ScenarioView:
         elif self.servers.arrived == self._seen:
             line.append("nothing arrived")
         else:
-            body = server.requests[-1].body
-            line.append(safe(summary(body, self._before)))
-            self._seen, self._before = self.servers.arrived, body["messages"]
+            request = server.requests[-1]
+            line.append(safe(summary(request, self._before)))
+            self._seen, self._before = self.servers.arrived, asked_in(request).messages
         self.screen.say(line)
 
     def _show_turn_answer(self, result: TurnResult) -> None:
@@ -158,18 +161,18 @@ class ScenarioView:
         self.screen.end_live()
 
 
-def summary(body: Mapping[str, Any], before: Sequence[Any] | None) -> str:
+def summary(request: ReceivedRequest, before: Sequence[Any] | None) -> str:
     """Say what a request held: its last messages, or what it adds to the request before; its cap; how it is sent."""
-    messages = body["messages"]
+    asked = asked_in(request)
+    messages = asked.messages
     if messages == before:
         what = f"same {_message(messages[-1], QUOTED_AGAIN)}"
     elif before is not None and messages[: len(before)] == before:
         what = f"same, then {_list(messages[len(before) :])}"
     else:
         what = f"{'..., ' if len(messages) > 2 else ''}{_list(messages[-2:])}"
-    cap = body.get("max_tokens")
-    how = "stream" if body.get("stream") is True else "no stream"
-    return f"{what}; {f'cap {cap}' if cap is not None else 'no cap'}, {how}"
+    how = "stream" if asked.streams else "no stream"
+    return f"{what}; {f'cap {asked.cap}' if asked.cap is not None else 'no cap'}, {how}"
 
 
 def _list(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -177,7 +180,8 @@ def _list(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _message(message: Mapping[str, Any], most: int = QUOTED) -> str:
-    calls = message.get("tool_calls")
-    if calls and not message.get("content"):
-        return f"{message['role']} calls {', '.join(call['function']['name'] for call in calls)}"
-    return f"{message['role']} {shortened(message.get('content'), most)}"
+    role, text = text_of(message)
+    calls = [call.name for each in read_message(message) for call in each.tool_calls]
+    return (
+        f"{role} calls {', '.join(calls)}" if calls and not isinstance(text, str) else f"{role} {shortened(text, most)}"
+    )

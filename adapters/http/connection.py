@@ -11,7 +11,7 @@ import h11
 import httpx
 from attrs import define, field
 
-from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.sockets import is_quiet, read, what_came, write
 from rungwise.adapters.http.waiting import Operation
 
@@ -50,7 +50,12 @@ class Connection:
     @property
     def is_old(self) -> bool:
         """Tell whether an idle connection has been kept for long enough."""
-        return time.monotonic() - self.idle_since >= KEEP
+        return self.idle_seconds >= KEEP
+
+    @property
+    def idle_seconds(self) -> float:
+        """Return for how long it has been idle, in seconds."""
+        return time.monotonic() - self.idle_since
 
     @property
     def is_usable(self) -> bool:

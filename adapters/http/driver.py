@@ -10,8 +10,8 @@ from attrs import frozen
 from rungwise.adapters.backend import Backend
 from rungwise.adapters.deadline import Deadline, Deadlines
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import Exchange
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.reply import Reply

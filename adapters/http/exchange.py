@@ -13,10 +13,10 @@ from typing import Final
 from attrs import define, evolve, field
 
 from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
-from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.http.connection import StaleConnection
-from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
+from rungwise.adapters.http.limits import AttemptLimits
+from rungwise.adapters.learned import learn_from
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
 from rungwise.fsm.call.reply import Reply
@@ -44,6 +44,9 @@ A machine that is kept in time is off by far less than one, one that has just wo
 from so much earlier: nobody wakes too soon on a clock that is ahead, nor takes for past what is still to come. A clock
 that is off by more makes a wait longer than was asked, or none, but never longer than the policy allows.
 """
+
+STREAM_TYPES: Final = ("text/event-stream", "application/x-ndjson")
+"""What streams are called in the head of a response."""
 
 LEAST_TAKEN: Final = 128
 """Bytes that are looked at in one go, however near the cap is: they hold no more tokens than may arrive at once."""
@@ -116,6 +119,7 @@ class Exchange:
     _encoding: Plain | Unpacker | None = field(factory=Plain, init=False)
     _size: int = field(default=0, init=False)
     _failure: Failure | None = field(default=None, init=False)
+    _send: Send | None = field(default=None, init=False, repr=False)
     _cap: int | None = field(default=None, init=False)
     _meter: Meter = field(factory=Meter, init=False)
     _least: int = field(default=0, init=False)
@@ -128,6 +132,7 @@ class Exchange:
 
     def encode(self, send: Send) -> HttpRequest:
         """Write the HTTP request, which accepts no encoding of the reply but those that are taken off here."""
+        self._send = send
         self._cap = send.max_tokens if send.must_cut and self.is_streaming else None
         self._set_room()
         request = self.backend.encode(send, stream=self.is_streaming)
@@ -150,7 +155,7 @@ class Exchange:
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
             headers = {**rest, "date": formatdate(self.wall_clock() - CLOCK_SKEW, usegmt=True)}
         kind = headers.get("content-type", "").lower()
-        is_stream = status == 200 or (200 < status < 300 and kind.startswith("text/event-stream"))
+        is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
         if self.is_streaming and is_stream and self._encoding is not None:
             self.decoder = self.backend.decoder(headers)
             if kind.startswith("application/json"):
@@ -282,8 +287,9 @@ class Exchange:
         if self.decoder is None:
             return self._failure or Failure("connection")
         reply = self.decoder.close(self._failure)
+        if self._send is not None:
+            learn_from(self.backend, self._send, reply)
         if isinstance(reply, Failure):
-            self._learn(reply)
             return reply
         if self._overran and self._is_unseen:
             # The reply does not show why, so the count stands in for what the provider has not reported.
@@ -293,12 +299,3 @@ class Exchange:
             # It was cut here, where the provider should have: at the cap.
             return evolve(reply, interrupted=False, halted=True, stop_reason="length")
         return self.limits.mark(reply)
-
-    def _learn(self, failure: Failure) -> None:
-        """Remember what the server has said of itself."""
-        if failure.reason == "prefill_unsupported":
-            for identity in getattr(self.backend, "places", self.backend.identities):
-                LEARNED.learn_no_prefill(identity)
-        elif failure.reason == "parameter_unsupported" and failure.parameter == "stream" and self.is_streaming:
-            for identity in self.backend.identities:  # some accounts may not have a model streamed that others may
-                LEARNED.learn_no_stream(identity)

@@ -23,9 +23,9 @@ from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.endpoint import DEFAULT_PORTS, is_this_machine
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.adapters.http.connection import Connection, Origin
-from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
 from rungwise.adapters.http.environment import environment_named
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool, Waiter
 from rungwise.adapters.http.sockets import connect
@@ -88,9 +88,12 @@ class _PooledHttp:
         body = request.body
         given = {name.lower(): value for name, value in request.headers.items()}
         headers = {"host": url.netloc.decode("ascii"), **HEADERS, **given, "content-length": str(len(body))}
+        idle_seconds = connection.idle_seconds
         try:
             head = yield from connection.ask(request.method, url.raw_path, headers.items(), body, limits)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StaleConnection):
+                self.pool.lost(origin, idle_seconds)
             self.pool.give_back(connection, is_usable=False)
             raise
         return connection, head

@@ -12,6 +12,9 @@ from attrs import define, field
 
 from rungwise.adapters.http.connection import Connection, Origin
 
+SOON = 1.0
+"""Seconds within which a server that closes its connections behind a reply has done so: one idle for longer is kept."""
+
 
 @define(eq=False)
 class Waiter:
@@ -36,6 +39,7 @@ class Pool:
     _waiting: deque[Waiter] = field(factory=deque, init=False)
     _idle: list[Connection] = field(factory=list, init=False)
     _active: set[Connection] = field(factory=set, init=False)
+    _closers: set[Origin] = field(factory=set, init=False)
     _is_closed: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -81,9 +85,12 @@ class Pool:
             while self._idle and self._idle[0].is_old:
                 useless.append(self._idle.pop(0))
             for connection in [idle for idle in reversed(self._idle) if idle.origin == origin]:
+                if not is_fresh and origin in self._closers and connection.idle_seconds < SOON:
+                    continue  # it may be closed at any moment; where it stays open, a later call has it
                 self._idle.remove(connection)
                 if not is_fresh and connection.is_usable:
                     found = connection
+                    self._closers.discard(origin)
                     self._active.add(found)
                     break
                 useless.append(connection)
@@ -92,6 +99,20 @@ class Pool:
         for connection in useless:
             connection.close()
         return found
+
+    def lost(self, origin: Origin, idle_seconds: float) -> None:
+        """Note that an idle connection was closed under a request, before a byte of an answer.
+
+        llama.cpp's server says that it keeps connections, and closes each one behind a stream, a moment too late for
+        the next request to see it. Such a loss would come again with every other request.
+
+        Arguments:
+            origin: where it led.
+            idle_seconds: for how long it had been idle.
+        """
+        if idle_seconds < SOON:
+            with self._lock:
+                self._closers.add(origin)
 
     def add(self, connection: Connection) -> None:
         """Count a new connection."""

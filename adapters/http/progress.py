@@ -11,7 +11,7 @@ import h11
 import httpx
 
 from rungwise.adapters.http.connection import StaleConnection
-from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.names import addresses_of
 from rungwise.adapters.http.waiting import arun
 

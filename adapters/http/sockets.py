@@ -17,7 +17,7 @@ from contextlib import suppress
 import httpx
 
 from rungwise.adapters.http.cancellation import SLICE
-from rungwise.adapters.http.deadlines import AttemptLimits
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.names import Address, addresses_of
 from rungwise.adapters.http.waiting import Operation, WaitFor, Want, check, is_ready
 

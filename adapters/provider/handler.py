@@ -12,8 +12,9 @@ from typing import Any, Final
 import orjson
 
 from rungwise.adapters.provider.connections import POLL_SECONDS, LoopbackServer
+from rungwise.adapters.provider.languages.registry import LANGUAGES, language_of
 from rungwise.adapters.provider.playback import Playback
-from rungwise.adapters.provider.rendering import CREATED, Rendered, render
+from rungwise.adapters.provider.rendering import Rendered, render
 from rungwise.adapters.provider.script import ScriptedReply
 
 LARGEST_BODY: Final = 10**9
@@ -42,18 +43,18 @@ class ReplyHandler(BaseHTTPRequestHandler):
         """Log nothing: what arrives is recorded."""
 
     def do_GET(self) -> None:
-        """List the models of the script."""
+        """Answer what a protocol lists, such as the models of the script."""
         self._read_body()
-        if self.path.partition("?")[0].endswith("/models"):
-            known = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
-            models = [{"id": model, **known} for model in self._playback.models]
-            return self._play(ScriptedReply(body=orjson.dumps({"object": "list", "data": models}).decode()), {})
+        for language in LANGUAGES:
+            found = language.listing(self.path.partition("?")[0], self._playback.models)
+            if found is not None:
+                return self._play(ScriptedReply(body=orjson.dumps(found).decode()), {})
         return self._not_found()
 
     def do_POST(self) -> None:
-        """Answer a chat completion request from the script."""
+        """Answer a request from the script, in the protocol that its path tells."""
         content = self._read_body()
-        if not self.path.partition("?")[0].endswith("/chat/completions"):
+        if language_of(self.path) is None:
             return self._not_found()
         if isinstance(content, ScriptedReply):
             return self._play(content, {})
@@ -90,7 +91,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
 
     def _play(self, reply: ScriptedReply, request: Mapping[str, Any], number: int = 0) -> None:
         try:
-            self._respond(reply, render(reply, request, number), number)
+            self._respond(reply, render(reply, request, number, self.path), number)
         except OSError:
             self.close_connection = True
             if number and not self._closing.is_set():
@@ -115,7 +116,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
         """Send status and headers, and tell whether the body is to be sent in chunks."""
         given = {name.lower(): value for name, value in reply.headers.items()}
         own = {"content-type": rendered.content_type, "x-request-id": f"req_{number:08d}"}
-        chunked = rendered.content_type == "text/event-stream" and self.request_version >= "HTTP/1.1"
+        chunked = rendered.is_stream and self.request_version >= "HTTP/1.1"
         framing = {"transfer-encoding": "chunked"} if chunked else {"content-length": str(len(rendered.body))}
         self.send_response_only(reply.status)
         for name, value in {"date": self.date_time_string(), **own, **given, **framing}.items():

@@ -163,6 +163,7 @@ class ScriptedReply:
         text: the visible content.
         reasoning: the reasoning, sent before the text.
         reasoning_field: the field that carries the reasoning.
+        signature: what comes with the reasoning in protocols that sign it; "" is one that fits.
         tool_calls: tool calls, or mappings with `id`, `name` and `arguments` (JSON as a string, valid or not).
         finish: the finish reason; "" for none, None for what fits ("tool_calls" or "stop").
         refusal: the model's refusal.
@@ -191,6 +192,7 @@ class ScriptedReply:
     reasoning_field: ReasoningField = field(
         default="reasoning_content", validator=must_be_one_of(get_args(ReasoningField))
     )
+    signature: str = field(default="", validator=_TEXT)
     tool_calls: tuple[ToolCall, ...] = field(default=(), converter=_tool_calls)
     finish: str | None = field(default=None, validator=_OPTIONAL_TEXT)
     refusal: str = field(default="", validator=_TEXT)

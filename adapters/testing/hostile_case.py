@@ -10,8 +10,8 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.client import Client
+from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.testing.case import PRICES
 from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.survival import assert_survives

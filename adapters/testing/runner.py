@@ -11,8 +11,8 @@ import attrs
 import httpx
 from attrs import define, field
 
-from rungwise.adapters.capabilities import LEARNED
 from rungwise.adapters.client import Client
+from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider

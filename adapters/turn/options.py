@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from attrs import evolve, frozen
 
 from rungwise.adapters.backend import Backend
 from rungwise.adapters.functions import check_functions
+from rungwise.adapters.options import RunOptions
 from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
 from rungwise.adapters.turn.sync_driver import TurnCompactor
 from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.request import Request
-from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools
 from rungwise.fsm.turn.turn import Turn
 
 
-class TurnOptions(TypedDict, total=False):
+class TurnOptions(RunOptions, total=False):
     """Name what a turn may be given beside its messages; `Client.turn` says what each is."""
 
     tools: Tools | Toolbox
     executor: Executor | None
     policy: TurnPolicy | None
     compactor: TurnCompactor | AsyncTurnCompactor | None
-    within: SharedBudget | None
-    deadline: float | datetime | None
-    max_tokens: int | None
-    parameters: Mapping[str, Any] | None
-    headers: Mapping[str, str] | None
-    input_tokens: int | None
 
 
 OF_TURNS = frozenset({"tools", "executor", "policy", "compactor", "within", "deadline"})
@@ -75,7 +68,8 @@ class Planned:
         own = options.get("policy")
         own = TurnPolicy() if own is None else own
         if not isinstance(own, TurnPolicy):
-            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}")
+            told = "; that of its calls goes into one, as in TurnPolicy(call=...)" if isinstance(own, Policy) else ""
+            raise ConfigurationError(f"policy must be a TurnPolicy, not {type(own).__name__}{told}")
         given_tools, executor = options.get("tools"), options.get("executor")
         if given_tools is None and executor is not None:  # whom the request's own are for
             given_tools, request = request.tools, evolve(request, tools=())

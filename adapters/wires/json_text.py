@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.text.surrogates import without_halves
 
 LIGHT: Final = 2**20
@@ -30,7 +31,7 @@ _WINDOW: Final = 2**16
 
 _MUCH: Final = 2**10
 
-_LONGEST_INTEGER: Final = 4_000  # digits; Python itself refuses 4 301, and no float is as large
+_LONGEST_INTEGER: Final = 20  # characters; no more fit into 64 bits, and Python itself refuses 4 301
 
 
 def is_heavy(data: bytes) -> bool:
@@ -85,7 +86,9 @@ def load(data: bytes) -> Any:
 
 
 def _integer(digits: str) -> float:
-    return int(digits) if len(digits) <= _LONGEST_INTEGER else float(digits)
+    """Return a whole number as orjson reads it: a float where it has more than 64 bits, which no JSON is written of."""
+    value = int(digits) if len(digits) <= _LONGEST_INTEGER else None
+    return value if value is not None and -(2**63) <= value < 2**64 else float(digits)
 
 
 def as_json(value: object) -> str:
@@ -192,3 +195,26 @@ class ObjectScanner:
             self._started = True
             self._depth += 1 if mark in "{[" else -1
         return end
+
+
+def dump(value: Any) -> bytes:
+    """Return JSON for a request; halves of surrogate pairs, which no server takes, are replaced.
+
+    Raises:
+        ConfigurationError: a value has no form in JSON.
+    """
+    try:
+        return orjson.dumps(value, default=_plain)
+    except TypeError:
+        pass  # lone surrogates, most likely, and they are rare enough to look for only now
+    try:
+        return orjson.dumps(mended(value), default=_plain)
+    except (TypeError, RecursionError) as error:
+        # The text of orjson names a type or a limit, never a value.
+        raise ConfigurationError(f"the request has no form in JSON: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError

@@ -16,12 +16,10 @@ import orjson
 from attrs import define, field
 
 from rungwise.adapters.backend import PIECE
+from rungwise.adapters.wires.alike import AlikeLines, PieceReader
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 
-Piece = tuple[Any, str]
-"""A text, behind the kind of text that it is."""
-
-_RETURN, _QUOTE, _BACKSLASH = b'\r"\\'  # as numbers, which are found in an eighth of the time
+_RETURN: Final = b"\r"[0]  # as a number, which is found in an eighth of the time
 _BOM: Final = b"\xef\xbb\xbf"
 _DONE: Final = b"[DONE]"
 _ERROR: Final = b"error"
@@ -46,16 +44,12 @@ def unframed(body: bytes) -> bytes:
     return _FRAME.sub(b"", lines).strip().removesuffix(_DONE)
 
 
-class EventHandler(Protocol):
+class EventHandler(PieceReader, Protocol):
     """Take what a stream brings, in its order."""
 
     @property
     def finished(self) -> bool:
         """Tell whether nothing more need be read."""
-        ...
-
-    def piece_in(self, value: Any) -> Piece | None:
-        """Return the piece of text that an event without a name holds; None where it may hold anything else."""
         ...
 
     def take_piece(self, kind: Any, text: str) -> None:
@@ -92,8 +86,14 @@ class EventReader:
     """Hand the events of one stream to its handler.
 
     Data of several lines are an event when a blank line ends them; a line that is an object by itself is one at once.
+
+    Arguments:
+        ignores_names: whether the data of an event say themselves what its name does, but for the name "error".
+        volatile: what differs in each event beside its text, as in `AlikeLines`.
     """
 
+    ignores_names: bool = False
+    _volatile: re.Pattern[bytes] | None = None
     is_stream: bool = field(default=False, init=False)
     plain: bytearray = field(factory=bytearray, init=False)  # what came in place of a stream, or before its first event
     has_fields: bool = field(default=False, init=False)  # a comment, or a field of an event without data
@@ -103,14 +103,19 @@ class EventReader:
     _rest: bytearray = field(factory=bytearray, init=False)
     _ended_in_return: bool = field(default=False, init=False)
     _name: bytes = field(default=b"", init=False)
+    _ignored: bytes = field(default=b"\n", init=False)  # the last line of a name that says nothing
     _pending: bytearray = field(factory=bytearray, init=False)
     _strays: int = field(default=0, init=False)
 
-    # What surrounds the text of the event that was learned, and its kind; no line begins with what stands here first.
-    _head: bytes = field(default=b"\n", init=False)
-    _tail: bytes = field(default=b"\n", init=False)
-    _kind: Any = field(default=None, init=False)
-    _credit: int = field(default=32, init=False)
+    _alike: AlikeLines = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._alike = AlikeLines(self._volatile)
+
+    @property
+    def last_alike(self) -> bytes:
+        """Return the last event, where it was not parsed."""
+        return self._alike.last
 
     @property
     def size(self) -> int:
@@ -131,12 +136,15 @@ class EventReader:
         rest = lines.pop()
         if rest:
             self._rest += rest
+        alike = self._alike
         for line in lines:
             if not line:
                 if not (self._pending or self._name):
                     continue
                 self._end_event(handler)
-            elif line.startswith(self._head) and line.endswith(self._tail) and self._take_alike(line, handler):
+            elif line == self._ignored:
+                self._name = b""
+            elif line.startswith(alike.begins) and line.endswith(alike.ends) and self._take_alike(line, handler):
                 continue
             else:
                 self._take_line(line, handler)
@@ -152,33 +160,14 @@ class EventReader:
             self._end_event(handler, is_cut=True)
 
     def _take_alike(self, line: bytes, handler: EventHandler) -> bool:
-        """Take the text of a line that differs from the learned one in nothing else; False sends it the long way."""
-        text = line[len(self._head) : -len(self._tail)]
-        if not text or _QUOTE in text or _BACKSLASH in text or self._pending or self._name:
+        """Take the text of a line like the learned one; False sends it the long way."""
+        if self._pending or self._name:
             return False
-        try:
-            content = text.decode()
-        except UnicodeDecodeError:
+        text = self._alike.text_in(line)
+        if text is None:
             return False
-        self._credit += 1
-        handler.take_piece(self._kind, content)
+        handler.take_piece(self._alike.kind, text)
         return True
-
-    def _learn(self, data: bytes, piece: Piece, handler: EventHandler) -> None:
-        """Learn what surrounds the text of an event, for as long as learning pays."""
-        if self._credit < 8:
-            return
-        self._credit -= 8
-        kind, content = piece
-        text = orjson.dumps(content)[1:-1]
-        head, found, tail = data.partition(b'"' + text + b'"')
-        try:
-            # Only if a longer text there is read as just that was it the place of the text.
-            other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
-        except orjson.JSONDecodeError:
-            return
-        if found and handler.piece_in(other) == (kind, content + "~"):
-            self._head, self._tail, self._kind = b'data:%b"' % head, b'"' + tail, kind
 
     def _with_line_feeds(self, data: bytes) -> bytes:
         """Let every line end in a line feed alone, also where a return and its line feed come apart."""
@@ -193,14 +182,18 @@ class EventReader:
         if line.startswith(b"data:"):
             self._take_data(line[5:], handler)
         elif line.startswith(b"event:"):
-            self._name = line[6:].strip()
+            name = line[6:].strip()
+            if self.ignores_names and name != _ERROR:
+                self._name, self._ignored = b"", line
+            else:
+                self._name = name
         elif line.startswith(_FIELDS):
             self.has_fields = True
         else:
             self._take_stray(line, handler)
 
     def _take_data(self, data: bytes, handler: EventHandler) -> None:
-        self.is_stream = True
+        self.is_stream, self._alike.last = True, b""
         if self._pending or not (data.startswith(_OBJECT) or _is_object(data)):
             if data.strip() == _DONE and not self._pending:
                 handler.take_end()
@@ -219,7 +212,7 @@ class EventReader:
                 handler.take_value(value, data, is_error=self._name == _ERROR)
             else:
                 handler.take_piece(*piece)
-                self._learn(data, piece, handler)
+                self._alike.learn(b"data:", data, piece, handler)
 
     def _end_event(self, handler: EventHandler, *, is_cut: bool = False) -> None:
         data = bytes(self._pending[:-1])

@@ -29,6 +29,7 @@ from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.facts import FactFinder
 from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.lessons import Lessons
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.observe import observe, observe_cancel
 from rungwise.fsm.call.outcome import Outcome
@@ -82,6 +83,7 @@ class Call:
         prompts: the tokens of each prompt as a journal recorded them, for a replay; None counts them.
         within: the budget that it shares with other calls, beside its own; say `sending` to each send then.
         deadline: when the call must have ended, on the driver's clock, beside the seconds of its budget.
+        lessons: what was remembered of each backend, for a replay; None asks them for their `lessons`, once, now.
 
     Raises:
         ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
@@ -121,9 +123,17 @@ class Call:
         prompts: Iterator[int] | None = None,
         within: SharedBudget | None = None,
         deadline: float | None = None,
+        lessons: Sequence[Lessons] | None = None,
     ) -> None:
         context = CallContext.of(
-            request, policy, chain, turn, contents=contents, has_compactor=has_compactor, within=within
+            request,
+            policy,
+            chain,
+            turn,
+            contents=contents,
+            has_compactor=has_compactor,
+            within=within,
+            lessons=lessons,
         )
         check_deadline(deadline)
         context.spending.given_deadline = deadline
@@ -146,6 +156,11 @@ class Call:
     def link(self) -> Link:
         """Return the current backend."""
         return self._context.chain.link
+
+    @property
+    def policy(self) -> Policy:
+        """Return how the call may recover, and its budget."""
+        return self._context.policy
 
     @property
     def backend(self) -> int:
@@ -184,6 +199,7 @@ class Call:
         self.journal.setting.note_deadline(self.spending)
         if self.link.problem is not None:
             self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
+        self._heed()
         return self._propose(0.0)
 
     @property
@@ -388,7 +404,9 @@ class Call:
                 return None
             proposal = granted
         self._proposed, self._in_flight = None, proposal
-        self._recorder.record(self.position.fire("sent"), proposal=proposal)
+        context = self._context
+        notes = [each for each in (context.newly_lost(), context.newly_heeded()) if each]
+        self._recorder.record(self.position.fire("sent"), proposal=proposal, note="; ".join(notes) or None)
         return proposal.send
 
     def _shorten_nothing(self) -> None:
@@ -454,6 +472,11 @@ class Call:
         assert following is not None  # or its guard would not have held
         self._recorder.skip(self.position.state, chain.passed_over(following))
         chain.move_to(following)
+        self._heed()
+
+    def _heed(self) -> None:
+        """Shape what is sent to the current backend by what is remembered of it."""
+        self._context.transcript.heed(self._context.lessons, self._context.chain.index)
 
     def _end(
         self,

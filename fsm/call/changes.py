@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rungwise.fsm.call.estimate import tokens_of
+from rungwise.fsm.call.request import CAP_PARAMETERS
+from rungwise.fsm.text.blank import is_blank
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.observation import Observation
@@ -22,7 +24,7 @@ def forget_seed(transcript: Transcript, observation: Observation) -> None:
 def add_nudge(transcript: Transcript, observation: Observation) -> None:
     """Put the placeholder and the hint behind what was gathered so far."""
     transcript.seed = ""
-    transcript.nudged_at = len(transcript.gathered)
+    transcript.nudged_at = len(transcript.gathered) + len(transcript.turn)
 
 
 def seed(transcript: Transcript, observation: Observation) -> None:
@@ -54,7 +56,7 @@ def repair(transcript: Transcript, observation: Observation) -> None:
     if kind == "output_cap":
         transcript.available_tokens = max(1, int(detail) - RESERVE_BELOW_AVAILABLE)
     elif kind == "parameter_unsupported":
-        transcript.dropped |= {detail}
+        transcript.dropped = without(transcript, detail)
     elif kind == "prefill_unsupported":
         transcript.without_prefill |= {observation.backend}
     elif kind == "reasoning_signature":
@@ -63,9 +65,24 @@ def repair(transcript: Transcript, observation: Observation) -> None:
         transcript.restore_reasoning = True
 
 
+def without(transcript: Transcript, parameter: str) -> frozenset[str]:
+    """Return what is left out once a parameter is.
+
+    The output cap has two names. Where one is left out because a backend rejected it in an earlier call, and it now
+    rejects the other, it has changed its mind: the first one is tried again.
+    """
+    dropped = transcript.dropped | {parameter}
+    if dropped >= {*CAP_PARAMETERS}:
+        heard = {name for name in CAP_PARAMETERS if f"parameter_unsupported:{name}" in transcript.repaired}
+        dropped -= {*CAP_PARAMETERS} - heard - {parameter}
+    return dropped
+
+
 def fall_back(transcript: Transcript, observation: Observation) -> None:
     """Make everything portable and begin anew with another backend, but for the text that was gathered."""
     transcript.seed, transcript.nudged_at, transcript.is_paused, transcript.hint = "", None, False, None
     transcript.portable, transcript.lower_reasoning, transcript.restore_reasoning = True, False, False
     transcript.is_foreign = bool(transcript.gathered)
+    if is_blank(transcript.gathered):
+        transcript.turn = ()  # blocks alone are nothing that another backend could go on from
     transcript.dropped, transcript.repaired, transcript.available_tokens = frozenset(), frozenset(), None

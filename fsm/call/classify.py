@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.parts import MediaPart, ToolCall
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.text.blank import is_blank
@@ -59,6 +59,8 @@ def classify_reply(
         return "paused"
     if not is_blank(visible):
         return "answered" if not expects_json or is_json(visible) else "malformed"
+    if any(isinstance(part, MediaPart) for part in reply.parts):
+        return "malformed" if expects_json else "answered"  # a picture is an answer as well
     return "came_empty" if is_blank(reasoning) else "only_reasoned"
 
 

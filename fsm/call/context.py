@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import define
+from attrs import define, field
 
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.journal import Journal, Links, Setting
 from rungwise.fsm.call.kept import NOTHING_KEPT, Kept
+from rungwise.fsm.call.lessons import NO_LESSONS, Lessons, lessons_of
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.position import Position
-from rungwise.fsm.call.request import Link, Request, TurnContext
+from rungwise.fsm.call.request import Link, Request, TurnContext, losses_of
 from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError
@@ -33,6 +34,7 @@ class CallContext:
         spending: what is used of the budget.
         journal: every step.
         kept: what no attempt at the current backend may use of the budget.
+        told: the places in the chain of the backends of which the journal says what is remembered of them.
     """
 
     request: Request
@@ -45,6 +47,7 @@ class CallContext:
     spending: Spending
     journal: Journal
     kept: Kept = NOTHING_KEPT
+    told: set[int] = field(factory=set)
 
     @classmethod
     def of(
@@ -57,6 +60,7 @@ class CallContext:
         contents: bool,
         has_compactor: bool,
         within: SharedBudget | None,
+        lessons: Sequence[Lessons] | None,
     ) -> CallContext:
         """Begin with what a call was given.
 
@@ -76,6 +80,7 @@ class CallContext:
             input_tokens=request.input_tokens,
             has_compactor=has_compactor,
             within=() if within is None else within.budgets,
+            lessons=tuple(map(lessons_of, links) if lessons is None else lessons),
         )
         return cls(
             request=request,
@@ -90,6 +95,27 @@ class CallContext:
                 table=policy.table.name, counters=policy.table.counters, contents=contents, setting=setting
             ),
         )
+
+    def newly_lost(self) -> str | None:
+        """Say what of the request the current backend is never told; None where it was said, or there is nothing."""
+        chain, told = self.chain, self.journal.setting.links.losses
+        if chain.index in told:
+            return None
+        losses = told[chain.index] = losses_of(self.request, chain.links[0], chain.link)
+        return f"left out: {'; '.join(losses)}" if losses else None
+
+    @property
+    def lessons(self) -> Lessons:
+        """Return what was remembered of the current backend when the call began."""
+        known, index = self.journal.setting.lessons, self.chain.index
+        return known[index] if index < len(known) else NO_LESSONS
+
+    def newly_heeded(self) -> str | None:
+        """Say what is remembered of the current backend; None where it was said, or there is nothing."""
+        if self.chain.index in self.told or self.lessons == NO_LESSONS:
+            return None
+        self.told.add(self.chain.index)
+        return str(self.lessons)
 
 
 def _check(request: object, policy: object, turn: object) -> None:

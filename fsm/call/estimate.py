@@ -7,7 +7,7 @@ from typing import Any
 from attrs import astuple
 
 from rungwise.fsm.call.metering import is_beyond, least_tokens
-from rungwise.fsm.call.parts import PARTS, Message
+from rungwise.fsm.call.parts import PARTS, MediaPart, Message
 
 BYTES_A_TOKEN = 3
 """UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
@@ -23,6 +23,9 @@ ENVELOPE = frozenset({"role", "content", "type", "text"})
 
 PICTURES = frozenset({"image_url", "input_image", "image"})
 """The types of the parts that hold a picture, embedded or by its URL."""
+
+EMBEDDED = ("inline_data", "inlineData", "file_data", "fileData")
+"""Where Gemini's parts hold one."""
 
 PICTURE_TOKENS = 1_600
 """Input tokens that a picture is taken to be: what Anthropic documents for the largest that is not scaled down."""
@@ -42,18 +45,26 @@ def estimate_tokens(value: Any) -> int:
             todo += item
         elif hasattr(item, "items"):
             kind = item.get("type")  # which in a schema may be anything
-            if isinstance(kind, str) and kind in PICTURES:
+            if (isinstance(kind, str) and kind in PICTURES) or any(map(_is_picture, map(item.get, EMBEDDED))):
                 total += PICTURE_TOKENS
                 continue
             for name, part in item.items():
                 todo.append(part)
                 if name not in ENVELOPE:
                     todo.append(name)
+        elif isinstance(item, MediaPart) and item.kind == "image":
+            total += PICTURE_TOKENS
         elif isinstance(item, (Message, *PARTS)):
             todo += astuple(item, recurse=False)
         else:
             total += 1
     return total
+
+
+def _is_picture(value: Any) -> bool:
+    if not hasattr(value, "items"):
+        return False
+    return str(value.get("mime_type") or value.get("mimeType") or "").startswith("image/")
 
 
 def tokens_of(text: str, cap: int | None) -> int:

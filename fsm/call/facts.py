@@ -8,7 +8,7 @@ from attrs import define, field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.policy import EMPTY as EMPTIES
+from rungwise.fsm.call.policy import EMPTY_REPLY
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.text.blank import is_blank
@@ -78,7 +78,7 @@ class FactFinder:
         """Count a failure, and tell whether the policy leaves the backend after so many of its reason."""
         reason, failure = observation.evidence.reason, observation.failure
         if observation.event in EMPTY:
-            reason = EMPTIES
+            reason = EMPTY_REPLY
         if reason is None:
             return False
         alike = self._alike = self._alike or Counter()

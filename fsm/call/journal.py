@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
 from attrs import define
 
 from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
 from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
@@ -32,17 +33,24 @@ from rungwise.fsm.values.label import short
 
 _DEADLINES = ("deadline", "within_deadline")
 
-_UNSAID: dict[str, Any] = {"streams": False}
+_UNSAID: dict[str, Any] = {"streams": False, "losses": ()}
 """What a backend of the user's own may not say of itself; None of the rest."""
 
 
 class Links:
-    """Keep the backends of a call from whatever writes attrs objects down: they hold keys."""
+    """Keep the backends of a call from whatever writes attrs objects down: they hold keys.
 
-    __slots__ = ("live",)
+    Arguments:
+        live: the backends.
+        losses: what the requests to each of them have left out of what was asked, by its place; those alone that were
+            asked.
+    """
+
+    __slots__ = ("live", "losses")
 
     def __init__(self, live: tuple[Link, ...]) -> None:
         self.live = live
+        self.losses: dict[int, tuple[str, ...]] = {}
 
     @property
     def plain(self) -> tuple[PlainLink, ...]:
@@ -51,6 +59,8 @@ class Links:
         told: list[dict[str, Any]] = [
             {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
         ]
+        for index, losses in self.losses.items():
+            told[index]["losses"] = losses
         return tuple([PlainLink(**each) for each in told])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -69,6 +79,7 @@ class Setting:
         within: the ceilings of the shared budgets around the call, the innermost first.
         deadline: when the caller wanted the call to have ended, in seconds from its beginning; None without one.
         within_deadline: when the shared budgets wanted that, likewise.
+        lessons: what was remembered of each backend when the call began.
     """
 
     policy: Policy
@@ -79,6 +90,7 @@ class Setting:
     within: tuple[Budget, ...] = ()
     deadline: float | None = None
     within_deadline: float | None = None
+    lessons: tuple[Lessons, ...] = ()
     # Known after reading: the policy with the limits and hints of rungs of one's own.
     recorded: Mapping[str, Any] | None = None
 
@@ -97,6 +109,11 @@ class Setting:
             "has_compactor": self.has_compactor,
             **({"within": [attrs.asdict(budget) for budget in self.within]} if self.within else {}),
             **{name: value for name in _DEADLINES if (value := getattr(self, name)) is not None},
+            **(
+                {"lessons": [each.to_mapping() for each in self.lessons]}
+                if any(map(NO_LESSONS.__ne__, self.lessons))
+                else {}
+            ),
         }
 
     def note_deadline(self, spending: Spending) -> None:
@@ -133,6 +150,7 @@ class Setting:
             has_compactor=values["has_compactor"],
             within=within,
             **{name: values.get(name) for name in _DEADLINES},
+            lessons=_read_lessons(values.get("lessons", ()), len(chain)),
             recorded=recorded,
         )
 
@@ -153,7 +171,7 @@ class Journal(Record):
         **dict.fromkeys(("max_tokens", "input_tokens"), or_null(COUNT)),
         "has_compactor": FLAG,
     }
-    optional_forms: ClassVar[Forms] = {"within": OBJECTS, **dict.fromkeys(_DEADLINES, NUMBER)}
+    optional_forms: ClassVar[Forms] = {"within": OBJECTS, "lessons": OBJECTS, **dict.fromkeys(_DEADLINES, NUMBER)}
     content_forms: ClassVar[Forms] = {
         **dict.fromkeys(("part", "new", "delivered", "reasoning", "gathered"), TEXT),
         **dict.fromkeys(("final_text", "prior_answer"), or_null(TEXT)),
@@ -179,7 +197,7 @@ _LINK = forms_of(
 _PRICES = forms_of(Prices)
 
 
-_LATER = ("expects_json", "streams", "first_token", "stall")
+_LATER = ("expects_json", "streams", "first_token", "stall", "losses")
 """What journals of earlier releases do not tell of a backend."""
 
 
@@ -193,6 +211,12 @@ def _link(values: Mapping[str, Any], where: str) -> PlainLink:
         prices = Prices(**prices)
     identities = frozenset((kind, name) for kind, name in values["identities"])
     return PlainLink(**{**values, "prices": prices, "identities": identities})
+
+
+def _read_lessons(values: Sequence[Mapping[str, Any]], links: int) -> tuple[Lessons, ...]:
+    if len(values) not in (0, links):
+        raise ConfigurationError("its lessons are not one for each backend of its chain")
+    return tuple([Lessons.from_mapping(each, f"lessons[{index}]") for index, each in enumerate(values)])
 
 
 def read_policy(values: Any, counters: Iterable[str]) -> tuple[Policy, Mapping[str, Any]]:

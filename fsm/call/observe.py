@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rungwise.fsm.call.changes import without
 from rungwise.fsm.call.classify import classify_reply, is_json
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.observation import Observation
@@ -136,7 +137,8 @@ def _observe_failure(
     send, repair = proposal.send, repair_of(failure)
     if repair in transcript.repaired:
         repair = None
-    if send.max_tokens is not None and transcript.dropped | {failure.parameter} >= {*CAP_PARAMETERS}:
+    rejected = failure.parameter
+    if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     return Observation(
         evidence=_evidence(event_of_failure(failure), counted[0], failure, repair=repair),

@@ -6,6 +6,7 @@ from attrs import define, field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.parts import TextPart
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.failures.failure import Failure
@@ -43,13 +44,15 @@ class Outcome:
         """
         context, last = self.context, self.last
         transcript, spending, chain = context.transcript, context.spending, context.chain
-        outcome, text, parts = row.target, transcript.gathered, transcript.parts
+        outcome, text, parts, turn = row.target, transcript.gathered, transcript.parts, transcript.turn
         if transcript.spare and outcome not in ("done", "salvaged"):
             text = transcript.spare
             parts = (text,)
+            turn = (*turn, TextPart(text)) if turn else ()
         elif outcome == "salvaged":
             text = self._salvaged(row, text)
             parts = (*parts, text)
+            turn = (*turn, TextPart(last.delivered)) if turn and last and row.effect == "keep_delivered" else ()
         reply = last.reply if last is not None else None
         context.journal.outcome = outcome
         return Result(
@@ -70,6 +73,7 @@ class Outcome:
             journal=context.journal,
             overran=spending.overran is not None,
             shapes=chain.shapes,
+            turn=turn,
         )
 
     def _named_failures(self) -> tuple[tuple[str, Failure], ...]:

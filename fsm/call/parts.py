@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from attrs import field, frozen
 
@@ -25,9 +25,51 @@ def _is_text(instance: object, attribute: Any, value: Any) -> None:
 
 @frozen
 class TextPart:
-    """Hold a block of visible text, inline think tags still in it."""
+    """Hold a block of visible text, inline think tags still in it.
+
+    Arguments:
+        text: it.
+        cache: what the caller marked its end with, for providers that keep a prompt up to there; two parts that differ
+            only in that are equal.
+    """
 
     text: str = field(repr=False, validator=_is_text)
+    cache: Any = field(default=None, repr=False, eq=False, converter=_unchanging)
+
+
+MediaKind = Literal["image", "audio", "video", "file"]
+
+
+@frozen
+class MediaPart:
+    """Hold a picture, a recording or a document: its data, or where it is.
+
+    Arguments:
+        kind: "image", "audio", "video", or "file" for anything that is read, such as a PDF.
+        data: its bytes in base64; "" where a URL says where it is.
+        media_type: such as "image/png"; "" where nobody said.
+        url: where it is; "" where the data are here.
+        name: that of the file, where it has one.
+        detail: how closely a picture is to be looked at, in the caller's word.
+        cache: as for a text.
+
+    Raises:
+        ConfigurationError: the kind is another, or there are neither data nor a URL, or both.
+    """
+
+    kind: MediaKind = field()
+    data: str = field(default="", repr=False, validator=_is_text)
+    media_type: str = field(default="", validator=_is_text)
+    url: str = field(default="", repr=False, validator=_is_text)
+    name: str = field(default="", repr=False, validator=_is_text)
+    detail: str = field(default="", validator=_is_text)
+    cache: Any = field(default=None, repr=False, eq=False, converter=_unchanging)
+
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in get_args(MediaKind):
+            raise ConfigurationError(f"MediaPart.kind must be one of {', '.join(get_args(MediaKind))}")
+        if bool(self.data) is bool(self.url):
+            raise ConfigurationError("a MediaPart has either data, in base64, or a url")
 
 
 @frozen
@@ -86,17 +128,29 @@ class ToolResult:
         name: the tool.
         text: what it returned, or what went wrong.
         is_fault: whether something did.
+        media: pictures and files that it returned beside the text.
+        cache: as for a text.
+
+    Raises:
+        ConfigurationError: the media are none.
     """
 
     id: str = field(validator=_is_text)
     name: str = field(validator=_is_text)
     text: str = field(repr=False, validator=_is_text)
     is_fault: bool = False
+    media: tuple[MediaPart, ...] = field(default=(), repr=False)
+    cache: Any = field(default=None, repr=False, eq=False, converter=_unchanging)
+
+    @media.validator
+    def _check_media(self, attribute: object, value: object) -> None:
+        if not isinstance(value, tuple) or not all(isinstance(each, MediaPart) for each in value):
+            raise ConfigurationError("ToolResult.media must be a tuple of MediaParts")
 
 
-Part = TextPart | ReasoningPart | ToolCall | ToolResult | OpaquePart
+Part = TextPart | MediaPart | ReasoningPart | ToolCall | ToolResult | OpaquePart
 
-PARTS = (TextPart, ReasoningPart, ToolCall, ToolResult, OpaquePart)
+PARTS = (TextPart, MediaPart, ReasoningPart, ToolCall, ToolResult, OpaquePart)
 
 
 def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
@@ -129,12 +183,12 @@ def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:
     return tuple([part for part in parts if isinstance(part, ToolCall)])
 
 
-Role = Literal["user", "assistant", "tool"]
+Role = Literal["system", "user", "assistant", "tool"]
 
 
 def _check_role(instance: object, attribute: Any, value: Any) -> None:
-    if value not in ("user", "assistant", "tool"):
-        raise ConfigurationError("Message.role must be 'user', 'assistant' or 'tool'")
+    if value not in get_args(Role):
+        raise ConfigurationError("Message.role must be 'system', 'user', 'assistant' or 'tool'")
 
 
 @frozen
@@ -145,7 +199,7 @@ class Message:
     back to that provider alone, word for word.
 
     Arguments:
-        role: "user", "assistant", or "tool", which holds results of tool calls alone.
+        role: "system", "user", "assistant", or "tool", which holds results of tool calls alone.
         parts: what is said, in order.
 
     Raises:

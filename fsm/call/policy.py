@@ -145,10 +145,10 @@ class Hints:
 SWITCH_AFTER: Mapping[str, int] = FrozenMap({"overloaded": 2, "timeout": 1, "silence": 1})
 """Where a policy says nothing else: the failures of a reason after which the backend is left."""
 
-EMPTY = "empty"
+EMPTY_REPLY = "empty"
 """What `switch_after` calls replies without an answer, which are no failure of the provider's."""
 
-SWITCH_REASONS = (*get_args(Reason), EMPTY)
+SWITCH_REASONS = (*get_args(Reason), EMPTY_REPLY)
 
 
 def _switch_after(value: Any) -> Mapping[str, int]:

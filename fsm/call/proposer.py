@@ -10,7 +10,7 @@ from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.kept import NOTHING_KEPT
 from rungwise.fsm.call.proposal import Proposal
-from rungwise.fsm.call.request import CAP_PARAMETERS, Send, headers_for
+from rungwise.fsm.call.request import CAP_PARAMETERS, Send, headers_for, parameters_for, prefills_for
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
@@ -39,18 +39,18 @@ class Proposer:
         request, policy, transcript, chain = context.request, context.policy, context.transcript, context.chain
         link, rung = chain.link, context.position.state
         asked = request.max_tokens or link.max_tokens
+        parameters = parameters_for(request, chain.links[0], link)
         needs_compaction = rung == "compact" and not is_compacted
-        is_new = rung in (policy.table.start, "fallback")
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
             composed = Composed(messages=transcript.messages)
         else:
-            prefills = link.prefills and chain.index not in transcript.without_prefill
+            prefills = prefills_for(link, parameters) and chain.index not in transcript.without_prefill
             composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
             prompt = (
                 self.counter.prompt(composed.messages, composed.added_tokens) if context.spending.needs_prices else None
             )
-            cap = self._cap(asked, prompt or 0, is_new=is_new)
+            cap = self._cap(asked, prompt or 0)
         send = Send(
             rung=rung,
             backend=chain.index,
@@ -69,8 +69,9 @@ class Proposer:
             must_cut=context.spending.needs_cap,
             restore_reasoning=transcript.restore_reasoning,
             headers=headers_for(request, chain.links[0], link),
+            parameters=parameters,
         )
-        asks_json = chain.shapes.asks_for_json(request.parameters) if request.parameters else None
+        asks_json = chain.shapes.asks_for_json(send.parameters) if send.parameters else None
         return Proposal(
             send=send,
             reading=composed.reading,
@@ -88,12 +89,11 @@ class Proposer:
             wait: seconds until it goes out.
         """
         context, send = self.context, proposal.send
-        is_new = send.rung in (context.policy.table.start, "fallback")
-        lacking = None if is_new else eaten_by(context, send.max_tokens, wait)
+        lacking = None if self._is_first else eaten_by(context, send.max_tokens, wait)
         lacking = lacking or context.spending.lacking(context.position.attempts, wait, send.max_tokens)
         share = context.spending.share
         if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
-            lacking = None if is_new else shared_eaten_by(context)
+            lacking = None if self._is_first else shared_eaten_by(context)
             prices = context.chain.link.prices
             lacking = lacking or share.lacking(context.spending.now, wait, proposal.prompt_tokens, prices)
         return lacking
@@ -120,33 +120,40 @@ class Proposer:
             return proposal
         return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
 
-    def _cap(self, asked: int | None, prompt_tokens: int, *, is_new: bool) -> int | None:
+    @property
+    def _is_first(self) -> bool:
+        """Tell whether it is the first attempt at a backend, which is made also of what is kept for others."""
+        return self.context.position.state in (self.context.policy.table.start, "fallback")
+
+    def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
         """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it.
 
         Arguments:
             asked: what the caller or the backend asks for.
             prompt_tokens: those of the prompt, where money is counted.
-            is_new: whether it is the first attempt at this backend, before which is worked out what is kept for others.
         """
+        is_first = self._is_first
         context, transcript = self.context, self.context.transcript
         wanted = context.position.cap(context.policy, asked)
         share = context.spending.share
         if share is not None and wanted is None and share.needs_cap:
             wanted = context.policy.base_cap  # or one call would reserve all that there is
-        if is_new:
+        if is_first:
             enter(context, wanted or context.policy.base_cap, prompt_tokens)
         elif context.kept is not NOTHING_KEPT:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
         spending, prices = context.spending, context.chain.link.prices
         cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
-        if is_new and cap is not None and cap < 1:  # who comes first is asked first
+        if is_first and cap is not None and cap < 1:  # who comes first is asked first
             context.kept = evolve(context.kept, output_tokens=0, money=0.0, money_each=0.0)
             cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
         if share is not None and cap is not None and cap > 0:
             own, cap = cap, share.lowered(cap, prompt_tokens, prices, context.kept)
-            if is_new and cap is not None and cap < 1:
+            if is_first and cap is not None and cap < 1:
                 context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)
                 cap = share.lowered(own, prompt_tokens, prices, context.kept)
+        if transcript.largest_output is not None and cap is not None:
+            cap = min(cap, transcript.largest_output)
         available = transcript.available_tokens
         if available is not None:
             cap = available if cap is None else min(cap, available)

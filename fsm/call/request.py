@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from attrs import Factory, evolve, field, frozen, validators
 
+from rungwise.fsm.call.options import COMMON_PARAMETERS as COMMON_PARAMETERS
+from rungwise.fsm.call.options import CommonOptions, with_common
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import number
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copies, frozen_copy
+from rungwise.fsm.values.label import note
 from rungwise.fsm.values.secret import NO_HEADERS, SecretMap
 
 PlainMessage = Mapping[str, Any]
 """One message as the caller writes it: a `role` and what the wire of the backend takes beside it."""
 
-ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+ROLES = ("system", "developer", "user", "assistant", "tool", "function", "model")
+"""The roles of messages in any provider's form; an item of OpenAI's Responses has a type in its place."""
+_LISTS = ("content", "parts", "tool_calls")
+"""What of a message may be a list of mappings."""
 
 
 def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessage | Message, ...]:
@@ -26,7 +32,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
         return (FrozenMap({"role": "user", "content": value}),)
     if isinstance(value, Mapping):
         raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
-    if not isinstance(value, Iterable):
+    if isinstance(value, bytes | bytearray | set | frozenset) or not isinstance(value, Iterable):
         raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
     messages = tuple(value)
     for index, message in enumerate(messages):
@@ -34,13 +40,43 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
             continue
         if type(message) is not dict and not isinstance(message, Mapping):  # the first is quicker
             raise ConfigurationError(
-                f"messages[{index}] must be a mapping with 'role' and 'content', not {type(message).__name__}"
+                f"messages[{index}] must be a mapping with 'role' and 'content', not {_kind_of(message)}"
             )
-        if message.get("role") not in ROLES:
+        if message.get("role") not in ROLES and not _is_item(message):
             raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
     if not messages:
         raise ConfigurationError("messages is empty; give at least one message")
-    return frozen_copies(messages, "messages")
+    copies = frozen_copies(messages, "messages")
+    for index, message in enumerate(copies):
+        if not isinstance(message, Message):
+            _check_parts(message, index)
+    return copies
+
+
+def _check_parts(message: PlainMessage, index: int) -> None:
+    """Refuse what no protocol can read, which would be lost where the message is translated."""
+    content = message.get("content")
+    if not (content is None or isinstance(content, str | list | tuple | Mapping)):
+        raise ConfigurationError(
+            f"messages[{index}]['content'] must be a text or a list of blocks, not {_kind_of(content)}"
+        )
+    for name in _LISTS:
+        parts = message.get(name)
+        for place, part in enumerate(parts if isinstance(parts, list | tuple) else ()):
+            if not isinstance(part, str | Mapping):
+                raise ConfigurationError(
+                    f"messages[{index}][{name!r}][{place}] must be a mapping, not {_kind_of(part)}"
+                )
+
+
+def _kind_of(value: object) -> str:
+    """Return the name of a type, and what to do with an object of a provider's own client."""
+    name = type(value).__name__
+    return f"{name}: give its model_dump()" if hasattr(value, "model_dump") and not isinstance(value, type) else name
+
+
+def _is_item(message: Mapping[str, Any]) -> bool:
+    return "role" not in message and isinstance(message.get("type"), str)
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -76,12 +112,22 @@ def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any]
     if isinstance(value, tuple) and not value:
         return ()
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
-        raise ConfigurationError(f"Request.tools must be a list of tool definitions, not {type(value).__name__}")
+        raise ConfigurationError(
+            f"Request.tools must be a list of tool definitions, not {type(value).__name__}{_of_turns(value)}"
+        )
     tools = tuple(value)
     for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
-            raise ConfigurationError(f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}")
+            raise ConfigurationError(
+                f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}{_of_turns(tool)}"
+            )
     return frozen_copies(tools, "Request.tools")
+
+
+def _of_turns(value: object) -> str:
+    """Return a word to those who gave a call what a turn takes."""
+    is_run = callable(value) or hasattr(value, "function") or hasattr(value, "executor")
+    return ": a call hands out what the model calls, a turn (client.turn) runs it" if is_run else ""
 
 
 def _positive(instance: object, attribute: Any, value: Any) -> None:
@@ -92,7 +138,7 @@ def _positive(instance: object, attribute: Any, value: Any) -> None:
 
 
 @built_without_locals
-@frozen
+@frozen(init=False)
 class Request:
     """Hold what the caller asks, before any rung has touched it.
 
@@ -103,13 +149,16 @@ class Request:
         tools: tool definitions, passed on as they are.
         max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
             among the parameters is taken from there.
-        parameters: anything else for the request body (`temperature`, ...).
+        parameters: anything else for the request body, in the words of the first backend's protocol.
         headers: anything else for the HTTP headers. They go to the backends that have the scheme, host and port of the
             first one of the chain, and to no other: those take headers of their own.
         input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
+        common: the parameters that every wire knows, by name: `temperature`, `top_p`, `stop`, `seed`,
+            `response_format`, `reasoning_effort`, `tool_choice`, `parallel_tool_calls`. They are put among the
+            `parameters`, where they may stand as well, and there alone they are read.
 
     Raises:
-        ConfigurationError: a message, a tool or the cap is not of its form.
+        ConfigurationError: a message, a tool or an option is not of its form, or an option is unknown.
     """
 
     messages: tuple[PlainMessage | Message, ...] = field(converter=_messages, repr=False)
@@ -118,6 +167,18 @@ class Request:
     parameters: Mapping[str, Any] = field(default=None, converter=_parameters, repr=False)
     headers: Mapping[str, str] = field(default=None, converter=_headers, validator=_no_framing, repr=False)
     input_tokens: int | None = field(default=None, validator=_positive)
+
+    def __init__(
+        self,
+        messages: str | Iterable[PlainMessage | Message],
+        tools: Iterable[Mapping[str, Any]] = (),
+        max_tokens: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        input_tokens: int | None = None,
+        **common: Unpack[CommonOptions],
+    ) -> None:
+        self.__attrs_init__(messages, tools, max_tokens, with_common(parameters, common), headers, input_tokens)
 
     def __attrs_post_init__(self) -> None:
         caps = [name for name in CAP_PARAMETERS if name in self.parameters]
@@ -190,7 +251,8 @@ class Link(Protocol):
 
     `identity` is equal for duplicates (same provider and model, or same base URL and model); `problem` says why the
     backend cannot be used, or is None; `prefills` and `echoes` are its capabilities; `origin` says where the
-    headers of a request end up: a backend without it is given none, unless it is the first.
+    headers of a request end up: a backend without it is given none, unless it is the first. One that cannot say all of
+    a request has a method `lost`, which is given the request and returns a short sentence for each thing left out.
     """
 
     @property
@@ -259,6 +321,12 @@ class Link(Protocol):
         ...
 
 
+def _sentences(instance: object, attribute: Any, value: Any) -> None:
+    if not all(isinstance(each, str) for each in value):
+        where = f"{type(instance).__name__}.{attribute.name}"
+        raise ConfigurationError(f"{where} must be texts")
+
+
 def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
     return frozenset({("name", str(link.name))})
 
@@ -268,7 +336,8 @@ class PlainLink:
     """Stand for a backend where the core runs without adapters: in tests, in replays, around a transport of your own.
 
     Two plain links of one name are duplicates unless they are given `identities`. A subclass may name the `shapes` of
-    what its transport sends, and says `streams` if it can stream.
+    what its transport sends, says `streams` if it can stream, and names with `losses` what its requests leave out of
+    what is asked, a short sentence for each.
 
     Raises:
         ConfigurationError: a field is not of its form.
@@ -285,6 +354,11 @@ class PlainLink:
     stall: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     prices: Prices | None = field(default=None, validator=validators.optional(_kind(Prices)))
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
+    losses: tuple[str, ...] = field(default=(), converter=tuple, validator=_sentences)
+
+    def lost(self, request: Request) -> tuple[str, ...]:
+        """Return its losses, whatever is asked."""
+        return self.losses
 
     @property
     def origin(self) -> str:
@@ -311,8 +385,59 @@ def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
     return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
 
 
+def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, Any]:
+    """Return the parameters of a request as far as they are meant for a backend: they were given for the first one.
+
+    A backend that is written to in another form is given those that every wire knows how to say.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if not request.parameters or link is first or _form_of(link) is _form_of(first):
+        return request.parameters
+    return FrozenMap({name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS})
+
+
+def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
+    """Tell whether a backend goes on from a trailing assistant turn in a request with these parameters.
+
+    A backend where they matter says so in a method `prefills_with`.
+
+    Arguments:
+        link: the backend.
+        parameters: those of the request that are meant for it.
+    """
+    told = getattr(link, "prefills_with", None)
+    return link.prefills if told is None else bool(told(parameters))
+
+
+def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
+    """Say what of a request a backend is never told, in a short sentence each.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain, in whose form the parameters are.
+        link: the backend that is asked.
+    """
+    meant, lost = parameters_for(request, first, link), getattr(link, "lost", None)
+    foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
+    own = lost(request) if callable(lost) else ()  # a backend of the user's own may not say
+    return tuple([note(each) for each in (*foreign, *own)])
+
+
+def _form_of(link: Link) -> type[Shapes]:
+    shapes: Shapes = getattr(link, "shapes", NEUTRAL)  # a backend of the user's own may name none
+    return type(shapes)
+
+
 def _own_headers(send: Send) -> Mapping[str, str]:
     return send.request.headers
+
+
+def _own_parameters(send: Send) -> Mapping[str, Any]:
+    return send.request.parameters
 
 
 @frozen(kw_only=True, eq=False)
@@ -336,6 +461,7 @@ class Send:
         restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
         request: what the caller asked.
         headers: those of the request, where they are meant for this backend; a wire sends these and its own.
+        parameters: likewise those of the request.
         added_tokens: the tokens of what the rungs have added to the caller's messages.
         unsigned: whether the backend has rejected a signature, so that none is sent, its own included.
         must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
@@ -358,3 +484,4 @@ class Send:
     unsigned: bool = False
     restore_reasoning: bool = False
     headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
+    parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)

@@ -106,7 +106,7 @@ def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
     if kept is NOTHING_KEPT:
         return None
     if _attempts_left(context) <= kept.attempts:
-        return f"the last {kept.attempts} attempts of the budget are kept for the backends to come"
+        return "what is left of the attempts is kept for the backends to come"
     if kept.seconds > 0 and kept.ends_after is not None and spending.elapsed + wait >= kept.ends_after:
         return f"{kept.seconds:g} s of the budget are kept for each backend to come"
     keeps = kept.output_tokens or kept.money or kept.shared_tokens or kept.shared_money
@@ -117,9 +117,8 @@ def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
 
 def shared_eaten_by(context: CallContext) -> str | None:
     """Say that one more attempt at the current backend would use what is kept of a shared budget, if it would."""
-    kept = context.kept.shared_attempts
-    if 0 < _shared_attempts_left(context) <= kept:
-        return f"the last {kept} attempts of the shared budget are kept for the backends to come"
+    if 0 < _shared_attempts_left(context) <= context.kept.shared_attempts:
+        return "what is left of the shared attempts is kept for the backends to come"
     return None
 
 

@@ -38,6 +38,8 @@ class Result:
         journal: every step.
         overran: whether a provider took no notice of an output cap that a budget rests on; nothing was sent after that.
         shapes: the form in which the last backend is written to.
+        turn: all that came of a turn that its provider paused, in order and with the provider's own blocks; empty where
+            none was paused.
     """
 
     outcome: str
@@ -57,6 +59,7 @@ class Result:
     journal: Journal = field(repr=False, eq=False)
     overran: bool = False
     shapes: Shapes = field(default=NEUTRAL, repr=False, eq=False)
+    turn: tuple[Part, ...] = field(default=(), repr=False, eq=False)
 
     @property
     def is_success(self) -> bool:
@@ -72,8 +75,11 @@ class Result:
     def message(self) -> Message:
         """Return the message to append to the conversation, for whichever backend is asked next.
 
-        A reply that is all of the answer is there as it came, with what its provider wants back.
+        A reply that is all of the answer is there as it came, with what its provider wants back, and so is each reply
+        of a turn that its provider paused.
         """
+        if self.turn:
+            return Message("assistant", self.turn)
         reply = self.reply
         whole = (self.text, self.reasoning, self.tool_calls)
         if self.outcome == "done" and reply and whole == (reply.text, reply.reasoning, reply.tool_calls):

@@ -7,11 +7,13 @@ from typing import Literal
 from attrs import define, field
 
 from rungwise.fsm.call.estimate import MESSAGE_TOKENS, estimate_tokens, tokens_of
+from rungwise.fsm.call.lessons import Lessons
 from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall, text_of
 from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.shapes import Shapes
+from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.values.records import record
@@ -67,12 +69,15 @@ class Transcript:
         hints: the wording of what is added.
         gathered: the text so far, stitched.
         parts: the raw parts of it.
+        turn: all that a turn which its provider has paused holds so far, its provider's own blocks among it; empty
+            where none was paused.
     """
 
     messages: tuple[PlainMessage | Message, ...] = field(repr=False)
     hints: Hints
     gathered: str = field(default="", repr=False)
     parts: tuple[str, ...] = field(default=(), repr=False)
+    turn: tuple[Part, ...] = field(default=(), repr=False)
     _gathered_tokens: int = field(default=0, init=False)
     _uncounted: tuple[tuple[str, int | None], ...] = field(default=(), init=False, repr=False)  # texts and their caps
     thinks_inline: bool = False  # a part came with inline reasoning
@@ -84,7 +89,7 @@ class Transcript:
     seed_tokens: int = 0
     seed_is_inline: bool = False
     is_paused: bool = False
-    nudged_at: int | None = None  # how many characters were gathered when the nudge was given
+    nudged_at: int | None = None  # how much was gathered when the nudge was given, 0 for nothing
     portable: bool = False
     restore_reasoning: bool = False
     dropped: frozenset[str] = frozenset()
@@ -92,6 +97,7 @@ class Transcript:
     lower_reasoning: bool = False
     repaired: frozenset[str] = frozenset()
     without_prefill: frozenset[int] = field(default=frozenset())
+    largest_output: int | None = None
 
     @classmethod
     def going_on_from(cls, text: str, messages: tuple[PlainMessage | Message, ...], hints: Hints) -> Transcript:
@@ -107,6 +113,9 @@ class Transcript:
         if observation.unsays:
             self._drop_text()
             self.thinks_inline = True
+        if observation.event == "paused" or (self.turn and (observation.part or observation.event in ANSWERS)):
+            before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
+            self.turn = (*before, *self.turn, *_as_it_came(observation))
         if observation.part:
             self.parts = (*self.parts, observation.part)
             self.gathered += observation.new
@@ -122,7 +131,7 @@ class Transcript:
         self.spare, self.seed, self.is_paused, self.thinks_inline, self.is_foreign = "", "", False, False, False
 
     def _drop_text(self) -> None:
-        self.gathered, self.parts, self.hinted_at = "", (), 0
+        self.gathered, self.parts, self.turn, self.hinted_at = "", (), (), 0
         self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
         self._gathered_tokens, self._uncounted = 0, ()
 
@@ -140,7 +149,7 @@ class Transcript:
 
     def is_plain(self, shapes: Shapes) -> bool:
         """Tell whether the messages go out as they are, because no rung has added anything and none must."""
-        added = self.gathered or self.seed or self.nudged_at is not None or self.hint is not None
+        added = self.gathered or self.turn or self.seed or self.nudged_at is not None or self.hint is not None
         return not added and shapes.role_of(self.messages[-1]) != "assistant"
 
     def has_recent_tool_result(self, window: int, shapes: Shapes) -> bool:
@@ -165,8 +174,8 @@ class Transcript:
         native = prefills and not self.seed and not (self.nudged_at and not early)
         if early:
             added += self._nudge()
-        if self.gathered:
-            added.append(_assistant(self.gathered, self.gathered_tokens))
+        if self.gathered or self.turn:
+            added.append(self._turn_so_far())
             if not native and not self.is_paused:
                 added.append(_user(self.hints.continuation))
         if self.nudged_at is not None and not early:
@@ -192,6 +201,13 @@ class Transcript:
         messages = (*self.messages, *[turn for turn, _ in added])
         return Composed(messages=messages, prefill=prefill, added_tokens=added_tokens, reading=reading)
 
+    def _turn_so_far(self) -> _Added:
+        if not self.turn:
+            return _assistant(self.gathered, self.gathered_tokens)
+        beside = [part for part in self.turn if not isinstance(part, TextPart)]
+        tokens = max(self.gathered_tokens, estimate_tokens(text_of(self.turn))) + estimate_tokens(beside)
+        return Message("assistant", self.turn), tokens + MESSAGE_TOKENS
+
     def _nudge(self) -> list[_Added]:
         return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
 
@@ -200,6 +216,18 @@ class Transcript:
         if not prefills:
             return _user(self.hints.seed.replace("{reasoning}", self.seed), tokens)
         return _assistant(f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)
+
+    def heed(self, lessons: Lessons, backend: int) -> None:
+        """Begin with a backend as what is remembered of it says; nothing was repaired there yet.
+
+        Arguments:
+            lessons: what is remembered.
+            backend: its place in the chain.
+        """
+        self.dropped, self.restore_reasoning = lessons.dropped, lessons.restore_reasoning
+        self.largest_output = lessons.largest_output
+        if lessons.no_prefill:
+            self.without_prefill |= {backend}
 
     # what each rung changes
 
@@ -217,6 +245,19 @@ class Transcript:
                 raise ConfigurationError(told) from error
         if rung.name in self.hints.rungs:
             self.hint, self.hinted_at = self.hints.rungs[rung.name], len(self.gathered)
+
+
+def _as_it_came(observation: Observation) -> tuple[Part, ...]:
+    """Return what a reply adds to a turn that goes on from its provider's own blocks.
+
+    Where nothing of it is the provider's own, that is the text that had not been said.
+    """
+    parts = () if observation.reply is None else observation.reply.parts
+    if observation.event not in ANSWERS:
+        parts = tuple([part for part in parts if not isinstance(part, ToolCall)])
+    if all(isinstance(part, TextPart) or part == ReasoningPart(observation.reasoning) for part in parts):
+        return (TextPart(observation.new),) if observation.new else ()
+    return parts
 
 
 _Added = tuple[Message, int]

@@ -51,15 +51,8 @@ def verify(
         ConfigurationError: no backend is usable.
     """
     if isinstance(policy, TurnPolicy):
-        call = verify(
-            calls_of(policy),
-            chain,
-            max_tokens=max_tokens,
-            input_tokens=input_tokens,
-            assistant_turns=assistant_turns,
-            exhaustive=exhaustive,
-            progress=progress,
-        )
+        asked = {"max_tokens": max_tokens, "input_tokens": input_tokens, "assistant_turns": assistant_turns}
+        call = verify(calls_of(policy), chain, exhaustive=exhaustive, progress=progress, **asked)
         prices = [each for _, each in _backends(chain)]
         return verify_turn(policy, call, prices, exhaustive=exhaustive, progress=progress)
     if not isinstance(policy, Policy):

@@ -35,7 +35,7 @@ _AVAILABLE: Final = tuple(
         r"max_\w{0,20}tokens \(\d+\) cannot exceed (?P<cap>\d+)",
         r"prompt tokens \((?P<used>\d+)\) \+ max_\w{0,20}tokens \(\d+\) > context window \((?P<limit>\d+)\)",
         r"maximum tokens you requested exceeds? the model limit of (?P<cap>\d+)",
-        r"can only afford (?P<cap>\d+)",
+        r"can only afford (?P<credit>\d+)",
     )
 )
 
@@ -54,6 +54,11 @@ _NAMED: Final = tuple(
         rf"not support (?:the )?parameter:? {_NAME}",
         rf"not support (?:the )?{_NAME} parameter",
         rf"that support the provided {_NAME} value",
+        r"(?:^|[.:] |\bbecause )(temperature|top_?[pk]|thinking_?\w{0,10}) (?:is|are) (?:not|no longer) supported",
+        r"(?:^|[.:] )(thinking) (?:level|budget)\b.{0,40}?\bnot supported",  # Gemini's words, as are the next ones
+        r"\bbudget -?\d{1,9} is invalid\. this model only works in (thinking) mode",
+        r"\bdoes not support (thinking)\s*\Z",  # Ollama's
+        r"\A(think) value\b.{0,40}\bis not supported\b",
     )
 )
 _CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
@@ -172,18 +177,29 @@ class ErrorBody:
         return next(given, None) or next(meant, None)
 
     @cached_property
+    def _room(self) -> Mapping[str, int]:
+        """Return the numbers of the wording that says how much may be written, by their names."""
+        found = next(filter(None, (pattern.search(self.text) for pattern in _AVAILABLE)), None)
+        groups = {} if found is None else found.groupdict()
+        return {name: int((digits or "0").replace(",", "")) for name, digits in groups.items()}
+
+    @property
+    def largest_output(self) -> int | None:
+        """Return the most output tokens that the model ever writes, where the provider named that."""
+        return self.available_tokens if self._room.keys() & {"cap", "below"} else None
+
+    @cached_property
     def available_tokens(self) -> int | None:
         """Work out for how many output tokens the provider said there is room, where there is any."""
-        found = next(filter(None, (pattern.search(self.text) for pattern in _AVAILABLE)), None)
-        if found is None:
+        number = self._room
+        if not number:
             return None
-        number = {name: int((digits or "0").replace(",", "")) for name, digits in found.groupdict().items()}
         limit, asked = number.get("limit", 0), number.get("asked")
         if asked is not None:
             available = asked // 2 if asked * 2 > limit else 0
         else:
             room = limit - number.get("used", 0) - number.get("more", 0)
-            available = number.get("cap") or number.get("below", 1) - 1 or room
+            available = number.get("cap") or number.get("credit") or number.get("below", 1) - 1 or room
         return available if 0 < available < _MOST_TOKENS else None
 
     @cached_property

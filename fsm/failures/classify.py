@@ -68,6 +68,7 @@ def classify_response(status: int | None, headers: Mapping[str, str], body: obje
         should_retry={"true": True, "false": False}.get(names.get("x-should-retry", "").lower()),
         parameter=error.parameter if reason == "parameter_unsupported" else None,
         available_tokens=error.available_tokens if reason == "output_cap" else None,
+        largest_output=error.largest_output if reason == "output_cap" else None,
     )
 
 

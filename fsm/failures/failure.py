@@ -36,6 +36,7 @@ class Failure:
         should_retry: the service's own word (`x-should-retry`), or None.
         parameter: the request parameter that the provider named, for `parameter_unsupported`.
         available_tokens: output tokens that the provider said are available, for `output_cap`.
+        largest_output: the same where it is the most that the model ever writes, whatever the prompt.
         is_stale: whether the request went out on a connection that had served another one, and that broke before a byte
             of an answer came: the server had closed it, so the request is sent again at once.
         exception: what was raised, if anything was.
@@ -57,6 +58,9 @@ class Failure:
         default=None, validator=must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
     )
     is_stale: bool = False
+    largest_output: int | None = field(
+        default=None, validator=must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
+    )
     exception: BaseException | None = field(default=None, repr=False, eq=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -86,12 +86,17 @@ RULES: Final = (
         r"tool_use_failed|json_validate_failed|output_parse_failed",
         r"failed to (call a function|generate json)\. please adjust your prompt|\Atool call validation failed",
     ),
+    Rule(
+        "failed_generation",  # Ollama's, which reads the calls that a model writes
+        _BAD_REQUEST | {500},
+        prose=r"\Aerror parsing tool call\b|\breturned invalid tool call arguments\b",
+    ),
     Rule("content_policy", _VAGUE, numbers=r"zai:130[01]|minimax:102[67]"),
     Rule("content_policy", _TOO_LONG, prose=r"\b(input|output) new_sensitive\b"),  # MiniMax's, as 422 and as 500
     Rule(
         "content_policy",
         _CLIENT - {401, 402, 408, 413, 429},
-        r"content_?(filter(ed)?|policy(_\w+)?)|responsibleaipolicyviolation|(.*\.)?data_?inspection_?failed|refusal"
+        r"(image_)?content_?(filter(ed)?|policy(_\w+)?)|misalignment_policy_\w+|responsibleaipolicyviolation|(.*\.)?data_?inspection_?failed|refusal"
         r"|(image_)?safety\w*|(image_)?prohibited_content|blocklist|spii|model_armor|(bio|cyber)\w*_policy|invalid_prompt"
         r"|sensitive_words_detected|prompt_blocked",
         r"content (management|filter\w{0,10}) policy|safety system"
@@ -181,7 +186,8 @@ RULES: Final = (
         r"insufficient (account )?(balance|credits?|funds|quota)|credit balance|balance is insufficient"
         r"|credits? (\w{1,20} ){0,3}(exhausted|depleted)|(out of|requires? more|add|add more|no usable) credits"
         r"|billing (hard )?limit|spend(ing)? (limit|cap)|in arrears|payment (is )?(required|past due)|please recharge"
-        r"|extra usage is required|key limit exceeded|free allocated quota|(weekly|monthly)\W.{0,20}limit exhausted"
+        r"|extra usage is required|requires a subscription|key limit exceeded|free allocated quota"
+        r"|(weekly|monthly)\W.{0,20}limit exhausted"
         r"|\bfree-models-per-day\b",
     ),
     Rule("rate_limit", frozenset(), r"resource_exhausted|throttling.*"),
@@ -198,14 +204,16 @@ RULES: Final = (
         "overloaded",
         _BUSY,
         r"(\w+_)?overloaded(_error)?|slow_down|(service_?)?unavailable(exception|_?error)?|modelnotready(exception)?",
-        r"overload|(at|over|no) capacity|capacity exceeded|high (demand|traffic|load)|(server|service) is (too )?busy",
+        r"overload|(at|over|no) capacity|capacity exceeded|high (demand|traffic|load)"
+        r"|(server|service) (is )?(too )?busy",
     ),
     Rule(
         "parameter_unsupported",  # stands only where a parameter is named that may be left out
         _BAD_REQUEST | {404},
         r"unsupported_(parameter|value)|(unknown|unrecognized)_\w+|extra_forbidden",
         r"unsupported|(not|n't) support|unknown (parameter|argument|field|name)|unrecognized|deprecated"
-        r"|extra inputs are not permitted|cannot both be specified|that support the provided",
+        r"|extra inputs are not permitted|cannot both be specified|that support the provided|no longer supported"
+        r"|only works in thinking mode",
     ),
     Rule("model_not_found", _VAGUE, numbers=r"zai:1211|minimax:2061"),
     Rule(
@@ -213,7 +221,8 @@ RULES: Final = (
         _CLIENT - {401, 429},
         r"(model|deployment)_?not_?found|model_not_(available|supported)|model_decommissioned|(invalid|unknown)_model",
         r"\bmodels?\b.{0,150}?\b((does not|doesn't) exist|not found|not available|decommissioned|retired|no longer)"
-        r"|(no such|unknown|invalid|unsupported) model|not a valid model|model identifier is invalid|\Amodel: "
+        r"|(no such|unknown|invalid|unsupported|not found the) model|not a valid model|model identifier is invalid"
+        r"|\Amodel: "
         r"|models/\S{1,200} is not|\bmodel\b \S{1,200} (is|has been) (not supported|deprecated)|no endpoints found"
         r"|api deployment for this resource does not exist",
     ),
@@ -225,7 +234,7 @@ RULES: Final = (
         r"rate.?limit|too many (requests|tokens)|throttl|(requests?|tokens?) per (sec|min|hour|day)|concurrency"
         r"|\b[rt]pm limit",
     ),
-    Rule("auth", _VAGUE, numbers=r"zai:(100[0-4]|111[0-2])|minimax:(1004|2049)"),
+    Rule("auth", _VAGUE, numbers=r"zai:(100[0-4]|11(1[0-2]|21)|1220)|minimax:(1004|2049)"),
     Rule(
         "auth",
         _BAD_REQUEST | {404},
@@ -235,10 +244,15 @@ RULES: Final = (
         r"|api.?key (is )?(not|invalid|expired|missing)|login fail|unauthorized",
     ),
     Rule("timeout", _VAGUE, numbers=r"minimax:1001"),
-    Rule("timeout", frozenset(), r"timeout(_error)?|request_timeout|modeltimeout(exception)?|deadline_exceeded"),
-    Rule("server_error", _VAGUE, numbers=r"minimax:(1013|1024|1033)"),
+    Rule(
+        "timeout",
+        frozenset(),
+        r"timeout(_error)?|request_timeout|vector_store_timeout|modeltimeout(exception)?|deadline_exceeded",
+    ),
+    Rule("server_error", _VAGUE, numbers=r"minimax:(1013|1024|1033)|zai:(1120|1230|1234)"),
     Rule("connection", frozenset(), r"(network|connection)_error"),
     Rule("auth", frozenset({401})),
+    Rule("format", _VAGUE, numbers=r"minimax:(1042|2013)|zai:12(1[0-5]|2[0-2])", unless=r"context window"),
     Rule("unknown", _BAD_REQUEST, prose=r"unknown error", numbers=r"minimax:(999|1000)"),
 )
 
@@ -271,7 +285,9 @@ STATUS_OF_CODE: Final = {
     code: status
     for status, codes in {
         400: "invalid_request_error invalid_argument failed_precondition validationexception badrequesterror "
-        "bad_request bad_request_error",
+        "bad_request bad_request_error data_residency_mismatch invalid_image invalid_image_format invalid_base64_image "
+        "invalid_image_url image_too_large image_too_small image_parse_error invalid_image_mode image_file_too_large "
+        "unsupported_image_media_type empty_image_file failed_to_download_image image_file_not_found",
         404: "not_found_error not_found",
         500: "api_error server_error internal_server_error internal_error internal internalserverexception "
         "modelstreamerrorexception",

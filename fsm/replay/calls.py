@@ -52,6 +52,7 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
         prompts=_prompts(recorded),
         within=recorded_budget(setting.within, recorded, setting.within_deadline),
         deadline=setting.deadline,
+        lessons=setting.lessons,
     )
     call.begin(0.0)
     alike = 0  # steps that were compared, so that none is compared again

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
@@ -42,8 +43,15 @@ class _Shapes(Shapes):
 _SHAPES = _Shapes()
 
 
+@frozen
 class ScriptedLink(PlainLink):
-    """Stand for a backend that is asked what the strategies of this kit generate."""
+    """Stand for a backend that is asked what the strategies of this kit generate.
+
+    Arguments:
+        lessons: what is remembered of it when a call begins.
+    """
+
+    lessons: Lessons = NO_LESSONS
 
     @property
     def shapes(self) -> Shapes:

@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.policy import DEFAULT_SECONDS, Budget, Policy, Reserve, Waits
 from rungwise.fsm.call.request import PlainLink, PlainMessage, Prices, Request, TurnContext
@@ -127,6 +128,16 @@ def policies(
 _limits = limits  # the parameter of `policies` has the same name
 
 
+def _lessons() -> SearchStrategy[Lessons]:
+    return st.builds(
+        Lessons,
+        dropped=st.frozensets(st.sampled_from(("temperature", "max_tokens", "stream"))),
+        no_prefill=st.booleans(),
+        restore_reasoning=st.booleans(),
+        largest_output=st.sampled_from((None, 256, 8_192)),
+    )
+
+
 def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[PlainLink]]:
     """Generate chains of plain links: different capabilities, duplicates, links that cannot be used.
 
@@ -148,6 +159,7 @@ def chains(*, longest: int = 3, priced: bool = False) -> SearchStrategy[list[Pla
         echoes=st.booleans(),
         problem=seldom(st.just("no key")),
         prices=prices if priced else st.one_of(st.none(), prices),
+        lessons=seldom(_lessons()).map(lambda lessons: lessons or NO_LESSONS),
     )
     usable = st.lists(link, min_size=1, max_size=longest)
     return usable.filter(lambda found: any(each.problem is None for each in found))

@@ -17,6 +17,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -86,23 +87,37 @@ def measure_call(port: int, rounds: int) -> None:
     show("One call", race(contestants, rounds), 1.15)
 
 
-def measure_stream(port: int, rounds: int) -> None:
-    """Compare a stream of 200 chunks with reading its bytes."""
+PROTOCOLS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama", "Bedrock")
+
+
+def measure_streams(port: int, rounds: int) -> None:
+    """Compare a stream of 200 chunks in each protocol with reading its bytes."""
     url = f"http://127.0.0.1:{port}/v1"
-    bare = httpx.Client()
-    client = rungwise.Client(rungwise.OpenAIChat("bench", base_url=url))
-    content = json.dumps({"model": "bench", "messages": MESSAGES, "stream": True}, separators=(",", ":"))
+    for name in PROTOCOLS:
+        options = {"region": "eu-north-1"} if name == "Bedrock" else {}
+        backend = getattr(rungwise, name)("bench", base_url=url, api_key="sk-bench-0123456789", **options)
+        measure_stream(name, backend, rounds)
+
+
+def measure_stream(name: str, backend: Any, rounds: int) -> None:
+    """Compare a stream of 200 chunks with reading its bytes."""
+    bare, client = httpx.Client(), rungwise.Client(backend)
+    call = rungwise.Call(REQUEST, chain=(backend,))
+    send = call.begin()
+    assert send is not None
+    asked = backend.encode(send, stream=True)
 
     def read_bytes() -> None:
-        with bare.stream("POST", f"{url}/chat/completions", content=content) as response:
+        with bare.stream("POST", asked.url, content=asked.body, headers=dict(asked.headers)) as response:
             for _ in response.iter_bytes():
                 pass
 
     def read_lines() -> None:
-        with bare.stream("POST", f"{url}/chat/completions", content=content) as response:
+        with bare.stream("POST", asked.url, content=asked.body, headers=dict(asked.headers)) as response:
             for line in response.iter_lines():
-                if line.startswith("data: {"):
-                    json.loads(line[6:])
+                line = line.removeprefix("data: ")
+                if line.startswith("{"):
+                    json.loads(line)
 
     def stream() -> None:
         for _ in client.stream(MESSAGES):
@@ -110,11 +125,11 @@ def measure_stream(port: int, rounds: int) -> None:
 
     contestants: dict[str, Contestant] = {
         "httpx, the raw bytes": read_bytes,
-        "httpx, line iteration and json": read_lines,
+        **({} if name == "Bedrock" else {"httpx, line iteration and json": read_lines}),
         "Client.stream": stream,
         "Client.call": lambda: client.call(MESSAGES),
     }
-    show("A stream of 200 chunks", race(contestants, max(20, rounds // 4)), 1.6)
+    show(f"A stream of 200 chunks, {name}", race(contestants, max(20, rounds // 4)), 1.6)
 
 
 def measure_memory(count: int = 2_000) -> None:
@@ -145,7 +160,7 @@ def main() -> None:
         port = int(server.stdout.readline())
         measure_core(rounds)
         measure_call(port, rounds)
-        measure_stream(port, rounds)
+        measure_streams(port, rounds)
         measure_memory()
         server.communicate()
 

@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
+from functools import cache
+
+from rungwise.adapters.provider.languages.registry import language_of
+from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.script import ScriptedReply
 
 CHUNKS = 200
+CHUNK = len("token000 ")
+LONG = ScriptedReply(text="".join(f"token{number:03} " for number in range(CHUNKS)), chunk_size=CHUNK)
+SHORT = ScriptedReply(text="A short and complete answer to the question. " * 4)
 
 
-def _chunk(delta: dict[str, str], finish: str | None) -> bytes:
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    head = {"id": "chatcmpl-0123456789", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "bench"}
-    return b"data: " + json.dumps({**head, "system_fingerprint": None, "choices": [choice]}).encode() + b"\n\n"
-
-
-def _reply() -> bytes:
-    message = {"role": "assistant", "content": "A short and complete answer to the question. " * 4}
-    body = {
-        "id": "chatcmpl-0123456789",
-        "object": "chat.completion",
-        "created": 1_700_000_000,
-        "model": "bench",
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 12, "completion_tokens": 40, "total_tokens": 52},
-    }
-    encoded = json.dumps(body).encode()
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(encoded)}\r\n\r\n"
-    return head.encode() + encoded
-
-
-def _stream() -> bytes:
-    events = [_chunk({"content": f"token{number} "}, None) for number in range(CHUNKS)]
-    events += [_chunk({}, "stop"), b"data: [DONE]\n\n"]
-    body = b"".join(b"%x\r\n%s\r\n" % (len(event), event) for event in events)
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    return head + body + b"0\r\n\r\n"
-
-
-REPLY, STREAM = _reply(), _stream()
+@cache
+def response(path: str, streams: bool, model: str) -> bytes:
+    """Return the response to a request in the protocol of its path."""
+    body = {"model": model, "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
+    rendered = render(LONG if streams else SHORT, body, path=path)
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {rendered.content_type}\r\n"
+    if not rendered.is_stream:
+        return f"{head}content-length: {len(rendered.body)}\r\n\r\n".encode() + rendered.body
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in rendered.pieces)
+    return f"{head}transfer-encoding: chunked\r\n\r\n".encode() + chunks + b"0\r\n\r\n"
 
 
 class Canned(asyncio.Protocol):
@@ -56,7 +43,11 @@ class Canned(asyncio.Protocol):
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         if len(body) >= length:
             self.buffer = b""
-            self.transport.write(STREAM if b'"stream":true' in body else REPLY)  # type: ignore[attr-defined]
+            path = head.split(b" ", 2)[1].decode()
+            language = language_of(path)
+            assert language is not None
+            asked = language.asked(path.partition("?")[0], {"stream": b'"stream":true' in body}, 1)
+            self.transport.write(response(path, asked.streams, "bench"))  # type: ignore[attr-defined]
 
 
 async def main() -> None:

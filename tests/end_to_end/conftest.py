@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from rungwise.adapters.capabilities import LEARNED
+from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.rendering import render
 from support import ways
 from support.modes import MODES, WHOLE

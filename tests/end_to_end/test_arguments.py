@@ -131,13 +131,13 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
 )
 def test_an_option_of_a_call_that_is_none_is_refused_and_nothing_is_sent(mode: str, name: str, value: Any) -> None:
     with EmbeddedProvider(Script([ANSWER])) as provider:
-        given = {"asked": value} if name == "messages" else {name: value}
+        asked, given = ([value], {}) if name == "messages" else ([], {name: value})
         backend = OpenAIChat("model", base_url=provider.base_url, prices=rungwise.Prices(1, 1))
         with (
             Client(backend, policy=rungwise.Policy(budget=rungwise.Budget(money=1.0))) as client,
             pytest.raises(rungwise.ConfigurationError) as caught,
         ):
-            ask(client, mode, **given)
+            ask(client, mode, *asked, **given)
         assert len(str(caught.value)) < 300
         assert provider.requests == []
 

@@ -10,13 +10,16 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Client, Policy, ScriptedReply
-from support.modes import MODES, Caller
+from support.modes import MODES, WHOLE, Caller
+from support.sampling import sampled
 
 DOWN = ScriptedReply(status=500)
 EMPTY = ScriptedReply()
 HANGS = ScriptedReply(hang=True)
 FIRST = "Herons nest in reeds, "
-STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)
+STREAMED = pytest.mark.parametrize("run", sampled(MODES, one_in=3), indirect=True)
+OFTEN = pytest.mark.parametrize("run", sampled((*MODES, *WHOLE), one_in=3), indirect=True)
+"""The modes of what waits for real seconds."""
 
 
 def part(text: str, output: int, finish: str = "length") -> ScriptedReply:
@@ -87,6 +90,7 @@ def test_a_quarter_of_an_hour_is_the_default(run: Any) -> None:
 # seconds
 
 
+@OFTEN
 def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> None:
     ended = run([HANGS], policy=Policy(budget=Budget(seconds=0.6)))
     assert ended.outcome == "over_budget"
@@ -96,6 +100,7 @@ def test_a_provider_that_hangs_ends_with_the_seconds_of_the_budget(run: Any) -> 
     assert "0.6 s" in str(ended.error)
 
 
+@OFTEN
 def test_a_provider_that_hangs_leaves_the_fallback_its_reserve(run: Any) -> None:
     ended = run([HANGS], [ScriptedReply(text=FIRST)], policy=Policy(budget=Budget(seconds=2)))
     assert (ended.outcome, ended.text) == ("done", FIRST)
@@ -131,7 +136,7 @@ def test_text_before_the_seconds_are_over_is_in_the_result(run: Any, cut: Any) -
     assert ended.result.usage.output_tokens > 0
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, one_in=3))
 def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
     serve: Any, backend_of: Any, mode: str
 ) -> None:
@@ -145,7 +150,7 @@ def test_the_seconds_hold_whatever_the_read_timeout_of_the_callers_own_client(
     assert len(provider.requests) == 1
 
 
-@pytest.mark.parametrize("mode", ["stream", "astream"])
+@pytest.mark.parametrize("mode", sampled(["stream", "astream"], one_in=2))
 def test_the_seconds_hold_for_a_trickle_on_the_callers_own_client(serve: Any, backend_of: Any, mode: str) -> None:
     provider = serve(ScriptedReply(text=FIRST * 20, chunk_delay=0.02, write_sizes=(5,)))
     policy = Policy(budget=Budget(seconds=0.6))

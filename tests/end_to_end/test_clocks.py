@@ -23,6 +23,7 @@ SLACK = 2.5  # for a busy machine; a broken clock costs more, or never ends
 
 WAYS = [OWN[0], *[pytest.param(way, marks=pytest.mark.full) for way in (*OWN[1:], *PASSED_IN)]]
 EVERY_WAY = pytest.mark.parametrize("way", WAYS)
+OWN_WAYS = pytest.mark.parametrize("way", [*OWN, *[pytest.param(way, marks=pytest.mark.full) for way in PASSED_IN]])
 BOTH = pytest.mark.parametrize("streams", [True, False], ids=["stream", "call"])
 SOME_WAYS = pytest.mark.parametrize(
     ("way", "streams"),
@@ -262,7 +263,7 @@ def test_a_flood_of_comments_does_not_put_off_a_clock(way: str) -> None:
 
 
 @EVERY_WAY
-@pytest.mark.parametrize("why", ["the call", "the backend"])
+@pytest.mark.parametrize("why", sampled(["the call", "the backend"], one_in=2))
 def test_a_reply_that_is_not_streamed_is_waited_for(way: str, why: str) -> None:
     whole = answer("In the reeds.")
 
@@ -328,7 +329,7 @@ def test_an_error_whose_body_does_not_end_is_what_its_status_says(
     assert LIMIT <= asked.seconds < SLACK
 
 
-@pytest.mark.parametrize("way", ALL)
+@OWN_WAYS
 def test_the_time_that_a_consumer_takes_is_no_silence(way: str) -> None:
     taken = threading.Event()
 
@@ -436,7 +437,7 @@ def test_the_last_backend_is_asked_again_and_then_waited_for(way: str) -> None:
     assert (asked.outcome, asked.text) == ("partial", SECOND)  # its end would have come after 1.6 s
 
 
-@pytest.mark.parametrize("way", OWN)
+@EVERY_WAY
 def test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows(way: str) -> None:
     def late(peer: Peer) -> None:
         begin(peer)
@@ -469,7 +470,7 @@ def test_a_clock_of_the_clients_own_moves_no_limit(way: str) -> None:
     assert LIMIT <= asked.seconds < SLACK
 
 
-@pytest.mark.parametrize("way", OWN)
+@EVERY_WAY
 @pytest.mark.parametrize(("said", "requests"), [("<think>Herons like reeds. ", 1), ("Herons like reeds. ", 2)])
 @BOTH
 def test_thinking_in_tags_is_no_text_to_go_on_from(way: str, said: str, requests: int, streams: bool) -> None:
@@ -508,7 +509,7 @@ def test_content_does_not_put_off_the_end_of_an_attempt(way: str, streams: bool)
 
 
 @SOME_WAYS
-@pytest.mark.parametrize("kind", ["text", "nothing", "comments"])
+@pytest.mark.parametrize("kind", sampled(["text", "nothing", "comments"], one_in=2))
 def test_an_attempt_ends_where_the_reserve_of_the_next_backend_begins(way: str, streams: bool, kind: str) -> None:
     def drips(peer: Peer) -> None:
         begin(peer)
@@ -551,7 +552,7 @@ def test_the_limits_of_a_backend_hold_for_it_alone(way: str, options: dict[str, 
     assert asked.seconds < 3 * LATE + SLACK
 
 
-@pytest.mark.parametrize("way", ALL)
+@OWN_WAYS
 def test_nothing_is_left_behind_by_attempts_that_fell_silent(way: str) -> None:
     policy = Policy(timeouts=CLOCKS, limits=Limits(retries=3))
     with RawServer(one_by_one(silent, silent, silent, answering(GOES_ON))) as server:

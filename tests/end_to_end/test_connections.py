@@ -104,9 +104,41 @@ def test_a_connection_that_dies_under_a_request_is_stale(way: str, tls: bool, ho
     with RawServer(play, tls=tls) as server:
         asked = several(way, quick(way, server, observer=steps.append), 3)
     assert [each.text for each in asked] == ["question 0", "question 1", "question 2"]
-    assert [each.result.attempts for each in asked] == [1, 2, 2]
-    assert (server.connections, len(server.requests)) == (3, 5)
-    assert sum(step.event == "failed_transiently" for step in steps) == 2
+    # Our own connections learn from the first loss; those of a client that was passed in are its own affair.
+    lost = 1 if way in OWN else 2
+    assert [each.result.attempts for each in asked] == [1, 2, lost]
+    assert (server.connections, len(server.requests)) == (3, 3 + lost)
+    assert sum(step.event == "failed_transiently" for step in steps) == lost
+
+
+@BOTH
+def test_a_server_that_closes_behind_its_replies_costs_one_request_and_not_one_in_each_call(way: str) -> None:
+    """llama.cpp's server closes the connection of each stream so, a moment too late to be seen by the next request."""
+    with RawServer(echo_once) as server, in_one_loop(way, quick(way, server)) as caller:
+        attempts = [caller().result.attempts for _ in range(6)]
+    assert attempts == [1, 2, 1, 1, 1, 1]
+
+
+@BOTH
+def test_a_connection_that_stays_open_is_trusted_again(way: str) -> None:
+    def play(peer: Peer) -> None:
+        for number, request in enumerate(peer.requests()):
+            if number and peer.number == 1:
+                return
+            peer.send(echo(request))
+
+    with (
+        RawServer(play) as server,
+        pytest.MonkeyPatch.context() as patch,
+        in_one_loop(way, quick(way, server)) as caller,
+    ):
+        asked = [caller(), caller()]  # on the first connection, and on a second one after the loss
+        patch.setattr("rungwise.adapters.http.pool.SOON", 0.0)  # as if that had been idle for so long
+        asked.append(caller())
+        patch.undo()
+        asked.append(caller())
+    assert [each.result.attempts for each in asked] == [1, 2, 1, 1]
+    assert server.connections == 2
 
 
 @pytest.mark.parametrize("way", ALL)

@@ -28,9 +28,9 @@ def test_the_pools_of_closed_event_loops_are_let_go(serve: Any, backend_of: Any)
     client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))
     for _ in range(5):
         asyncio.run(client.acall("Where?"))
-        assert len(client._running_in) == 1
+        assert len(client._connections._in_loops) == 1
     client.close()
-    assert len(client._running_in) == 0
+    assert len(client._connections._in_loops) == 0
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

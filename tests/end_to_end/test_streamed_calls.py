@@ -97,7 +97,7 @@ def test_a_server_that_may_not_stream_a_model_is_asked_for_a_whole_reply(
         assert "stream" not in second
         assert "stream_options" not in second
         caller.ask()  # which knows it by now
-    assert [request.body.get("stream") for request in provider.requests] == [True, None, False]
+    assert [request.body.get("stream") for request in provider.requests] == [True, None, None]
 
 
 def test_what_one_key_may_not_have_streamed_another_may(serve: Any, backend_of: Any) -> None:

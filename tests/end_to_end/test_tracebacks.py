@@ -18,6 +18,7 @@ import rich.traceback
 
 import rungwise
 from rungwise import Cancellation, Client, OpenAIChat, ScriptedReply
+from support.sampling import sampled
 
 # Put together here, so that no quoted line of source holds them.
 KEY = "-".join(["sk", "canary" * 3])
@@ -97,8 +98,8 @@ class Unsendable(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return self.handle_request(request)
 
 
-MORE = [pytest.param(mode, marks=pytest.mark.full) for mode in ("stream", "acall")]
-MODES = pytest.mark.parametrize("mode", ["call", "astream", *MORE])
+MODES = pytest.mark.parametrize("mode", sampled(["call", "stream", "acall", "astream"], one_in=4))
+BOTH = pytest.mark.parametrize("mode", sampled(["call", "stream", "astream", "acall"], one_in=2))
 
 
 def asked(given: Callable[[], Any]) -> Any:
@@ -181,7 +182,7 @@ def test_of_a_body_that_breaks(serve: Any, mode: str) -> None:
     assert_silent(error)
 
 
-@MODES
+@BOTH
 def test_of_an_observer_and_a_compactor_that_raise(serve: Any, mode: str) -> None:
     with Client(backend(serve(ANSWER).base_url), observer=stop) as client:
         assert_silent(caught(mode, client))

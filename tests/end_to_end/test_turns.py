@@ -467,7 +467,8 @@ def test_what_is_not_of_its_form_is_refused_before_anything_is_sent(mode: str) -
         {"parameters": {"tools": []}, "tools": [look]},
         {"compactor": 5},
         {"within": Budget()},
-        {"temperature": 1},
+        {"temperature": "1"},
+        {"temprature": 1},
         {"messages": 5},
     ):
         with pytest.raises((rungwise.ConfigurationError, TypeError)) as caught:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rungwise import Client, OpenAIChat, ScriptedReply
-from rungwise.adapters.http.deadlines import AttemptLimits
 from rungwise.adapters.http.exchange import CLOCK_SKEW, Exchange
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.failures.failure import Failure
 
 ANSWER = ScriptedReply(text="In the reeds, mostly.")

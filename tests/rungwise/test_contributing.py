@@ -28,7 +28,7 @@ WIRE = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from rungwise import Client
-from rungwise.adapters.wires.plain import PlainText
+from rungwise.adapters.wires.plain_text import PlainText
 
 class Echo(BaseHTTPRequestHandler):
     def do_POST(self):

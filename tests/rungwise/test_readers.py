@@ -28,12 +28,13 @@ from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
 from rungwise.fsm.testing import chunkings, failures, replies
 from rungwise.fsm.values.toml import toml_value
+from support.sampling import examples
 from support.spoiling import ODD, RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
-FEW = settings(deadline=None, max_examples=150, suppress_health_check=SLOW)
-MANY = settings(FEW, max_examples=400)
+FEW = settings(deadline=None, max_examples=examples(150), suppress_health_check=SLOW)
+MANY = settings(FEW, max_examples=examples(400))
 
 # journals
 

@@ -23,11 +23,12 @@ from rungwise.fsm.turn.page import explain_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.result import TurnResult
 from rungwise.fsm.turn.turn import Turn
+from support.sampling import examples
 from support.spoiling import RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
 from support.turns import BUSY, OVERFLOW, calling, played, said
 
-MANY = settings(deadline=None, max_examples=300, suppress_health_check=(HealthCheck.too_slow,))
+MANY = settings(deadline=None, max_examples=examples(300), suppress_health_check=(HealthCheck.too_slow,))
 END = said("By the lake.")
 
 

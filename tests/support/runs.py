@@ -14,8 +14,9 @@ import pytest
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
-from rungwise.adapters.capabilities import LEARNED
-from support import modes
+from rungwise.adapters.learned import LEARNED
+from rungwise.adapters.wires.plain.messages import read_messages
+from support import modes, protocols
 from support.modes import ask, follow, waits_into
 
 NAMES = ("primary", "second", "third")
@@ -82,7 +83,7 @@ class Ended:
     @property
     def caps(self) -> list[int | None]:
         """Return the output cap of each request, None where it carried none."""
-        return [body.get("max_tokens") for body in self.bodies]
+        return list(map(protocols.cap, self.requests))
 
     @property
     def counts(self) -> list[int]:
@@ -105,8 +106,10 @@ class Run:
     All of that is done twice, the second time with contents in the journal.
     """
 
-    def __init__(self, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture) -> None:
-        self.mode = mode
+    def __init__(
+        self, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture, api: str = "openai"
+    ) -> None:
+        self.mode, self.api = mode, api
         self.streams = modes.streams(mode)
         self.asks_for_streams = modes.asks_for_streams(mode)
         self._stages = stages
@@ -151,7 +154,7 @@ class Run:
             stage.play(script)
             given = {"model": f"model-{index}", "name": NAMES[index], "api_key": _key(index)}
             given |= backends[index] if index < len(backends) else {}
-            live.append(OpenAIChat(base_url=stage.provider.base_url, **given))
+            live.append(protocols.backend(self.api, stage.provider.base_url, **given))
         messages = messages or MESSAGES
         before = copy.deepcopy((messages, options))
         waits: list[float] = []
@@ -216,6 +219,9 @@ class Run:
         for backend, requests in zip(live, ended.by_backend, strict=True):
             for request in requests:
                 body = request.body
+                if self.api != "openai":
+                    self._check_request(request, backend, ended, is_compacted=compactor is not None)
+                    continue
                 assert request.headers["authorization"] == f"Bearer {backend.api_key}"
                 assert body["model"] == backend.model
                 assert body["stream"] is self.asks_for_streams
@@ -224,6 +230,20 @@ class Run:
                     sent = body["messages"][: len(ended.messages)]
                     assert list(map(_said, sent)) == list(map(_said, ended.messages))
                     assert sent == ended.messages or backend is not live[0]
+
+    def _check_request(self, request: ReceivedRequest, backend: Any, ended: Ended, *, is_compacted: bool) -> None:
+        """Check a request of any protocol: the key, the model, and that the caller's own words stand in it as given."""
+        key = str(backend.api_key)
+        assert self.api == "bedrock" or any(key in value for value in request.headers.values())
+        assert protocols.model_of(request) == backend.model
+        assert protocols.streams(request) is self.asks_for_streams
+        if not is_compacted:
+            # Where sides must take turns, what a rung adds may stand in the same turn as the caller's last words.
+            *given, last = [(one.role, one.text) for one in read_messages(ended.messages) if one.role != "system"]
+            sent = [(one.role, one.text) for one in protocols.said(request)]
+            assert sent[: len(given)] == given
+            assert sent[len(given)][0] == last[0]
+            assert sent[len(given)][1].startswith(last[1])
 
     def _check_privacy(self, ended: Ended, stages: tuple[Stage, ...], contents: bool) -> None:
         shown = [record.getMessage() for record in self._caplog.records if record.name == "rungwise"]

@@ -1,4 +1,4 @@
-"""Which of many like cases every run takes; the others are left to `.ci/run full`."""
+"""Which of many like cases, and how many examples, every run takes; the others are left to `.ci/run full`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
@@ -19,6 +20,11 @@ def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
         pytest.param(*_arguments(value), marks=[pytest.mark.full] if place % one_in else [])
         for place, value in enumerate(values)
     ]
+
+
+def examples(many: int) -> int:
+    """Return how many examples this run tries where a thorough one tries so many."""
+    return many * settings().max_examples // 100
 
 
 def _arguments(value: Any) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from support.raw_server import STREAM_HEAD, Peer, RawServer, chunk, event
 ANSWER = " ".join(f"On day {day} the river rose by {day * 7 % 11} inches." for day in range(1, 7))
 WORDS = ANSWER.split(" ")
 HEALTHY = "healthy"
+QUESTION = "How did the river rise?"
 CLOSE = b"0\r\n\r\n"
 
 FIRST_TOKEN, STALL, TOTAL = 0.3, 0.2, 1.0
@@ -216,10 +217,12 @@ class Outcome:
     Arguments:
         result: how it ended, also where that was an error.
         seconds: what it took by the clock of the test.
+        sent: the bodies of all requests.
     """
 
     result: rungwise.Result
     seconds: float
+    sent: list[dict[str, Any]]
 
 
 def play(chain: Chain) -> Outcome:
@@ -234,11 +237,11 @@ def play(chain: Chain) -> Outcome:
         with Caller(chain.mode, backends, policy=chain.policy, http=http) as caller:
             began = time.monotonic()
             try:
-                result = caller.ask("How did the river rise?", max_tokens=chain.max_tokens)
+                result = caller.ask(QUESTION, max_tokens=chain.max_tokens)
             except rungwise.CallError as error:
                 result = error.result
             seconds = time.monotonic() - began
-        return Outcome(result, seconds)
+        return Outcome(result, seconds, [body for server in servers for body in server.bodies])
     finally:
         for server in servers:
             server.close()
@@ -274,6 +277,12 @@ def problem_with(chain: Chain) -> str | None:
     if result.outcome != "done" or result.text != ANSWER:
         steps = "\n".join(map(str, result.journal.steps))
         return f"{chain}\nended {result.outcome} ({result.cause}) with {result.text!r}\n{steps}"
+    told = [step for step in result.journal.steps if step.event == "sent"]
+    models = sorted(body["model"] for body in outcome.sent)
+    if models != sorted(f"model-{step.backend.rpartition('-')[2]}" for step in told):
+        return f"{chain}\nsent {models}, and the journal says otherwise"
+    if any(body["messages"][0] != {"role": "user", "content": QUESTION} for body in outcome.sent):
+        return f"{chain}\nwas sent another question"
     if outcome.seconds > SECONDS + SLACK:
         return f"{chain}\ntook {outcome.seconds:.2f} s of {SECONDS:.2f}"
     return None

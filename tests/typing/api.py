@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Unpack
 
 import httpx
 
@@ -23,11 +24,21 @@ def build() -> rungwise.Client:
         switch_after={"rate_limit": 1},
     )
     primary = rungwise.OpenAIChat(
-        "model", api_key="key", prices=rungwise.Prices(1.0, 2.0), streams=True, first_token=90, stall=20
+        "model",
+        api_key="key",
+        prices=rungwise.Prices(1.0, 2.0),
+        capabilities=rungwise.Capabilities(prefill=True, images=False, window=8_192),
+        streams=True,
+        first_token=90,
+        stall=20,
     )
+    second = rungwise.Anthropic("model", api_key="key", beta=["a-beta-of-some-day"])
+    local = rungwise.Ollama("llama3.2", base_url="http://localhost:11434", parameters={"num_ctx": 8192})
+    responses = rungwise.OpenAIResponses("model", parameters={"reasoning": {"effort": "low", "summary": "auto"}})
+    gemini = rungwise.Gemini("model", base_url="https://example.com/v1beta", headers={"authorization": "Bearer token"})
     oldest_first = rungwise.OldestFirst(keep=4, counter=len)
     return rungwise.Client(
-        [primary],
+        [primary, second, local, responses, gemini, rungwise.Bedrock("model", api_key="key", region="eu-north-1")],
         policy=policy,
         stream_calls=False,
         compactor=oldest_first,
@@ -69,7 +80,36 @@ def use(client: rungwise.Client) -> str:
     return f"{call.name} {usage.total_tokens} {replayed.outcome}"
 
 
+def options(client: rungwise.Client, **given: Unpack[rungwise.CallOptions]) -> rungwise.Request:
+    client.call("hello", **given)
+    client.call("hello", temperature=0.2, top_p=0.9, stop=["END"], seed=7, reasoning_effort="low")
+    client.stream("hello", tool_choice="auto", parallel_tool_calls=False, response_format={"type": "json_object"})
+    client.call("hello", policy=rungwise.Policy.interactive())
+    found: dict[str, str] = client.discover()
+    print(found)
+    check: rungwise.Check = client.check("hello", temperature=0.2)
+    backend: rungwise.BackendCheck = check.backends[0]
+    print(check.is_clean, backend.name, backend.problem, backend.losses, backend.unknowns)
+    lessons: rungwise.Lessons = rungwise.LEARNED.of([("localhost:8000", "model")])
+    print(lessons.dropped, lessons.largest_output)
+    # What is misspelt, of another type or of another place is an error.
+    client.call("hello", temprature=0.2)  # type: ignore[call-arg]
+    client.stream("hello", temperature="hot")  # type: ignore[arg-type]
+    client.acall("hello", policy=rungwise.TurnPolicy())  # type: ignore[arg-type]
+    client.astream("hello", model="gpt-5")  # type: ignore[call-arg]
+    client.turn("hello", temprature=0.2)  # type: ignore[call-arg]
+    client.turn("hello", policy=rungwise.Policy())  # type: ignore[arg-type]
+    rungwise.Request("hello", temprature=0.2)  # type: ignore[call-arg]
+    return rungwise.Request("hello", max_tokens=5, temperature=0.2, stop="END", parameters={"top_k": 5})
+
+
+def turn_options(client: rungwise.Client, **given: Unpack[rungwise.TurnOptions]) -> rungwise.TurnResult:
+    client.turn("hello", temperature=0.2)
+    return client.turn("hello", **given)
+
+
 async def use_async(client: rungwise.Client) -> str:
+    await client.adiscover()
     result = await client.acall(rungwise.Request("hello"))
     async with client.astream("hello") as stream:
         async for event in stream:

@@ -3,208 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from attrs import evolve, field, frozen
 
-from rungwise.adapters.backend import PIECE, HttpRequest
-from rungwise.adapters.capabilities import LEARNED
-from rungwise.adapters.endpoint import (
-    KEY_HEADERS,
-    Endpoint,
-    as_secret,
-    check_headers,
-    check_key,
-    key_of_environment,
-    key_problem,
-    merged,
-    read_url,
-    shown_url,
-)
+from rungwise.adapters.capability import Capabilities
+from rungwise.adapters.discovery import Server
+from rungwise.adapters.wires.backend import HttpBackend, optional
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
-from rungwise.adapters.wires.chat.reply import classified, read_reply
-from rungwise.adapters.wires.chat.request import OTHER_CAP, refuse_reserved, write_body
-from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
-from rungwise.adapters.wires.chat.stream import NO_END, ChatDecoder
-from rungwise.adapters.wires.sse import is_event_stream, unframed
+from rungwise.adapters.wires.chat.reply import read_reply
+from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_many, write_body
+from rungwise.adapters.wires.chat.shapes import CHAT
+from rungwise.adapters.wires.chat.stream import ChatDecoder
+from rungwise.adapters.wires.form import Form
+from rungwise.fsm.call.lessons import Lessons
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Prices, Send
-from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
-from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, must_be_one_of, or_none
-from rungwise.fsm.values.fields import LONGEST_SECONDS
-from rungwise.fsm.values.frozen_map import frozen_copy
-from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
-
-PATH: Final = "/chat/completions"
-
-
-# Anything but a mapping is left to the validators.
-
-
-def _parameters(value: Mapping[str, Any] | None) -> Any:
-    return frozen_copy({} if value is None else value, "parameters")
-
-
-def _headers(value: Mapping[str, str] | None) -> Mapping[str, str]:
-    if value is None or isinstance(value, Mapping):
-        return SecretMap(value or {})
-    return value
-
-
-def _check_text(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigurationError(f"{attribute.name} must be a string with something in it")
-
-
-def _check_headers(instance: object, attribute: Any, value: Any) -> None:
-    check_headers(value, "headers")
-
-
-def _check_parameters(instance: object, attribute: Any, value: Any) -> None:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise ConfigurationError("parameters must be a mapping whose keys are strings")
-    refuse_reserved(value, "parameters")
-    for name in CAP_PARAMETERS:
-        cap = value.get(name)
-        if cap is not None and not is_whole(cap, 1, MOST_TOKENS):
-            raise ConfigurationError(f"parameters[{name!r}] must be a whole number of tokens above 0")
-
-
-def _optional(kind: type) -> Any:
-    return must(f"of type {kind.__name__}, or None", or_none(lambda value: isinstance(value, kind)))
-
-
-_SECONDS: Final = must(
-    f"a number of seconds above 0, at most {LONGEST_SECONDS:,.0f}, or None",
-    or_none(lambda value: is_number(value, 0, LONGEST_SECONDS) and value > 0),
-)
+from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
 
 
 @built_without_locals
 @frozen
-class OpenAIChat:
+class OpenAIChat(HttpBackend):
     """Speak chat completions with one model of one server.
 
     Arguments:
-        model: the model id that is sent.
-        api_key: the key, sent as a bearer token. None sends none, but for OpenAI's own host: its key is then taken
-            from `OPENAI_API_KEY`, unless `headers` hold one or `api_key_required` is False. It is kept as a `Secret`,
-            which only `str()` opens.
-        base_url: the URL up to `/chat/completions`; a query such as `?api-version=...` is kept.
-        name: what journals and errors call this backend; None is "<host>/<model>".
-        headers: HTTP headers for each request to this backend; those of a `Request` win.
-        parameters: fields for each body (`temperature`, ...); those of a `Request` win.
+        model, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required,
+            learns: as in every backend; see `HttpBackend`. The URL goes up to `/chat/completions`, and a query such as
+            `?api-version=...` is kept.
+        api_key: the key, sent as a bearer token; as `api-key` to Azure's APIs before v1.
         cap_field: the field that holds the output cap in tokens; "auto" tells by the host.
-        prefill: how a trailing assistant turn is continued; "auto" asks the capability table, which denies by default.
-        echoes: whether the server repeats a continued assistant turn at the start of its answer; None asks the
-            capability table, and then an echo is known by itself where it is long enough to be surely one.
-        prices: what a million tokens cost.
+        prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects, which denies by default.
+        echoes: whether the server repeats a continued assistant turn at the start of its answer; None asks that table,
+            and then an echo is known by itself where it is long enough to be surely one.
         sends_finish_reason: whether the server ends each reply with a finish reason, as the protocol has it, so that a
             reply without one was cut on its way. Say False of a server that is known to send none.
-        streams: whether the server can stream. Say False of one that cannot, or that streams only what it has written.
-        first_token: seconds to wait for the first content of a stream; None asks the capability table, and then the
-            policy.
-        stall: seconds to wait between two pieces of content; None asks the policy.
-        api_key_required: whether a missing key makes the backend unusable; None requires one except for local hosts.
+        server: what the server said it is, as `Client.discover` found out.
 
     Raises:
         ConfigurationError: a field is not of its form.
     """
 
-    model: str = field(validator=_check_text)
-    api_key: str | Secret | None = field(
-        default=None, kw_only=True, repr=False, converter=as_secret, validator=check_key
-    )
-    base_url: str = field(default="https://api.openai.com/v1", kw_only=True, repr=shown_url, validator=_check_text)
-    _name: str | None = field(default=None, alias="name", kw_only=True, repr=False, validator=_optional(str))
-    headers: Mapping[str, str] = field(
-        default=None, kw_only=True, repr=False, hash=False, converter=_headers, validator=_check_headers
-    )
-    parameters: Mapping[str, Any] = field(
-        default=None,
-        kw_only=True,
-        repr=False,
-        hash=False,
-        converter=_parameters,
-        validator=_check_parameters,
-    )
+    DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
+    PATH: ClassVar[str] = "/chat/completions"
+    API: ClassVar[str] = "openai"
+    FORM: ClassVar[Form] = CHAT
+    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+
     cap_field: Literal["auto"] | CapField = field(
         default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(CapField)))
     )
     prefill: Literal["auto"] | PrefillMode = field(
         default="auto", kw_only=True, validator=must_be_one_of(("auto", *get_args(PrefillMode)))
     )
-    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=_optional(bool))
-    prices: Prices | None = field(default=None, kw_only=True, validator=_optional(Prices))
+    _echoes: bool | None = field(default=None, alias="echoes", kw_only=True, repr=False, validator=optional(bool))
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
-    _streams: bool = field(
-        default=True, alias="streams", kw_only=True, repr=False, validator=must("True or False", is_flag)
-    )
-    _first_token: float | None = field(default=None, alias="first_token", kw_only=True, repr=False, validator=_SECONDS)
-    stall: float | None = field(default=None, kw_only=True, repr=False, validator=_SECONDS)
-    api_key_required: bool | None = field(default=None, kw_only=True, validator=_optional(bool))
-    _endpoint: Endpoint = field(init=False, eq=False, repr=False)
+    server: Server | None = field(default=None, kw_only=True, repr=False, validator=optional(Server))
     _dialect: Dialect = field(init=False, eq=False, repr=False)
-    _key: Secret | None = field(init=False, eq=False, repr=False)
-    _sent_headers: SecretMap = field(init=False, eq=False, repr=False)
-    _identities: frozenset[tuple[str, str]] = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        endpoint = read_url(self.base_url, PATH)
-        key = as_secret(self.api_key)
-        if key is None and self.api_key_required is not False and not self._has_key_header:
-            key = key_of_environment(endpoint.origin)
-        own = {"authorization": f"Bearer {key}"} if key and str(key).strip() else {}
-        credentials = merged(own, self.headers)
-        # Two keys for one model are two accounts, each with limits of its own.
-        who = f"{self.model} ({fingerprint(credentials)})" if credentials else self.model
-        object.__setattr__(self, "_endpoint", endpoint)
-        object.__setattr__(self, "_dialect", self._chosen_dialect())
-        object.__setattr__(self, "_key", key)
-        object.__setattr__(self, "_sent_headers", merged({"content-type": "application/json"}, credentials))
-        object.__setattr__(self, "_identities", frozenset({(endpoint.place, who), (endpoint.root, who)}))
+        super().__attrs_post_init__()
+        self._set(_dialect=self._chosen_dialect())
+        known = self.capabilities
+        if self.server is not None:
+            known = (self._given or Capabilities()).or_else(self.server.known).or_else(known)
+        prefills = self._dialect.prefill != "no"
+        if prefills or known.prefill:  # the dialect has the last word
+            known = evolve(known, prefill=prefills)
+        self._set(capabilities=known)
 
-    @property
-    def _has_key_header(self) -> bool:
-        return any(name.lower() in KEY_HEADERS for name in self.headers)
+    @classmethod
+    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
+        """Refuse parameters that set what has its own place, and more than one answer.
 
-    @property
-    def name(self) -> str:
-        """Name the backend in journals and errors."""
-        return self._name or "/".join(filter(None, (self._endpoint.place, self.model)))
-
-    @property
-    def identities(self) -> frozenset[tuple[str, str]]:
-        """Return what it has in common with a duplicate: its host or its base URL, each with the model.
-
-        A key and headers stand beside the model as a number that only this process could have made of them.
+        Raises:
+            ConfigurationError: one of them does.
         """
-        return self._identities
-
-    @property
-    def places(self) -> frozenset[tuple[str, str]]:
-        """Return what servers are known by, whatever the key: the host and the base URL, each with the model."""
-        return frozenset(((self._endpoint.place, self.model), (self._endpoint.root, self.model)))
-
-    @property
-    def origin(self) -> str:
-        """Return the scheme, the host and the port that its key and the headers of a request belong to."""
-        return self._endpoint.origin
-
-    @property
-    def problem(self) -> str | None:
-        """Say that the base URL is not an HTTP URL, or the key missing or a placeholder; None where neither is."""
-        if self._endpoint.problem:
-            return self._endpoint.problem
-        required = not self._endpoint.is_local if self.api_key_required is None else self.api_key_required
-        return key_problem(self._key) if required and not self._has_key_header else None
-
-    @property
-    def prefills(self) -> bool:
-        """Tell whether a trailing assistant turn is continued, as far as anyone knows."""
-        return self._dialect.prefill != "no" and not LEARNED.refuses_prefill(self.places | self.identities)
+        super().refuse_reserved(parameters, where)
+        refuse_many(parameters, where)
 
     @property
     def echoes(self) -> bool:
@@ -212,35 +90,16 @@ class OpenAIChat:
         return self._dialect.echoes
 
     @property
-    def streams(self) -> bool:
-        """Tell whether replies can be streamed, as far as anyone knows."""
-        return self._streams and not LEARNED.refuses_stream(self._identities)
+    def lessons(self) -> Lessons:
+        """Return what the server has taught this process, and what it said it is."""
+        lessons = super().lessons
+        return lessons if self.server is None else evolve(lessons, server=self.server.name)
 
-    @property
-    def first_token(self) -> float | None:
-        """Return the seconds to wait for the first content, where they are not those of the policy."""
-        return self._dialect.first_token if self._first_token is None else self._first_token
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Return the output cap among the backend's own parameters, in tokens."""
-        caps = [self.parameters[name] for name in CAP_PARAMETERS if name in self.parameters]
-        return caps[0] if caps and isinstance(caps[0], int) else None
-
-    @property
-    def expects_json(self) -> bool:
-        """Tell whether the backend's own parameters ask for JSON."""
-        return bool(CHAT.asks_for_json(self.parameters))
-
-    @property
-    def shapes(self) -> ChatShapes:
-        """Return the form of chat completions."""
-        return CHAT
-
-    @property
-    def provider(self) -> str:
-        """Name whom a signature or an encrypted block of this backend's replies may go back to: the host, the model."""
-        return f"{self._endpoint.place}/{self.model}"
+    def _credentials(self, key: str) -> dict[str, str]:
+        """Return the headers that carry the key; a token of Entra's is a bearer token everywhere."""
+        header = dialect_of(self.base_url, self.model).key_header
+        is_token = key.startswith("ey") and key.count(".") == 2
+        return {header: key} if header and not is_token else super()._credentials(key)
 
     def _chosen_dialect(self) -> Dialect:
         """Return what is written to this server: what its URL and model tell, but for what the caller knows better."""
@@ -250,21 +109,21 @@ class OpenAIChat:
             # A caller's parameters go to each backend of a chain; the backend's own tell what its server takes.
             own = [name for name in OTHER_CAP.values() if self.parameters.get(name) is not None]
             cap = own[0] if own else dialect.cap_field
-        prefill = dialect.prefill if self.prefill == "auto" else self.prefill
+        prefill = self._told_prefill(dialect.prefill) if self.prefill == "auto" else self.prefill
         echoes = dialect.echoes if self._echoes is None else self._echoes
         return evolve(dialect, cap_field=cap, prefill=prefill, echoes=echoes)
 
-    def encode(self, send: Send, *, stream: bool) -> HttpRequest:
-        """Write the HTTP request of one attempt.
+    def _told_prefill(self, usual: PrefillMode) -> PrefillMode:
+        """Return how a turn is continued where the caller's own capabilities say whether, and not how."""
+        told = None if self._given is None else self._given.prefill
+        if usual == "no" and self.server is not None and self.server.prefill is not None:
+            usual = self.server.prefill
+        if told is None:
+            return usual
+        return ("trailing" if usual == "no" else usual) if told else "no"
 
-        Raises:
-            ConfigurationError: a parameter or a header of the request is not of its form, or has no form in JSON.
-        """
-        headers = self._sent_headers
-        if send.headers:
-            check_headers(send.headers, "Request.headers")
-            headers = merged(headers, send.headers)
-        body = write_body(
+    def _body(self, send: Send, *, stream: bool) -> bytes:
+        return write_body(
             send,
             stream=stream,
             model=self.model,
@@ -272,19 +131,10 @@ class OpenAIChat:
             dialect=self._dialect,
             provider=self.provider,
         )
-        return HttpRequest(f"{self._endpoint.root}{PATH}{self._endpoint.query}", headers, body)
 
-    def decode(self, status: int, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
-        """Read a whole response, of any status."""
-        if not 200 <= status < 300:
-            return classified(status, headers, unframed(body))
-        if is_event_stream(body):  # some proxies stream whatever was asked for
-            decoder = self.decoder(headers)
-            for start in range(0, len(body), PIECE):
-                decoder.feed(body[start : start + PIECE])
-            return decoder.close(NO_END)
+    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         return read_reply(headers, body, sends_finish_reason=self.sends_finish_reason, provider=self.provider)
 
     def decoder(self, headers: Mapping[str, str]) -> ChatDecoder:
         """Start to read a streamed response of status 200."""
-        return ChatDecoder(headers, self.sends_finish_reason, self.provider)
+        return ChatDecoder(headers, self.provider, self.sends_finish_reason)

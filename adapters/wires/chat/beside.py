@@ -11,9 +11,7 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.tools import calls_in
-
-SPARE: Final = 8192
-"""Letters that are not counted of what may be no text at all: encrypted reasoning, a server's own lines, a page."""
+from rungwise.adapters.wires.decoding import SPARE
 
 _MOST: Final = 10_000  # values of a chunk that are looked at; no chunk of a model has as many
 _SHOWN: Final = frozenset({"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rungwise.adapters.wires import composing
 from rungwise.adapters.wires.chat.dialects import (
     COUNTS,
     ERRORS,
@@ -17,22 +18,16 @@ from rungwise.adapters.wires.chat.dialects import (
 )
 from rungwise.adapters.wires.chat.own import NOTHING, own_in
 from rungwise.adapters.wires.chat.tools import ToolCalls, index_of
-from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
+from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of
+from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.classify import is_complete
-from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.reply import Reply, StopReason
-from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 
-LARGEST_COUNT: Final = 10**12
-LONGEST_WORD: Final = 200
-"""Characters of a finish reason or of a model's id that are kept; they go into the journal."""
-
 ABOUT: Final = ("id", "created", "model")
 """What tells one reply from others."""
-
-_RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
 
 
 def read_reply(
@@ -46,12 +41,9 @@ def read_reply(
         sends_finish_reason: whether a reply without a finish reason is a cut one.
         provider: whose reply it is.
     """
-    try:
-        value = load(body)
-    except ValueError:
-        return malformed("the body is not JSON, or too much of it")
-    if not isinstance(value, dict):
-        return malformed("the body is not a JSON object")
+    value = object_in(body)
+    if isinstance(value, Failure):
+        return value
     choice = first_choice(value)
     error = error_in(value, choice, body)
     message = choice.get("message") or choice.get("delta")
@@ -73,20 +65,10 @@ def read_reply(
         model=value.get("model"),
         error=None if error is None else classified(None, headers, error),
         cut=is_cut(finish, calls, ended=True, sends_finish_reason=sends_finish_reason),
-        raw=_raw(value, body),
+        raw=raw_of(value, body),
         own=own_in(message),
         provider=provider,
     )
-
-
-def _raw(value: object, body: bytes) -> object:
-    """Return a body for diagnosis, or None where it would take up too much."""
-    if len(body) > _RAW:
-        return None
-    try:
-        return mended(value) if b"\\u" in body else value
-    except RecursionError:
-        return None
 
 
 def compose(
@@ -118,33 +100,20 @@ def compose(
     """
     text, reasoning, refusal = mended([text, reasoning, refusal])
     stop_reason, stop_raw = stop_of(finish)
-    reported = usage_of(usage) if usage else None
-    if stop_reason == "error" and not error:
-        error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
-        if not (text or refusal or reported):
-            return error
-        calls = calls if text else ()
-    if cut and not error and cause and cause.reason == "malformed":
-        error = cause  # what cannot be read is the provider's own doing
-    if error and not (text or reasoning or calls or refusal or reported):
-        return error
-    parts: tuple[Part, ...] | None = None
-    if own:
-        thought = (ReasoningPart(reasoning, provider=provider),) if reasoning else ()
-        parts = (*thought, OpaquePart(provider, own), *((TextPart(text),) if text else ()), *calls)
-    return Reply(
-        text=text,
-        parts=parts,
-        tool_calls=calls,
-        usage=reported or _estimate(text, reasoning, calls),
-        model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,
-        interrupted=cut or error is not None,
-        reasoning=reasoning,
+    thought = (ReasoningPart(reasoning, provider=provider if own else ""),) if reasoning else ()
+    opaque = (OpaquePart(provider, own),) if own else ()
+    return composed(
+        parts=(*thought, *opaque, *((TextPart(text),) if text else ()), *calls),
         stop_reason=stop_reason,
         stop_raw=stop_raw,
-        refusal=refusal or None,
-        failure=error or (cause if cut else None),
+        usage=usage_of(usage) if usage else None,
+        model=model,
+        refusal=refusal,
+        error=error,
+        cut=cut,
+        cause=cause,
         raw=raw,
+        tells_blocks=False,
     )
 
 
@@ -165,16 +134,6 @@ def is_cut(finish: object, calls: tuple[ToolCall, ...], *, ended: bool, sends_fi
     return not (ended and (has_half_a_call or not sends_finish_reason))
 
 
-def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:
-    """Return why a response is a failure; a body of more objects than any error has tells nothing."""
-    return classify_response(status, headers, b"" if is_heavy(body) else body)
-
-
-def malformed(message: str) -> Failure:
-    """Return the failure of a response of status 200 that has no usable shape."""
-    return Failure("malformed", status=200, message=message)
-
-
 def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the choice with index 0, or without one; an empty mapping where there is none."""
     choices = value.get("choices")
@@ -189,7 +148,7 @@ def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -
     for path, what in ERRORS:
         found = found_at(path, value)
         if found and what in (None, found):
-            return body
+            return as_json({"error": found}).encode() if path[1:] == ("error",) else body
     error = choice.get("error")
     return as_json({"error": error}).encode() if error else None
 
@@ -237,13 +196,7 @@ def _text_of(value: object, depth: int = 4) -> str:
 
 def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
     """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
-    if raw is None or raw in ("", "null"):
-        return None, None
-    if not isinstance(raw, str):
-        return "unknown", as_json(raw)[:LONGEST_WORD]
-    raw = str(mended(raw[:LONGEST_WORD]))
-    word = raw.lower().removeprefix("finish_").removeprefix("reason_")
-    return STOP_REASONS.get(word, "unknown"), raw
+    return composing.stop_of(raw, STOP_REASONS)
 
 
 def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -280,17 +233,4 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 def _count(raw: Mapping[str, Any], what: Count) -> int:
     """Return the first count above 0."""
-    for path in COUNTS[what]:
-        value = found_at(path, raw)
-        if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):
-            return int(value)
-    return 0
-
-
-def _estimate(text: str, reasoning: str, calls: tuple[ToolCall, ...]) -> Usage:
-    thought, rest = _size(reasoning), _size(text) + sum(_size(call.arguments) for call in calls)
-    return Usage(output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True)
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return next(filter(None, [count_of(found_at(path, raw)) for path in COUNTS[what]]), 0)

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
-import orjson
+from attrs import evolve
 
 from rungwise.adapters.wires.chat.dialects import (
-    FOREIGN_FIELDS,
-    FOREIGN_PARTS,
     STEERING,
     CapField,
     Dialect,
     PrefillMode,
 )
 from rungwise.adapters.wires.chat.reply import contents
-from rungwise.adapters.wires.chat.shapes import CHAT
-from rungwise.adapters.wires.json_text import mended
+from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
+from rungwise.adapters.wires.form import Body, Rules
+from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.tools import chat_choice
+from rungwise.adapters.wires.portability import written
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage, Send
 from rungwise.fsm.errors import ConfigurationError
-
-Body = dict[str, Any]
 
 RESERVED: Final[Mapping[str, str]] = {
     "model": "give it to the backend",
     "messages": "give them to the call",
     "stream": "choose the method that streams, or the one that does not",
+    "max_output_tokens": "it is called 'max_tokens'",
+    "extra_body": "put what is in it into the parameters themselves",
 }
 """What a parameter cannot set, and what to do instead."""
 
@@ -38,8 +42,37 @@ OTHER_CAP: Final[Mapping[str, CapField]] = {
     "max_tokens": "max_completion_tokens",
     "max_completion_tokens": "max_tokens",
 }
+_EFFORTS: Final = frozenset({"reasoning_effort", "reasoning"})
+"""By what else a request asks for thinking; Ollama says "does not support thinking" to any of them."""
+
 STAND_IN: Final = "(the reasoning of this turn was not kept)"
 """What goes in the place of reasoning that a provider wants back and that was not kept."""
+
+
+class _Reasoned(ChatShapes):
+    """Write chat completions for a provider that wants the reasoning of earlier turns back, whoever's it was."""
+
+    __slots__ = ()
+
+    @property
+    def rules(self) -> Rules:
+        """Return what the protocol demands of a conversation."""
+        return evolve(super().rules, keeps_reasoning=True)
+
+    def sent_to(self, provider: str, message: Message) -> list[Body]:
+        """Return a message as plain messages, with its reasoning or a stand-in."""
+        sent = super().sent_to(provider, message)
+        if message.role == "assistant" and not sent[0].get("reasoning_content"):
+            sent[0]["reasoning_content"] = message.reasoning or STAND_IN
+        return sent
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a message without what may be another provider's, but with its readable reasoning."""
+        kept, reasoning = super().unsigned(message), message.get("reasoning_content")
+        return {**kept, "reasoning_content": reasoning} if reasoning else kept
+
+
+REASONED: Final = _Reasoned()
 
 
 def write_body(
@@ -58,45 +91,62 @@ def write_body(
     Raises:
         ConfigurationError: a parameter has its own place, or a value has no form in JSON.
     """
-    asked = send.request.parameters
-    refuse_reserved(asked, "Request.parameters")
+    asked = send.parameters
     own = "" if send.unsigned else provider
-    messages: list[PlainMessage] = []
-    for message in send.messages:
-        written = _written(message, own, is_portable=send.portable)
-        messages += [reasoned(each, message) for each in written] if send.restore_reasoning else written
+    form, given = CHAT, send.messages
+    if send.restore_reasoning:
+        form, given = REASONED, tuple(map(reasoned, given))
+    rules = form.rules
+    if dialect.id_length is not None:
+        rules = evolve(rules, call_id=_ids_of(dialect.id_length), id_length=dialect.id_length)
+    is_portable = send.portable or _has_other_ids(given, rules)
+    messages = written(given, form, own, is_portable=is_portable, rules=rules)
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
-        body["tools"] = send.request.tools
+        CHAT.set_tools(body, send.request.tools)
+    if "tool_choice" in body:
+        body["tool_choice"] = chat_choice(body["tool_choice"])
     _set_cap(body, send, dialect.cap_field)
     _set_stream_options(body, stream)
     if send.prefill:
         _set_prefill(body, dialect.prefill)
     if send.lower_reasoning:
         _lower_reasoning(body, dialect)
-    for name in send.dropped.difference(_KEPT):
+    dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
+    for name in dropped.difference(_KEPT):
         body.pop(name, None)
-    return _dump(body)
+    return dump(body)
 
 
-def refuse_reserved(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse parameters that set what has its own place.
+@lru_cache(maxsize=16)
+def _ids_of(length: int) -> re.Pattern[str]:
+    return re.compile(rf"[A-Za-z0-9]{{{length}}}")
+
+
+def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules) -> bool:
+    """Tell whether a tool call has an id that the server does not take: another one's, or made up here."""
+    if rules.call_id is CHAT.rules.call_id:
+        return False
+    calls = [call.id for message in read_messages(messages) for call in message.tool_calls]
+    return not all(map(rules.call_id.fullmatch, calls))
+
+
+def refuse_many(parameters: Mapping[str, Any], where: str) -> None:
+    """Refuse parameters that ask for more than one answer.
 
     Raises:
-        ConfigurationError: one of them does.
+        ConfigurationError: they do.
     """
-    for name, instead in RESERVED.items():
-        if name in parameters:
-            raise ConfigurationError(f"{where} cannot set {name!r}: {instead}")
-    if parameters.get("n") not in (None, 1):
-        raise ConfigurationError(
-            f"{where} cannot set 'n' above 1: a call has one answer, and a cap would count for each"
-        )
+    for name in ("n", "best_of"):
+        if parameters.get(name) not in (None, 1):
+            raise ConfigurationError(
+                f"{where} cannot set {name!r} above 1: a call has one answer, and a cap would count for each"
+            )
 
 
 def _set_cap(body: Body, send: Send, cap: CapField) -> None:
     given = [body.pop(name, None) for name in OTHER_CAP]
-    asked = [send.request.parameters.get(name) for name in OTHER_CAP]
+    asked = [send.parameters.get(name) for name in OTHER_CAP]
     value = next((number for number in (send.max_tokens, *asked, *given) if number is not None), None)
     if cap in send.dropped:
         cap = OTHER_CAP[cap]
@@ -155,72 +205,12 @@ def _lower_effort(effort: str, dialect: Dialect) -> str:
     return dialect.lower_efforts.get(effort, effort) if effort in ("none", "minimal", "low") else "low"
 
 
-def _written(message: PlainMessage | Message, own: str, *, is_portable: bool) -> Sequence[PlainMessage]:
-    if isinstance(message, Message):
-        return CHAT.sent_to(own, message)
-    return (portable(message) if is_portable else message,)
-
-
-def portable(message: PlainMessage) -> PlainMessage:
-    """Return a message without other providers' signatures and reasoning; the message itself where it has none."""
-    if message.get("role") != "assistant":
+def reasoned(message: PlainMessage | Message) -> PlainMessage | Message:
+    """Return an assistant message with the reasoning that a provider wants back; any other message as it is."""
+    if isinstance(message, Message) or message.get("role") != "assistant":
         return message
-    kept = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
-    if isinstance(kept.get("content"), list | tuple):
-        kept["content"] = _portable_parts(kept["content"]) or ""
-    if isinstance(kept.get("tool_calls"), list | tuple):
-        kept["tool_calls"] = [_portable_call(call) for call in kept["tool_calls"]]
-    return kept
-
-
-def reasoned(message: PlainMessage, original: PlainMessage | Message) -> PlainMessage:
-    """Return an assistant message with the reasoning that a provider wants back; any other message as it is.
-
-    Arguments:
-        message: the message as it would go out.
-        original: the same with all the reasoning that the caller gave, in whatever field.
-    """
     known = message.get("reasoning_content")
-    if message.get("role") != "assistant" or (isinstance(known, str) and known):
+    if isinstance(known, str) and known:
         return message
-    if isinstance(original, Message):
-        reasoning = original.reasoning
-    else:
-        reasoning = contents(original)[1] or contents({"content": original.get("thinking_blocks")})[1]
+    reasoning = contents(message)[1] or contents({"content": message.get("thinking_blocks")})[1]
     return {**message, "reasoning_content": reasoning or STAND_IN}
-
-
-def _portable_parts(parts: Sequence[Any]) -> list[Any]:
-    own = [part for part in parts if not (isinstance(part, Mapping) and part.get("type") in FOREIGN_PARTS)]
-    return [_unsigned(part) for part in own]
-
-
-def _portable_call(call: Any) -> Any:
-    call = _unsigned(call)
-    if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
-        call = {**call, "function": _unsigned(call["function"])}
-    return call
-
-
-def _unsigned(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        return value
-    return {key: part for key, part in value.items() if key not in FOREIGN_FIELDS}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError
-
-
-def _dump(body: Body) -> bytes:
-    try:
-        return orjson.dumps(body, default=_plain)
-    except TypeError:
-        pass  # lone surrogates, most likely, and they are rare enough to look for only now
-    try:
-        return orjson.dumps(mended(body), default=_plain)
-    except (TypeError, RecursionError) as error:
-        # The text of orjson names a type or a limit, never a value.
-        raise ConfigurationError(f"the request has no form in JSON: {error}") from None

@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rungwise.fsm.call.parts import Message, OpaquePart, TextPart, ToolCall
-from rungwise.fsm.call.shapes import Shapes
-
-Body = dict[str, Any]
+from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS
+from rungwise.adapters.wires.form import Body, Form
+from rungwise.adapters.wires.plain.converse import is_converse
+from rungwise.adapters.wires.plain.making import list_of
+from rungwise.adapters.wires.plain.tools import ToolDefinition
+from rungwise.adapters.wires.plain.writing import chat_messages
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import PlainMessage
 
 _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
+_FOREIGN_BLOCKS: Final = frozenset({"tool_use", "tool_result", "input_text", "output_text", "input_image", "document"})
+"""Parts of a message that are another protocol's; an `image` is, with a `source`."""
+_CACHE_MARK: Final = "cache_control"
+_DATED: Final = re.compile(r"_\d{8}$")
+"""How the types of the tools end that Anthropic runs, such as `web_search_20250305`."""
 _JSON_PARAMETERS: Final = ("guided_json", "json_schema")
 """What older vLLM and llama.cpp's server call a schema that the answer must fit."""
 
 
-class ChatShapes(Shapes):
+class ChatShapes(Form):
     """Read and write chat completions."""
 
     __slots__ = ()
 
-    @property
-    def tool_parameters(self) -> frozenset[str]:
-        """Return the parameters of a request that servers reject without tools."""
-        return frozenset({"tool_choice", "parallel_tool_calls"})
-
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role, content = message.get("role"), message.get("content")
         holds_result = isinstance(content, list | tuple) and any(
-            isinstance(part, dict) and part.get("type") in _TOOL_RESULTS for part in content
+            isinstance(part, dict) and (part.get("type") in _TOOL_RESULTS or "toolResult" in part) for part in content
         )
-        return "tool" if holds_result or role == "function" else str(role)
+        return "tool" if holds_result or role == "function" else super()._role_of(message)
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
-        found = parameters.get("response_format")
-        if isinstance(found, Mapping):
-            return str(found.get("type", "")).startswith("json")
+        found = super().asks_for_json(parameters)
+        if found is not None:
+            return found
         structured = parameters.get("structured_outputs")
         if isinstance(structured, Mapping) and any(structured.get(name) for name in ("json", "json_object")):
             return True
         return True if any(parameters.get(name) for name in _JSON_PARAMETERS) else None
+
+    # tools
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
         function = tool.get("function", tool)
@@ -50,36 +57,82 @@ class ChatShapes(Shapes):
         """Return the definition of a tool."""
         return {"type": "function", "function": super().tool_of(name, description, parameters)}
 
-    def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
-        """Return a message as the plain messages that it is sent as, without anything of a provider's own."""
-        plain = self.sent_to("", message)
-        if with_reasoning and message.reasoning:
-            plain[0]["reasoning_content"] = message.reasoning
-        return plain
+    def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether the definition of a tool can go out as it is."""
+        kind = tool.get("type")
+        is_named = isinstance(kind, str) and not _DATED.search(kind)
+        return is_named and "input_schema" not in tool and "parameters" not in tool
+
+    def written_tool(self, tool: ToolDefinition) -> Body:
+        """Return the definition of a tool in this form."""
+        definition = self.tool_of(tool.name, tool.description, tool.parameters)
+        return definition if tool.strict is None else self.strictly(definition, tool.strict)
+
+    # messages
+
+    def is_own(self, message: PlainMessage) -> bool:
+        """Tell whether a plain message can go out as it is."""
+        content = message.get("content")
+        if isinstance(content, list | tuple) and any(map(_is_foreign, content)):
+            return False
+        if any(map(_is_foreign_call, list_of(message.get("tool_calls")))):
+            return False
+        return "role" in message and "parts" not in message and message["role"] != "model" and "images" not in message
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a message without other providers' signatures, reasoning and cache marks; itself where it has none."""
+        if message.get("role") != "assistant":
+            content = message.get("content")
+            if not isinstance(content, list | tuple) or not any(map(_is_marked, content)):
+                return message
+            return {**message, "content": [_unsigned(part) for part in content]}
+        kept = {key: value for key, value in message.items() if key not in FOREIGN_FIELDS}
+        if isinstance(kept.get("content"), list | tuple):
+            kept["content"] = _portable_parts(kept["content"]) or ""
+        if isinstance(kept.get("tool_calls"), list | tuple):
+            kept["tool_calls"] = [_portable_call(call) for call in kept["tool_calls"]]
+        return kept
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message as plain messages, with what this provider wants back and what any other would take.
 
         Readable reasoning is not among it: some servers reject it, and those that want it say so.
         """
-        if message.role == "tool":
-            return [{"role": "tool", "tool_call_id": each.id, "content": each.text} for each in message.tool_results]
-        has_text = any(isinstance(part, TextPart) for part in message.parts)
-        plain: Body = {"role": message.role, "content": message.text if has_text else None}
-        if calls := message.tool_calls:
-            plain["tool_calls"] = [_call(call, provider) for call in calls]
-        elif not has_text:
-            plain["content"] = ""  # no server takes a message without either
-        for part in message.parts:
-            if isinstance(part, OpaquePart) and part.provider == provider:
-                plain |= part.block
-        return [plain]
+        return chat_messages(message, provider)
 
 
-def _call(call: ToolCall, provider: str) -> Body:
-    extras = call.extras if call.provider == provider else {}
-    function = {"name": call.name, "arguments": call.arguments, **extras.get("function", {})}
-    return {"id": call.id, "type": "function", **extras, "function": function}
+def _is_foreign(part: Any) -> bool:
+    if not isinstance(part, Mapping):
+        return False
+    return part.get("type") in _FOREIGN_BLOCKS or "source" in part or is_converse(part)
+
+
+def _is_foreign_call(call: Any) -> bool:
+    """Tell whether the arguments of a call are an object, as they are in Ollama's chat, and not its text."""
+    function = call.get("function") if isinstance(call, Mapping) else None
+    return isinstance(function, Mapping) and isinstance(function.get("arguments"), Mapping)
+
+
+def _portable_parts(parts: Sequence[Any]) -> list[Any]:
+    own = [part for part in parts if not (isinstance(part, Mapping) and part.get("type") in FOREIGN_PARTS)]
+    return [_unsigned(part) for part in own]
+
+
+def _portable_call(call: Any) -> Any:
+    call = _unsigned(call)
+    if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
+        call = {**call, "function": _unsigned(call["function"])}
+    return call
+
+
+def _is_marked(part: Any) -> bool:
+    return isinstance(part, Mapping) and _CACHE_MARK in part
+
+
+def _unsigned(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {key: part for key, part in value.items() if key not in FOREIGN_FIELDS and key != _CACHE_MARK}
 
 
 CHAT: Final = ChatShapes()

@@ -20,8 +20,10 @@ from click.testing import Result
 
 from rungwise.adapters.cli.ask import Options, _chain
 from rungwise.adapters.cli.ask import ask as ask_command
+from rungwise.adapters.cli.clients import CLIENTS
 from rungwise.adapters.cli.command import COMMANDS, main
 from rungwise.adapters.demo.scenarios import SCENARIOS
+from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
@@ -33,6 +35,7 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.request import PlainLink, Prices, Request
 from rungwise.fsm.certificate.verify import verify
 from support.command_line import invoke
+from support.sampling import sampled
 from support.waiting import until
 
 ROOT = Path(__file__).parents[3]
@@ -100,7 +103,7 @@ def messages(request: ReceivedRequest) -> list[tuple[str, str]]:
 
 def test_text_is_all_of_stdout_and_the_path_is_on_stderr(serve: Serve, ask: Ask) -> None:
     provider = serve(ScriptedReply(text="Grüße von der Leiter 🪜"))
-    result = ask(provider, "--system", "Be brief.", "--max-tokens", "77", env={"OPENAI_API_KEY": KEY})
+    result = ask(provider, "--system", "Be brief.", "--max-tokens", "77", "--api-key-env", "K", env={"K": KEY})
     assert (result.exit_code, result.stdout) == (0, "Grüße von der Leiter 🪜")
     assert "request 1 (ask)" in result.stderr
     assert "the answer came: done" in result.stderr
@@ -214,7 +217,7 @@ def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
     first, second, third = serve(ScriptedReply(status=403)), serve(ScriptedReply(status=403)), serve(ScriptedReply())
     result = ask(
         first,
-        *("--fallback", f"{first.base_url}#other"),
+        *("--api-key-env", "OPENAI_API_KEY", "--fallback", f"{first.base_url}#other"),
         *("--fallback", f"{second.base_url}#theirs"),
         *("--fallback", f"{third.base_url}#own#THIRD_KEY"),
         env={"OPENAI_API_KEY": KEY, "THIRD_KEY": "sk-the-third"},
@@ -228,27 +231,35 @@ def test_a_key_goes_to_its_own_host_only(serve: Serve, ask: Ask) -> None:
 
 @pytest.mark.parametrize("url", ["http://h.example.com/v1", "https://h.example.com:8443/v1"])
 def test_a_key_goes_to_no_other_scheme_or_port_of_its_host(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    command = ["m", *("--base-url", "https://h.example.com/v1", "--fallback", f"{url}#m")]
-    context = ask_command.make_context("ask", ["Hi", "--model", *command])
-    chain = _chain(Options(**context.params))
-    assert [backend.api_key == KEY for backend in chain] == [True, False]
+    monkeypatch.setenv("WORK_KEY", KEY)
+    own = ("--base-url", "https://h.example.com/v1", "--api-key-env", "WORK_KEY")
+    chain = chain_of(*own, "--fallback", "https://h.example.com/other#m", "--fallback", f"{url}#m#")
+    assert list(map(authorization, chain)) == [f"Bearer {KEY}", f"Bearer {KEY}", None]
+    result = invoke("ask", "Hi", "--model", "m", *own, "--fallback", f"{url}#m")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{url} has no key" in result.stderr
 
 
 def chain_of(*command: str) -> list[Any]:
     return list(_chain(Options(**ask_command.make_context("ask", ["Hi", "--model", "m", *command]).params)))
 
 
-def test_a_fallback_without_a_name_for_its_key_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def authorization(backend: Any) -> str | None:
+    headers = backend.encode(Call(Request("?"), chain=[backend]).begin(), stream=False).headers
+    return headers.get("authorization")  # type: ignore[no-any-return]
+
+
+def test_a_key_that_nobody_named_is_that_of_the_provider_at_its_own_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("WORK_KEY", "sk-work")
     url = "https://api.openai.com/v1"
-    (_, bare, named, keyless) = chain_of(
-        *("--base-url", "http://localhost:1/v1", "--fallback", f"{url}#a"),
-        *("--fallback", f"{url}#b#OPENAI_API_KEY", "--fallback", f"{url}#c#"),
+    chain = chain_of(
+        *("--base-url", "http://localhost:1/v1", "--fallback", f"{url}#a", "--fallback", "openai:b"),
+        *("--fallback", f"{url}#c#WORK_KEY", "--fallback", f"{url}#d#", "--fallback", "http://localhost:2/v1#e"),
     )
-    assert "api_key is missing" in bare.problem
-    assert (named.problem, named.api_key) == (None, KEY)
-    assert "authorization" not in keyless.encode(Call(Request("?"), chain=[keyless]).begin(), stream=False).headers
+    assert [backend.model for backend in chain] == ["m", "a", "b", "c", "d", "e"]
+    assert list(map(authorization, chain)) == [None, f"Bearer {KEY}", f"Bearer {KEY}", "Bearer sk-work", None, None]
+    assert all(backend.problem is None for backend in chain)
 
 
 @pytest.mark.parametrize("url", ["https://api.openai.com/v1", "http://localhost:1/v1", "https://h.example.com/v1"])
@@ -275,10 +286,35 @@ def test_a_key_in_the_place_of_a_name_is_not_shown(arguments: list[str]) -> None
     assert "REALKEY" not in result.output
 
 
-def test_a_fallback_that_cannot_be_used_is_named_and_passed_over(serve: Serve, ask: Ask) -> None:
-    result = ask(serve(ScriptedReply(text="Well.")), "--fallback", "https://llm.example.com/v1#m")
-    assert (result.exit_code, result.stdout) == (0, "Well.")
-    assert "the fallback llm.example.com/m cannot be used: api_key is missing" in result.stderr
+@pytest.mark.parametrize(
+    ("fallback", "key", "told"),
+    [
+        ("https://llm.example.com/v1#m", KEY, "https://llm.example.com/v1 has no key: name the variable that holds it"),
+        ("openai:gpt", None, "OPENAI_API_KEY is not set in the environment: export it, or name"),
+        ("openai:gpt", " ", "OPENAI_API_KEY is not set in the environment: export it, or name"),
+        (
+            "openai:gpt",
+            "your-api-key",
+            "OPENAI_API_KEY holds a placeholder: give it the real key of https://api.openai",
+        ),
+        ("https://api.mistral.ai/v1#m", KEY, "MISTRAL_API_KEY is not set in the environment"),
+        ("https://api.z.ai/v1#m", KEY, "ZAI_API_KEY or Z_AI_API_KEY is not set in the environment"),
+        ("https://llm.example.com/v1#m#OPENAI_API_KEY", "sk-...", "OPENAI_API_KEY holds a placeholder"),
+        ("https://llm.example.com/v1#m#OPENAI_API_KEY", "\tx", "blanks around it"),
+        ("openai:gpt", "sk-\u00e9", "OPENAI_API_KEY has blanks around it, or a character that no header can hold"),
+    ],
+)
+def test_a_key_that_cannot_be_used_is_told_before_anything_is_sent(
+    fallback: str, key: str | None, told: str, serve: Serve, ask: Ask
+) -> None:
+    provider = serve(ScriptedReply(text="Well."))
+    env = {"MISTRAL_API_KEY": None, "ZAI_API_KEY": None, "Z_AI_API_KEY": None, "OPENAI_API_KEY": key}
+    result = ask(provider, "--fallback", fallback, env=env)
+    assert (result.exit_code, result.stdout, provider.requests) == (2, "", [])
+    assert told in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    if key and key.strip():
+        assert key not in result.stderr
 
 
 def test_a_journal_replaces_an_older_one(serve: Serve, ask: Ask, tmp_path: Path) -> None:
@@ -310,6 +346,18 @@ BAD_INPUT = [
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "URL# "], "--fallback"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "localhost#m"], "'--fallback': the URL must"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost"], "URL#MODEL#KEYENV"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "openai:"], "API:MODEL"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "opnai:gpt"], "did you mean 'openai'?"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "ollama:localhost#m"], "the URL must begin"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--api", "opnai"], "'openai'"),
+    (
+        ["ask", "Hi", "--model", "m", "--base-url", "https://llm.example.com/v1"],
+        "https://llm.example.com/v1 has no key",
+    ),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "hot"], "--temperature"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--temperature", "nan"], "temperature must be a finite number"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--json-schema", "missing.json"], "missing.json"),
+    (["ask", "Hi", "--model", "m", "--base-url", "URL", "--json-schema", "typo.toml"], "typo.toml is no JSON"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--fallback", "http://localhost#m#NOWHERE"], "NOWHERE"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "missing.toml"], "missing.toml"),
     (["ask", "Hi", "--model", "m", "--base-url", "URL", "--policy", "broken.toml"], "broken.toml: "),
@@ -436,7 +484,7 @@ def test_ctrl_c_ends_a_wait(serve: Serve, tmp_path: Path) -> None:
     assert len(provider.requests) == 1
 
 
-@pytest.mark.parametrize("option", [[], ["--json"]])
+@pytest.mark.parametrize("option", sampled([[], ["--json"]], one_in=2))
 def test_a_closed_stdout_is_no_traceback(option: list[str], serve: Serve, tmp_path: Path) -> None:
     journal = tmp_path / "journal.json"
     provider = serve(ScriptedReply(text="Nobody reads this."))
@@ -460,7 +508,7 @@ def without_stdout(*arguments: str) -> tuple[int, bytes]:
     return run.returncode, run.stderr
 
 
-@pytest.mark.parametrize("option", [[], ["--json"], ["--no-stream"]])
+@pytest.mark.parametrize("option", sampled([[], ["--json"], ["--no-stream"]], one_in=3))
 def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(option: list[str], serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Nobody reads this."))
     code, told = without_stdout("ask", "Hi", "--model", "m", "--base-url", provider.base_url, *option)
@@ -469,7 +517,10 @@ def test_no_call_is_made_for_a_stdout_that_was_closed_from_the_start(option: lis
 
 
 @pytest.mark.parametrize(
-    "arguments", [["diagram"], ["verify"], ["demo"], ["demo", "--list"], ["explain", "--play"], ["--version"], []]
+    "arguments",
+    sampled(
+        [["--version"], ["verify"], ["demo"], ["diagram"], ["demo", "--list"], ["explain", "--play"], []], one_in=3
+    ),
 )
 def test_commands_tell_of_a_stdout_that_was_closed_from_the_start(arguments: list[str]) -> None:
     code, told = without_stdout(*arguments)
@@ -491,7 +542,7 @@ def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:
     assert len(provider.requests) <= 2
 
 
-@pytest.mark.parametrize("arguments", [["diagram"], ["demo", "--scenario", "clean"]])
+@pytest.mark.parametrize("arguments", sampled([["diagram"], ["demo", "--scenario", "clean"]], one_in=2))
 def test_commands_bear_a_closed_stdout(arguments: list[str]) -> None:
     with start(*arguments) as process:
         assert process.stdout is not None
@@ -510,7 +561,7 @@ def test_a_locale_without_the_letters_gets_substitutes(serve: Serve) -> None:
     assert messages(provider.requests[0]) == [("user", "ü")]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--no-stream"]])
+@pytest.mark.parametrize("arguments", sampled([[], ["--no-stream"]], one_in=2))
 def test_a_pipe_gets_utf_8_whatever_the_locale_says(arguments: list[str], serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜"))
     locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -549,6 +600,7 @@ def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve
     os.close(ours)
 
 
+@pytest.mark.full
 def test_folders_of_the_names_of_ours_are_in_nobodys_way(tmp_path: Path) -> None:
     """What the script of an installation does is imported; the folders stand before ours, as a PYTHONPATH puts them."""
     for name in ("adapters", "fsm"):
@@ -641,13 +693,17 @@ def test_serve_answers_reports_and_ends_on_ctrl_c(tmp_path: Path) -> None:
         assert [reply.status_code for reply in replies] == [429, 200]
         assert replies[1].json()["choices"][0]["message"]["content"] == "Served."
         assert process.stderr is not None
-        told = [process.stderr.readline().decode() for _ in range(3)]
+        told = [process.stderr.readline().decode()]
+        while not told[-1].startswith("2 "):
+            told.append(process.stderr.readline().decode())
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=10)
     assert (process.returncode, rest) == (0, b"")
-    assert told[1] == '1 model any, 1 message, last user "Hello there", cap 9 <- HTTP 429\n'
-    assert told[2].startswith("2 model any")
-    assert told[2].endswith("<- HTTP 200, text\n")
+    assert f"openai.OpenAI(base_url='{url}')\n" in told[0]
+    assert told[-3] == f"serving {script}; Ctrl-C ends it\n"
+    assert told[-2] == '1 model any, 1 message, last user "Hello there", cap 9 <- HTTP 429\n'
+    assert told[-1].startswith("2 model any")
+    assert told[-1].endswith("<- HTTP 200, text\n")
 
 
 # demo
@@ -685,9 +741,27 @@ def test_the_demo_is_plain_and_fits_when_piped(demo: str) -> None:
     assert all(line == line.rstrip() for line in demo.splitlines())
 
 
-def test_the_demo_runs_every_scenario(demo: str) -> None:
+def seen_in(demo: str) -> dict[str, tuple[str, str, int]]:
     rows = re.findall(r"^([a-z-]+) +(ask.*?) {2,}(\w+(?: \w+)?) +(\d+)$", demo, re.MULTILINE)
-    assert {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows} == SEEN
+    return {name: (path, outcome, int(attempts)) for name, path, outcome, attempts in rows}
+
+
+IN_SHORT = ("tool-round", "thinking-only", "tools")
+
+
+@pytest.mark.parametrize("names", [IN_SHORT, pytest.param(tuple(SEEN), marks=pytest.mark.full)], ids=["short", "all"])
+@pytest.mark.parametrize("api", [client.api for client in CLIENTS[1:] if language_of(client.path) is not None])
+def test_the_demo_takes_the_same_paths_in_every_protocol(
+    monkeypatch: pytest.MonkeyPatch, api: str, names: tuple[str, ...]
+) -> None:
+    monkeypatch.delenv("AWS_REGION")  # the demo needs no account with anybody
+    result = invoke("demo", "--api", api, *[part for name in names for part in ("--scenario", name)])
+    assert result.exit_code == 0
+    assert seen_in(result.stdout) == {name: SEEN[name] for name in SEEN if name in names}
+
+
+def test_the_demo_runs_every_scenario(demo: str) -> None:
+    assert seen_in(demo) == SEEN
     assert list(SEEN) == [scenario.name for scenario in SCENARIOS]
     assert all(scenario.title in demo for scenario in SCENARIOS)
     told = " ".join(demo.split())

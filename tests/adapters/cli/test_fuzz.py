@@ -29,6 +29,7 @@ from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.testing import Compactor, Dishonest, TurnScript, assert_turn_honest, read_turn_script, run_turn
 from rungwise.fsm.turn.conversation import Conversation
 from support.command_line import invoke
+from support.sampling import examples, sampled
 from support.tables import redeclaring
 
 ENOUGH = 1_500
@@ -125,7 +126,7 @@ def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
 # what is generated
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=(HealthCheck.too_slow,))
+@settings(deadline=None, max_examples=examples(200), suppress_health_check=(HealthCheck.too_slow,))
 @given(scripts())
 def test_every_script_can_be_written_and_served(script: Script) -> None:
     assert Script.from_toml(script.to_toml()) == script
@@ -217,7 +218,10 @@ def test_a_planted_bug_is_found_and_made_small(
 
 @pytest.mark.parametrize(
     ("plant", "says"),
-    [(reasks_are_free, "the variant did not fall"), (retries_have_no_limit, "a counter is 4, and its limit is 3")],
+    sampled(
+        [(reasks_are_free, "the variant did not fall"), (retries_have_no_limit, "a counter is 4, and its limit is 3")],
+        one_in=2,
+    ),
     ids=["reasks_are_free", "retries_have_no_limit"],
 )
 def test_what_the_running_machine_itself_refuses_is_a_finding(
@@ -353,6 +357,7 @@ def test_honest_turns_exit_with_0(tmp_path: Path) -> None:
     assert "give --hostile and --over-http with a policy of calls" in invoke("fuzz", "--turn", "--hostile").stderr
 
 
+@pytest.mark.full
 def test_a_policy_of_turns_in_python_needs_no_flag() -> None:
     result = invoke("fuzz", "rungwise.fsm.turn.policy:DEFAULT_TURN_POLICY", "--examples", 3, "--seed", 1)
     assert (result.exit_code, result.stdout) == (0, "every one of 3 turns was honest\n")

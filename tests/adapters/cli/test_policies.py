@@ -35,7 +35,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", sampled(["POLICY", "Held.POLICY"], one_in=2))
 def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: str) -> None:
     given = f"écoles:{name}"
-    assert "pleads 1" in invoke("verify", given).stdout
+    assert "pleads 1" in invoke("verify", given, "--backends", "1").stdout
     assert "`may_plead`" in invoke("diagram", given, "--format", "rows").stdout
     assert "may_plead" in invoke("explain", "--play", given).stdout
     (ours / "plain.toml").write_text("", encoding="utf-8")
@@ -95,6 +95,7 @@ def test_without_a_file_it_is_the_default_policy_of_a_turn() -> None:
     assert "use_tools" not in invoke("diagram", "--format", "rows").stdout
 
 
+@pytest.mark.full
 def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) -> None:
     given = "écoles:TURN_POLICY"
     assert "pleads 1" in invoke("verify", given, "--backends", "1").stdout

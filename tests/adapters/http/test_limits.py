@@ -11,8 +11,8 @@ import pytest
 
 import rungwise
 from rungwise import Cancellation, Request, Timeouts
-from rungwise.adapters.http import deadlines
-from rungwise.adapters.http.deadlines import GRACE, LINGER, AttemptLimits
+from rungwise.adapters.http import limits as module
+from rungwise.adapters.http.limits import GRACE, LINGER, AttemptLimits
 from rungwise.fsm.call.clocks import Clocks
 from rungwise.fsm.call.request import Send
 
@@ -25,7 +25,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Set the time: `clock(seconds)` after the beginning."""
 
     def at(seconds: float) -> float:
-        monkeypatch.setattr(deadlines, "time", SimpleNamespace(monotonic=lambda: NOW + seconds))
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: NOW + seconds))
         return NOW + seconds
 
     at(0.0)

@@ -1,7 +1,7 @@
 """`rungwise serve` is read by OpenAI's own client, with its strictest checks, as the real thing.
 
 The client runs in a process of its own, so that another version of it, in the environment that `OPENAI_PYTHON` names,
-can do the same.
+can do the same; one process reads what every test of a version serves, for it takes a second to begin.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,10 +26,7 @@ import openai
 from openai.types import Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-base_url, streams = sys.argv[1], sys.argv[2] == "stream"
-options = dict(api_key="key", base_url=base_url, max_retries=0, _strict_response_validation=True)
 asked = dict(model="m", messages=[{"role": "user", "content": "hi"}])
-told = {"version": openai.__version__, "text": "", "calls": [], "usage": None, "error": None}
 
 def take(chunk):
     told["usage"] = chunk.usage.total_tokens if chunk.usage else told["usage"]
@@ -56,48 +54,53 @@ def stream(client):
     for chunk in client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **asked):
         take(chunk)
 
-async def astream():
+async def astream(options):
     async with openai.AsyncOpenAI(**options) as client:
         async for chunk in await client.chat.completions.create(stream=True, **asked):
             assert chunk.id
 
-with openai.OpenAI(**options) as client:
-    page = client.models.with_raw_response.list()
-    for model in json.loads(page.content)["data"]:
-        Model.model_validate(model, strict=True)
-    told["models"] = [model.id for model in client.models.list()]
-    try:
-        if streams:
-            stream(client)
-            asyncio.run(astream())
-        else:
-            read(client)
-    except openai.APIError as error:
-        told["error"] = [type(error).__name__, error.code, error.type, bool(getattr(error, "request_id", None))]
-print(json.dumps(told))
+for line in sys.stdin:
+    base_url, mode = line.split()
+    told = {"version": openai.__version__, "text": "", "calls": [], "usage": None, "error": None}
+    options = dict(api_key="key", base_url=base_url, max_retries=0, _strict_response_validation=True)
+    with openai.OpenAI(**options) as client:
+        page = client.models.with_raw_response.list()
+        for model in json.loads(page.content)["data"]:
+            Model.model_validate(model, strict=True)
+        told["models"] = [model.id for model in client.models.list()]
+        try:
+            if mode == "stream":
+                stream(client)
+                asyncio.run(astream(options))
+            else:
+                read(client)
+        except openai.APIError as error:
+            told["error"] = [type(error).__name__, error.code, error.type, bool(getattr(error, "request_id", None))]
+    print(json.dumps(told), flush=True)
 """
 
+Driver = subprocess.Popen[str]
 
-def drive(python: str, reply: ScriptedReply, mode: str) -> dict[str, Any]:
+
+def drive(client: Driver, reply: ScriptedReply, mode: str) -> dict[str, Any]:
+    assert client.stdin is not None
+    assert client.stdout is not None
     with EmbeddedProvider(Script([reply])) as provider:
-        environment = {**os.environ, "NO_PROXY": "*"}
-        done = subprocess.run(
-            [python, "-c", CLIENT, provider.base_url, mode],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
+        print(provider.base_url, mode, file=client.stdin, flush=True)
+        line = client.stdout.readline()
+    assert line, "the client has ended; its traceback is on stderr"
+    told: dict[str, Any] = json.loads(line)
     assert told["models"] == [reply.model or "embedded"]
     return told
 
 
 @pytest.fixture(scope="module", params=PYTHONS, ids=range(len(PYTHONS)))
-def python(request: pytest.FixtureRequest) -> str:
+def client(request: pytest.FixtureRequest) -> Iterator[Driver]:
     pytest.importorskip("openai")
-    return str(request.param)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([request.param, "-c", CLIENT], env={**os.environ, "NO_PROXY": "*"}, **pipes) as process:
+        yield process
+    assert process.returncode == 0
 
 
 MODES = pytest.mark.parametrize("mode", ["whole", "stream"])
@@ -115,16 +118,16 @@ MODES = pytest.mark.parametrize("mode", ["whole", "stream"])
         pytest.param(ScriptedReply(text="In the reeds.", refusal="No more."), marks=pytest.mark.full),
     ],
 )
-def test_replies_are_valid(python: str, mode: str, reply: ScriptedReply) -> None:
-    told = drive(python, reply, mode)
+def test_replies_are_valid(client: Driver, mode: str, reply: ScriptedReply) -> None:
+    told = drive(client, reply, mode)
     assert (told["text"], told["error"]) == ("In the reeds.", None)
     assert told["usage"] > 0
 
 
 @MODES
-def test_tool_calls_are_valid(python: str, mode: str) -> None:
+def test_tool_calls_are_valid(client: Driver, mode: str) -> None:
     calls = (ToolCall("call_1", "look", '{"bird": "heron"}'), ToolCall("call_2", "look", "{}"))
-    told = drive(python, ScriptedReply(tool_calls=calls), mode)
+    told = drive(client, ScriptedReply(tool_calls=calls), mode)
     assert "".join(told["calls"]) == '{"bird": "heron"}{}'
 
 
@@ -140,11 +143,11 @@ def test_tool_calls_are_valid(python: str, mode: str) -> None:
         ],
     ],
 )
-def test_errors_are_read_as_what_they_are(python: str, mode: str, status: int, name: str) -> None:
-    kind, _, _, has_id = drive(python, ScriptedReply(status=status), mode)["error"]
+def test_errors_are_read_as_what_they_are(client: Driver, mode: str, status: int, name: str) -> None:
+    kind, _, _, has_id = drive(client, ScriptedReply(status=status), mode)["error"]
     assert (kind, has_id) == (name, True)
 
 
-def test_an_error_inside_a_stream_is_read_as_one(python: str) -> None:
-    told = drive(python, ScriptedReply(text="In the", error_event={"message": "Gone.", "code": "gone"}), "stream")
+def test_an_error_inside_a_stream_is_read_as_one(client: Driver) -> None:
+    told = drive(client, ScriptedReply(text="In the", error_event={"message": "Gone.", "code": "gone"}), "stream")
     assert told["error"][:2] == ["APIError", "gone"]

@@ -20,6 +20,7 @@ from rungwise.fsm.call.events import Text
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
+from support.sampling import sampled
 
 MEGABYTE = 2**20
 CHAT = OpenAIChat("m", base_url="http://localhost/v1")
@@ -91,7 +92,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", GROWING)
+@pytest.mark.parametrize("kind", sampled(GROWING, one_in=3))
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C code looks at too."""
     little, much = (GROWING[kind](n) for n in (500, 20_000))

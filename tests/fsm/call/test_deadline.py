@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import Budget, Call, Failure, Journal, PlainLink, Policy, Reply, Request, Reserve, SharedBudget
 from rungwise.fsm.replay.replay import replay
+from support.sampling import examples
 
 BEGINS = 100.0
 REPLIES = st.sampled_from(
@@ -44,7 +45,7 @@ def allowed(draw: Any) -> tuple[Call, float]:
     return call, min(deadline, *(BEGINS + each for each in (own, shared) if each is not None), math.inf)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(st.data())
 def test_nothing_is_sent_behind_it_and_every_wait_that_begins_can_be_kept(data: st.DataObject) -> None:
     call, ends = allowed(data.draw)

@@ -22,7 +22,7 @@ def bound(policy: Policy, backends: int) -> float:
     return value
 
 
-@pytest.mark.parametrize("examples", [80, pytest.param(1000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("examples", [30, pytest.param(1000, marks=pytest.mark.full)])
 def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
     @given(scenes())
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))

@@ -8,7 +8,18 @@ from typing import Any
 import attrs
 import pytest
 
-from rungwise import ConfigurationError, Message, OpaquePart, ReasoningPart, Reply, Request, TextPart, ToolCall
+from rungwise import (
+    ConfigurationError,
+    Message,
+    OpaquePart,
+    ReasoningPart,
+    Reply,
+    Request,
+    TextPart,
+    Tool,
+    Toolbox,
+    ToolCall,
+)
 from rungwise.fsm.call.estimate import estimate_tokens
 
 CALL = ToolCall("1", "look", "{}", {"signature": ["s"]}, "one")
@@ -59,3 +70,55 @@ def test_a_turn_that_is_none_is_refused(role: Any, parts: Any) -> None:
 def test_all_of_a_turn_counts_as_input() -> None:
     short, long = (Message("assistant", (OpaquePart("one", {"data": "x" * size}),)) for size in (30, 300))
     assert estimate_tokens([long]) - estimate_tokens([short]) == 90
+
+
+class Block:
+    """An object of a provider's own client."""
+
+    def model_dump(self) -> dict[str, str]:
+        return {"type": "text", "text": "Where?"}
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ({"content": 5}, "messages[0]['content'] must be a text or a list of blocks, not int"),
+        ({"content": {"Where?"}}, "messages[0]['content'] must be a text or a list of blocks, not set"),
+        ({"content": b"Where?"}, "messages[0]['content'] must be a text or a list of blocks, not bytes"),
+        ({"content": ["Where?", 5]}, "messages[0]['content'][1] must be a mapping, not int"),
+        ({"content": [Block()]}, "messages[0]['content'][0] must be a mapping, not Block: give its model_dump()"),
+        ({"parts": [None]}, "messages[0]['parts'][0] must be a mapping, not NoneType"),
+        ({"tool_calls": [Block()]}, "messages[0]['tool_calls'][0] must be a mapping, not Block: give its model_dump()"),
+    ],
+)
+def test_content_that_no_protocol_can_read_is_refused_and_not_lost(message: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Request([{"role": "assistant", **message}])
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        (b"Where?", "messages must be a prompt or a list of messages, not bytes"),
+        ({"Where?"}, "messages must be a prompt or a list of messages, not set"),
+        ([Block()], "messages[0] must be a mapping with 'role' and 'content', not Block: give its model_dump()"),
+    ],
+)
+def test_messages_that_are_none_are_refused_in_the_callers_words(messages: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Request(messages)
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize("tools", [len, [len], [Tool(len, name="len", parameters={})], Toolbox()])
+def test_a_call_that_is_given_what_a_turn_runs_says_so(tools: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"a turn \(client\.turn\) runs it"):
+        Request("Where?", tools=tools)
+
+
+@pytest.mark.parametrize(
+    "content", ["", None, "Where?", ["Where?"], ({"type": "text", "text": "Where?"},), {"text": "W"}]
+)
+def test_content_in_every_form_is_taken(content: Any) -> None:
+    assert Request([{"role": "user", "content": content}]).messages[0]["content"] == content  # type: ignore[index]

@@ -156,10 +156,13 @@ def test_no_more_tokens_are_kept_than_one_attempt_needs() -> None:
 
 def test_money_is_kept_for_the_next_backend() -> None:
     # 1000 tokens of the prompt cost 0.001, and so do 500 of the output.
-    call = sent(Budget(money=0.004), input_tokens=1000, max_tokens=10_000)
-    assert call.journal.last.cap == pytest.approx(500 * 2, abs=20)  # of 0.004, 0.001 are kept, 0.001 are the prompt
-    call.receive(HUNG, 0.0)
-    assert call.sending(0.0) is None or call.result is not None
+    call = sent(Budget(money=0.012), input_tokens=1000, max_tokens=10_000)
+    assert call.journal.last.cap == pytest.approx(4000, abs=20)  # of 0.012, 0.003 are kept, 0.001 are the prompt
+    call.receive(HUNG, 0.0)  # which counts as all of that
+    assert call.sending(0.0) is not None
+    assert (call.backend, call.journal.last.cap) == (1, pytest.approx(1000, abs=20))
+    call.receive(Reply("In the reeds.", stop_reason="stop", usage=Usage(1000, 900)), 0.0)
+    assert call.result.outcome == "done"
 
 
 def test_a_cheap_backend_is_asked_with_what_would_buy_nothing_from_a_dear_one() -> None:

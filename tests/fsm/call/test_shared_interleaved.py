@@ -14,6 +14,7 @@ import rungwise
 from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, SharedBudget, Usage
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.pricing import price_of
+from support.sampling import examples
 
 PRICES = Prices(2.0, 10.0, cache_creation=4.0)
 CHAIN = [PlainLink("one", prices=PRICES), PlainLink("two", prices=PRICES)]
@@ -203,5 +204,5 @@ class SharedCalls(RuleBasedStateMachine):
                 assert shared.cost == pytest.approx(sum(result.cost or 0.0 for result in results))
 
 
-SharedCalls.TestCase.settings = settings(deadline=None, stateful_step_count=60, max_examples=60)
+SharedCalls.TestCase.settings = settings(deadline=None, stateful_step_count=60, max_examples=examples(60))
 TestSharedCalls = SharedCalls.TestCase

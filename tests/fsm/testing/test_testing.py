@@ -33,6 +33,7 @@ from rungwise.fsm.testing.checks import path as path_checks
 from rungwise.fsm.testing.checks import spending as spending_checks
 from rungwise.fsm.testing.checks.ended import EndedCall
 from rungwise.fsm.testing.coverage import Coverage
+from support.sampling import examples
 from support.tables import redeclaring, row_of, tampered, unchecked
 
 ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))
@@ -365,7 +366,7 @@ def judge(script: Any, policy: rungwise.Policy, *, certified: bool = True, **opt
     testing.assert_call_honest(call, certificate=certificate, events=events if call.is_streaming else None)
 
 
-@settings(SILENT, max_examples=200)
+@settings(SILENT, max_examples=examples(200))
 @given(
     testing.scripts_of_replies(),
     st.sampled_from((DEFAULT, SMALL, TIGHT)),
@@ -379,7 +380,7 @@ def test_no_script_exceeds_the_certificate(
     judge(script, policy, chain=2, request=request, is_streaming=streams, latency=latency)
 
 
-@settings(SILENT, max_examples=150)
+@settings(SILENT, max_examples=examples(150))
 @given(
     testing.scripts_of_replies(),
     testing.policies(),
@@ -464,7 +465,7 @@ def test_budgets_hold_and_journals_replay_whatever_a_compactor_does(way: str, bu
     testing.assert_call_honest(call, is_fair=True)
 
 
-@settings(SILENT, max_examples=200)
+@settings(SILENT, max_examples=examples(200))
 @given(
     testing.scripts_of_replies(),
     testing.policies(money=True),

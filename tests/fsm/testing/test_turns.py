@@ -25,6 +25,7 @@ from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.recording import TurnRecorder
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.turn.tools import Toolbox
+from support.sampling import examples
 
 USAGE = Usage(10, 5)
 TEXT = "Herons nest in the reeds by the lake."
@@ -353,7 +354,7 @@ def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
     assert missing == []
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=SILENT)
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=SILENT)
 @given(testing.scripts_of_turns())
 def test_every_script_can_be_written_and_read(played: testing.TurnScript) -> None:
     assert testing.read_turn_script(testing.write_turn_script(played)) == played

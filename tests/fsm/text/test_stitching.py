@@ -215,12 +215,14 @@ def test_every_chunking_gives_what_the_rules_say(seam: tuple[str, str, bool, str
 
 
 @given(seams())
+@example((" one two threea", "one two three", False, ""))
 def test_only_a_repeat_is_dropped(seam: tuple[str, str, bool, str]) -> None:
     gathered, part, echoes, stripped = seam
     new = stitch(gathered, part, echoes=echoes, stripped=stripped)
     assert part.endswith(new)
     dropped = part[: len(part) - len(new)]
-    assert gathered.startswith(dropped) or gathered.endswith(dropped)
+    repeats = gathered.startswith(dropped) or gathered.endswith(dropped)
+    assert repeats or gathered.lstrip().startswith(dropped.strip())  # blanks at the start of an answer may be left out
     assert (gathered + new).endswith(new[-5:])
 
 

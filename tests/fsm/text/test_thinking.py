@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.literals import Literals
 from rungwise.fsm.text.thinking import LONGEST_HELD, MOST_TAGS, ThinkFilter, part_thinking, split_thinking
+from support.sampling import examples
 from support.texts import cut
 
 TAGS = [f"{start}{name}>" for name in ("think", "thinking", "reasoning", "THINK", "Thinking") for start in ("<", "</")]
@@ -543,7 +544,7 @@ def test_returns_a_chunk_without_tags_as_it_is() -> None:
 
 
 @given(TEXTS, st.lists(st.integers(0, 200), max_size=20), st.just("") | TEXTS, st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_chunking_gives_the_same(text: str, places: list[int], gathered: str, after_block: bool) -> None:
     gathered = gathered.rstrip("`~")  # a run that goes on in the part is one run; the reference reads them apart
     parted = split_thinking(text, gathered, after_block=after_block)

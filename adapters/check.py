@@ -1,0 +1,134 @@
+"""What becomes of a request at each backend of a chain, told before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from rungwise.adapters.backend import Backend
+from rungwise.adapters.capability import Capabilities
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.parts import MediaPart, Message, ToolResult
+from rungwise.fsm.call.request import Request, losses_of, parameters_for
+
+SMALLEST_WINDOW: Final = 4_096
+"""Tokens that fit every window of today; whether more do is a question."""
+
+
+@frozen
+class BackendCheck:
+    """Tell what becomes of a request at one backend.
+
+    Arguments:
+        name: that of the backend.
+        problem: why it cannot be used at all, such as a missing key; None where it can.
+        losses: what of the request is not sent, not seen, or does not fit there, a sentence each.
+        unknowns: what nobody knows, a sentence each.
+    """
+
+    name: str
+    problem: str | None = None
+    losses: tuple[str, ...] = ()
+    unknowns: tuple[str, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Tell whether nothing is known to go wrong."""
+        return self.problem is None and not self.losses
+
+    def __str__(self) -> str:
+        told = [f"cannot be used: {self.problem}"] if self.problem is not None else []
+        told += [f"loses: {loss}" for loss in self.losses]
+        told += [f"unknown: {unknown}" for unknown in self.unknowns]
+        return "\n".join([self.name, *[f"  {each}" for each in told or ["takes all of it"]]])
+
+
+@frozen
+class Check:
+    """Tell what becomes of a request at each backend of a chain.
+
+    It is true where nothing is known to go wrong at any; written as a text it is a block for each.
+
+    Arguments:
+        backends: in the order of the chain.
+    """
+
+    backends: tuple[BackendCheck, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Tell whether nothing is known to go wrong at any backend."""
+        return all(backend.is_clean for backend in self.backends)
+
+    def __bool__(self) -> bool:
+        return self.is_clean
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.backends))
+
+
+def check_request(request: Request, chain: Sequence[Backend]) -> Check:
+    """Tell what becomes of a request at each backend of a chain; nothing is sent.
+
+    Arguments:
+        request: what would be asked.
+        chain: the backends in order.
+    """
+    held = frozenset(_media_in(read_messages(request.messages)))
+    return Check(tuple([_checked(request, chain[0], backend, held) for backend in chain]))
+
+
+def _media_in(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, MediaPart):
+                yield part.kind
+            elif isinstance(part, ToolResult):
+                yield from (media.kind for media in part.media)
+
+
+def _checked(request: Request, first: Backend, backend: Backend, held: frozenset[str]) -> BackendCheck:
+    known = getattr(backend, "capabilities", None) or Capabilities()  # a backend of the user's own may have none
+    parameters = {**getattr(backend, "parameters", {}), **parameters_for(request, first, backend)}
+    losses, unknowns = list(losses_of(request, first, backend)), []
+    for is_asked, can, lost, wants in (
+        (bool(request.tools or parameters.get("tools")), known.tools, "tools, which it does not call", "calls tools"),
+        ("image" in held, known.images, "pictures, which it does not see", "sees pictures"),
+        ("file" in held, known.documents, "documents, which it does not read", "reads documents"),
+        (_wants_schema(parameters), known.json_schema, "the JSON schema, which it is not held to", "keeps to a schema"),
+        (_wants_effort(parameters), known.reasoning, "reasoning_effort, which it does not know", "knows efforts"),
+    ):
+        if is_asked and can is False:
+            losses.append(lost)
+        elif is_asked and can is None:
+            unknowns.append(f"whether it {wants}")
+    if beside := sorted(held & {"audio", "video"}):
+        unknowns.append(f"whether it takes {' and '.join(beside)}")
+    cap = request.max_tokens or backend.max_tokens
+    if cap is not None and known.largest_output is not None and cap > known.largest_output:
+        losses.append(f"{cap} tokens of output, of which it writes {known.largest_output} at most")
+    prompt = _tokens_of(request, parameters)
+    needed = prompt + (cap or 0)
+    if known.window is not None and needed > known.window:
+        losses.append(f"about {prompt} tokens of prompt and {cap or 0} of output, in a window of {known.window}")
+    elif known.window is None and needed > SMALLEST_WINDOW:
+        unknowns.append(f"whether about {prompt} tokens of prompt and {cap or 0} of output fit its window")
+    return BackendCheck(backend.name, backend.problem, tuple(losses), tuple(unknowns))
+
+
+def _tokens_of(request: Request, parameters: Mapping[str, Any]) -> int:
+    if request.input_tokens is not None:
+        return request.input_tokens
+    return sum(map(estimate_tokens, (request.messages, request.tools, parameters)))
+
+
+def _wants_schema(parameters: Mapping[str, Any]) -> bool:
+    wanted = parameters.get("response_format")
+    return isinstance(wanted, Mapping) and wanted.get("type") == "json_schema"
+
+
+def _wants_effort(parameters: Mapping[str, Any]) -> bool:
+    return parameters.get("reasoning_effort") not in (None, "none")

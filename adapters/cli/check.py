@@ -1,0 +1,137 @@
+"""`rungwise check`: what becomes of a request at each backend of a chain, before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from rungwise.adapters.cli.backends import Target, chain_of, chain_options
+from rungwise.adapters.cli.options import TOKENS, json_schema, text
+from rungwise.adapters.cli.output import bad_input, put
+from rungwise.adapters.cli.tools import TOOLS
+
+if TYPE_CHECKING:
+    from rungwise.adapters.wires.backend import HttpBackend
+    from rungwise.fsm.call.request import Request
+
+LOSES: Final = 1
+"""The exit code where something is lost, or a backend cannot be used."""
+
+PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+"""What stands for a picture; nothing is sent, so it need not be one."""
+
+_OWN: Final = ("model", "stream", "stream_options")
+"""What a body holds that a request does not: the backend and the method say it."""
+
+
+@click.command(short_help="Tell which backends of a chain would lose something of a request; nothing is sent.")
+@click.argument("prompt", default="Hello", callback=text)
+@chain_options
+@click.option(
+    "--request",
+    "request_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A request in JSON, in the place of PROMPT: the body of one to chat completions, or a list of messages.",
+)
+@click.option("--system", metavar="TEXT", callback=text, help="The system message.")
+@click.option("--max-tokens", type=TOKENS, metavar="N", help="The output cap.")
+@click.option("--tools", type=TOOLS, metavar="module:NAME", help="Tools, as for rungwise ask.")
+@click.option("--image", "has_image", is_flag=True, help="As if the prompt held a picture.")
+@click.option(
+    "--json-schema",
+    "schema",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A JSON schema that the answer must follow, as for rungwise ask.",
+)
+@click.option("--discover", is_flag=True, help="Ask servers of one's own what they are; that much is sent.")
+def check(
+    prompt: str,
+    api: str,
+    base_url: str | None,
+    model: str,
+    api_key_env: str | None,
+    fallbacks: tuple[Target, ...],
+    **options: Any,
+) -> int:
+    """Write for each backend whether it can be used, what of a request would be lost there, and what nobody knows.
+
+    Lost are: what its protocol cannot say, tools that the model does not call, pictures and documents that it does not
+    see, a schema that it cannot be held to, and what does not fit its window, by an estimate. What is known of models
+    is a table; what nobody knows is no loss.
+
+    \b
+    Exit codes:
+      0    nothing is lost, as far as is known
+      1    something is, or a backend cannot be used
+      2    bad input
+
+    \b
+    Examples:
+      rungwise check --model gpt-4o --fallback anthropic:claude-sonnet-4-5 --image
+      rungwise check --model gpt-4o --fallback http://localhost:8000/v1#llama \\
+          --request body.json
+    """
+    from rungwise.adapters.check import check_request
+
+    primary = Target(api, base_url, model, api_key_env, is_fallback=False)
+    chain = chain_of(primary, fallbacks, None, needs_all=False)
+    if options["discover"]:
+        chain = _discovered(chain)
+    found = check_request(_request(prompt, chain, **options), chain)
+    put(f"{found}\n")
+    return 0 if found else LOSES
+
+
+def _discovered(chain: list[HttpBackend]) -> list[Any]:
+    from rungwise.adapters.client import Client
+
+    if all(backend.problem for backend in chain):  # of which no client can be made
+        return chain
+    with Client(chain) as client:
+        client.discover()
+        return list(client.chain)
+
+
+def _request(prompt: str, chain: list[Any], *, request_file: str | None, **options: Any) -> Request:
+    from rungwise.fsm.call.chain import shapes_of
+    from rungwise.fsm.call.request import Request
+
+    body = {"messages": _said(prompt, has_image=options["has_image"])} if request_file is None else _read(request_file)
+    messages = body.pop("messages")
+    if options["system"]:
+        messages = [{"role": "system", "content": options["system"]}, *messages]
+    given: dict[str, Any] = {"tools": body.pop("tools", None) or ()}
+    if options["tools"] is not None:
+        given["tools"] = (*given["tools"], *options["tools"].definitions(shapes_of(chain[0])))
+    if options["max_tokens"] is not None:
+        given["max_tokens"] = options["max_tokens"]
+    if options["schema"] is not None:
+        given["response_format"] = json_schema(options["schema"])
+    parameters = {name: value for name, value in body.items() if name not in (*_OWN, *given)}
+    return Request(messages, parameters=parameters, **given)
+
+
+def _said(prompt: str, *, has_image: bool) -> list[dict[str, Any]]:
+    content: Any = [{"type": "text", "text": prompt}, PICTURE] if has_image else prompt
+    return [{"role": "user", "content": content}]
+
+
+def _read(file: str) -> dict[str, Any]:
+    """Read a body, or a list of messages, from a file."""
+    try:
+        found = json.loads(Path(file).read_bytes())
+    except OSError as error:
+        bad_input(f"--request: {file} cannot be read ({error.strerror})")
+    except (ValueError, RecursionError):
+        bad_input(f"--request: {file} is no JSON")
+    if isinstance(found, list):
+        return {"messages": found}
+    if not isinstance(found, Mapping) or not isinstance(found.get("messages"), list):
+        bad_input(f"--request: {file} must hold a list of messages, or an object with 'messages'")
+    return dict(found)

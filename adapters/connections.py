@@ -1,0 +1,124 @@
+"""The connections of a client, and what ends the calls on them: those of threads, and those of each event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from asyncio import AbstractEventLoop
+from typing import Any
+from weakref import WeakSet
+
+from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
+from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
+from rungwise.adapters.http.streams import LoopStream, RunningCalls, SyncStream
+
+ThreadCalls = RunningCalls[SyncStream[Any, Any], OwnHttp]
+LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
+
+
+class Connections:
+    """Hold the connections of one client. It is safe to share between threads.
+
+    Tasks wait for a place among the connections within their event loop, so each loop has a pool of its own.
+
+    Arguments:
+        http: a client that was passed in, for threads; None opens connections of our own.
+        async_http: likewise for event loops.
+        most: how many there may be at once, of threads and of each event loop.
+    """
+
+    def __init__(self, http: HttpClient | None, async_http: AsyncHttpClient | None, most: int) -> None:
+        self._borrowed = None if http is None else BorrowedHttp(http)
+        self._borrowed_async = None if async_http is None else BorrowedAsyncHttp(async_http)
+        self._most = most
+        self.in_threads = ThreadCalls()
+        self._in_loops: dict[object, LoopCalls] = {}
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    @property
+    def http(self) -> OwnHttp | BorrowedHttp:
+        """Return what threads send with."""
+        if self._borrowed is not None:
+            return self._borrowed
+        with self._lock:
+            self.in_threads.http = self.in_threads.http or OwnHttp(self._most)
+            return self.in_threads.http
+
+    def http_of(self, running: LoopCalls) -> OwnAsyncHttp | BorrowedAsyncHttp:
+        """Return what the tasks of an event loop send with."""
+        if self._borrowed_async is not None:
+            return self._borrowed_async
+        running.http = running.http or OwnAsyncHttp(self._most)
+        return running.http
+
+    def add(self, stream: SyncStream[Any, Any]) -> None:
+        """Remember a stream that threads read, to end it."""
+        with self._lock:
+            self.in_threads.streams.add(stream)
+
+    def in_this_loop(self) -> LoopCalls:
+        """Return what ends the calls of this event loop, and holds its connections."""
+        loop = _event_loop(self)
+        with self._lock:
+            if loop not in self._in_loops:
+                self._forget_closed_loops()
+                self._in_loops[loop] = LoopCalls()
+            return self._in_loops[loop]
+
+    def _forget_closed_loops(self) -> None:
+        """Let go of event loops that are closed, and close the connections that they left."""
+        for loop in [loop for loop in self._in_loops if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
+            http = self._in_loops.pop(loop).http
+            if http is not None:
+                http.pool.close()
+
+    def close(self) -> None:
+        """End the calls that run in threads, and close their connections."""
+        with self._lock:
+            self._forget_closed_loops()
+            running, self.in_threads = self.in_threads, ThreadCalls()
+        running.cancel()
+        for stream in list(running.streams):
+            stream.end()
+        if running.http is not None:
+            running.http.close()
+
+    async def aclose(self) -> None:
+        """End the calls of this event loop, and close its connections."""
+        loop = _event_loop(self)
+        with self._lock:
+            running = self._in_loops.pop(loop, None)
+        if running is None:
+            return
+        running.cancel()
+        for stream in list(running.streams):
+            await stream.end()
+        if running.http is not None:
+            await running.http.aclose()
+
+    def begin_anew(self) -> None:
+        """Forget, in a forked child, what the threads of the parent were doing."""
+        self._lock = threading.Lock()
+        self.in_threads, self._in_loops = ThreadCalls(), {}
+
+
+def _event_loop(otherwise: object) -> object:
+    """Return the running asyncio loop; on another kind of loop there is only one to a client."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return otherwise
+
+
+_all: WeakSet[Connections] = WeakSet()
+
+
+def _after_fork() -> None:
+    for connections in list(_all):
+        connections.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,136 @@
+"""Asking servers what they are, in threads and in tasks: short, bounded, and harmless where it fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.discovery import LARGEST_PAGE, SECONDS, Answer, Server, inquiry
+from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.adapters.http.limits import AttemptLimits
+from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
+from rungwise.adapters.http.waiting import CallEnded
+from rungwise.adapters.learned import LEARNED
+
+if TYPE_CHECKING:
+    from rungwise.adapters.backend import Backend
+    from rungwise.adapters.wires.chat.backend import OpenAIChat
+
+UNASKED: Final = Server(name="")
+"""What stands for a server that answered, and that nobody knows."""
+
+
+def to_ask(backend: Backend) -> OpenAIChat | None:
+    """Return a backend whose server is to be asked: one of one's own, that speaks chat completions."""
+    from rungwise.adapters.wires.chat.backend import OpenAIChat
+
+    is_one = isinstance(backend, OpenAIChat) and backend.is_local and backend.problem is None
+    return backend if is_one and isinstance(backend, OpenAIChat) and backend.server is None else None
+
+
+def _limits(cancellation: Cancellation) -> AttemptLimits:
+    return AttemptLimits(ends_at=time.monotonic() + SECONDS, connect=SECONDS / 2, cancellation=cancellation)
+
+
+def _taken(status: int, body: bytes) -> Answer:
+    return body if status == 200 and len(body) <= LARGEST_PAGE else b""
+
+
+def ask(backend: OpenAIChat, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Server | None:
+    """Ask a server what it is, once in the life of the process; None where nobody answers.
+
+    Raises:
+        CallEnded: the cancellation ended it.
+    """
+    known: Server | None = LEARNED.server_of(backend.places)
+    if known is not None:
+        return known
+    questions, is_there = inquiry(backend), False
+    try:
+        request = next(questions)
+        while True:
+            answer = _page(request, http, cancellation)
+            is_there = is_there or answer is not None
+            request = questions.send(answer)
+    except StopIteration as end:
+        return _kept(backend, end.value, is_there=is_there)
+
+
+def _kept(backend: OpenAIChat, found: Server | None, *, is_there: bool) -> Server | None:
+    if found is None and not is_there:
+        return None
+    server = found or UNASKED
+    LEARNED.keep_server(backend.places, server)
+    return server
+
+
+def _page(request: HttpRequest, http: OwnHttp | BorrowedHttp, cancellation: Cancellation) -> Answer:
+    limits = _limits(cancellation)
+    try:
+        with http.place(SECONDS, cancellation) as has_place:
+            if not has_place:
+                return None
+            response: Any = http.send(request, limits)
+            with closing(response):
+                return _taken(response.status_code, _read(response.pieces(), limits))
+    except CallEnded:
+        raise
+    except Exception:  # whatever a stranger's server does: it is not known then
+        return None
+
+
+def _read(pieces: Iterator[bytes], limits: AttemptLimits) -> bytes:
+    body = bytearray()
+    for piece in pieces:
+        body += piece
+        if len(body) > LARGEST_PAGE or limits.is_over:
+            break
+    return bytes(body)
+
+
+async def aask(
+    backend: OpenAIChat, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation
+) -> Server | None:
+    """Ask a server what it is, from a task; see `ask`."""
+    known: Server | None = LEARNED.server_of(backend.places)
+    if known is not None:
+        return known
+    questions, is_there = inquiry(backend), False
+    try:
+        request = next(questions)
+        while True:
+            answer = await _apage(request, http, cancellation)
+            is_there = is_there or answer is not None
+            request = questions.send(answer)
+    except StopIteration as end:
+        return _kept(backend, end.value, is_there=is_there)
+
+
+async def _apage(request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, cancellation: Cancellation) -> Answer:
+    limits = _limits(cancellation)
+    try:
+        async with http.place(SECONDS, cancellation) as has_place:
+            if not has_place:
+                return None
+            response: Any = await http.send(request, limits)
+            try:
+                return _taken(response.status_code, await _aread(response.apieces(), limits))
+            finally:
+                await response.aclose()
+    except CallEnded:
+        raise
+    except Exception:  # as above
+        return None
+
+
+async def _aread(pieces: AsyncIterator[bytes], limits: AttemptLimits) -> bytes:
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > LARGEST_PAGE or limits.is_over:
+            break
+    return bytes(body)

@@ -1,0 +1,56 @@
+"""What a call may be given beside its messages, and the request that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from rungwise.fsm.call.options import REQUEST_OPTIONS, RequestOptions, refuse_unknown
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
+from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.errors import ConfigurationError
+
+Messages = str | Iterable[PlainMessage | Message] | Request
+
+
+class RunOptions(RequestOptions, total=False):
+    """Name what calls and turns may be given alike."""
+
+    within: SharedBudget | None
+    deadline: float | datetime | None
+
+
+class CallOptions(RunOptions, total=False):
+    """Name what a call may be given beside its messages; `Client.call` says what each is."""
+
+    tools: Iterable[Mapping[str, Any]]
+    turn: TurnContext | None
+    policy: Policy | None
+
+
+OF_CALLS: Final = frozenset({"turn", "policy", "within", "deadline"})
+"""The options of a call that are none of a request."""
+
+
+def request_of(messages: Messages, options: Mapping[str, Any], others: frozenset[str]) -> Request:
+    """Return what is asked.
+
+    Arguments:
+        messages: a prompt, messages, or a request that is made already.
+        options: what was given beside them.
+        others: the names of the options that are none of a request.
+
+    Raises:
+        ConfigurationError: an option is unknown, or not of its form, or stands beside a request.
+    """
+    options = {name: value for name, value in options.items() if name not in others}
+    if options:
+        refuse_unknown(options, REQUEST_OPTIONS | others)
+    if not isinstance(messages, Request):
+        return Request(messages, **options)
+    if options:
+        raise ConfigurationError(f"a Request holds its own options; do not pass {', '.join(options)} beside it")
+    return messages

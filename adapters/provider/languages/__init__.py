@@ -1,0 +1,1 @@
+"""The protocols that the embedded provider speaks, a file for each."""

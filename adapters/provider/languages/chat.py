@@ -1,0 +1,159 @@
+"""Chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import responses
+from typing import Any, Final
+
+import orjson
+
+from rungwise.adapters.provider.languages.language import (
+    CREATED,
+    Asked,
+    Language,
+    answer_tokens,
+    characters,
+    event,
+    split,
+    tokens,
+)
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.fsm.call.parts import ToolCall
+
+ERRORS: Final[Mapping[int, tuple[str, str | None, str]]] = {
+    400: ("invalid_request_error", None, "The request is not valid."),
+    401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
+    402: ("insufficient_quota", "insufficient_quota", "The account has no credit left."),
+    403: ("invalid_request_error", "permission_denied", "You are not allowed to use this resource."),
+    404: ("invalid_request_error", "model_not_found", "The model does not exist or you do not have access to it."),
+    413: ("invalid_request_error", "payload_too_large", "The request is too large."),
+    429: ("requests", "rate_limit_exceeded", "Rate limit reached."),
+    500: ("server_error", None, "The server had an error while processing your request."),
+    503: ("server_error", "server_is_overloaded", "The server is overloaded."),
+    529: ("overloaded_error", None, "The server is overloaded."),
+}
+
+
+class ChatCompletions(Language):
+    """Write replies as chat completions."""
+
+    def speaks(self, path: str) -> bool:
+        """Tell whether a POST to this path is a request in this protocol."""
+        return path.endswith("/chat/completions")
+
+    def listing(self, path: str, models: Iterable[str]) -> Any:
+        """Return what a GET of this path answers: the list of models."""
+        if not path.endswith("/models"):
+            return None
+        known = {"object": "model", "created": CREATED, "owned_by": "rungwise"}
+        return {"object": "list", "data": [{"id": model, **known} for model in models]}
+
+    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error."""
+        return _error(given, status)
+
+    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+        """Return the body of a reply that is not streamed."""
+        if reply.error_event is not None:
+            return _error(reply.error_event, 500)
+        return orjson.dumps(_completion(reply, asked.body, _envelope(reply, asked)))
+
+    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+        """Yield the pieces of a stream."""
+        return _events(reply, asked.body, {**_envelope(reply, asked), "object": "chat.completion.chunk"})
+
+
+def _envelope(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{asked.number:08d}",
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": reply.model or asked.model,
+    }
+
+
+def _error(given: Mapping[str, Any] | None, status: int) -> bytes:
+    phrase = responses.get(status, "Unknown status")
+    other = ("server_error" if status >= 500 else "invalid_request_error", None, f"{phrase}.")
+    kind, code, message = ERRORS.get(status, other)
+    default = {"message": message, "type": kind, "param": None, "code": code}
+    if given is not None:
+        # The default code belongs to the default message; beside another one it might contradict.
+        default = {**default, "code": None, **given}
+    return orjson.dumps({"error": default})
+
+
+def _completion(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict[str, Any]) -> dict[str, Any]:
+    silent = reply.tool_calls or reply.refusal
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or (None if silent else "")}
+    if reply.reasoning:
+        message |= _reasoning(reply, reply.reasoning)
+    if reply.refusal:
+        message["refusal"] = reply.refusal
+    if reply.tool_calls:
+        message["tool_calls"] = [_tool_call(call, call.arguments) for call in reply.tool_calls]
+    usage = _usage(reply, request)
+    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+    return {**envelope, "choices": [choice], **({"usage": usage} if usage else {})}
+
+
+def _events(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict[str, Any]) -> Iterator[bytes]:
+    options = request.get("stream_options")
+    usage = _usage(reply, request) if isinstance(options, Mapping) and options.get("include_usage") is True else None
+    if usage:
+        envelope = {**envelope, "usage": None}
+    for delta in _deltas(reply):
+        yield event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    if reply.error_event is not None:
+        yield event(_error(reply.error_event, 500))
+    else:
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}
+        whole = reply.final_message not in (None, False)
+        if whole:
+            content = reply.text if reply.final_message is True else reply.final_message
+            choice["message"] = {"role": "assistant", "content": content}
+        if whole or reply.finish_reason is not None:
+            yield event({**envelope, "choices": [choice]})
+        if usage:
+            yield event({**envelope, "choices": [], "usage": usage})
+    if reply.done:
+        yield event(b"[DONE]")
+
+
+def _deltas(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
+    size = reply.chunk_size
+    yield {"role": "assistant", "content": ""}
+    for piece in split(reply.reasoning, size):
+        yield _reasoning(reply, piece)
+    for piece in split(reply.text, size):
+        yield {"content": piece}
+    for piece in split(reply.refusal, size):
+        yield {"refusal": piece}
+    for index, call in enumerate(reply.tool_calls):
+        yield {"tool_calls": [{"index": index, **_tool_call(call, "")}]}
+        for piece in split(call.arguments, size):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _tool_call(call: ToolCall, arguments: str) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _reasoning(reply: ScriptedReply, text: str) -> dict[str, Any]:
+    if reply.reasoning_field == "reasoning_details":
+        return {"reasoning_details": [{"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}]}
+    return {reply.reasoning_field: text}
+
+
+def _usage(reply: ScriptedReply, request: Mapping[str, Any]) -> dict[str, Any]:
+    if reply.usage is not None:
+        return dict(reply.usage)
+    messages = request.get("messages")
+    messages = messages if isinstance(messages, list) else []
+    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
+    prompt, completion = tokens(characters(contents)), answer_tokens(reply)
+    usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion}
+    if reply.reasoning:
+        usage["completion_tokens_details"] = {"reasoning_tokens": tokens(len(reply.reasoning))}
+    return {**usage, "total_tokens": prompt + completion}

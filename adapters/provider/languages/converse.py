@@ -1,0 +1,167 @@
+"""Converse, of Amazon Bedrock; a stream is one of binary frames, each with checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from http.client import responses
+from typing import Any, Final
+from urllib.parse import unquote
+from zlib import crc32
+
+import orjson
+
+from rungwise.adapters.provider.languages.language import (
+    SIGNATURE,
+    Asked,
+    Language,
+    answer_tokens,
+    characters,
+    split,
+    tokens,
+)
+from rungwise.adapters.provider.script import ScriptedReply
+
+ERRORS: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("ValidationException", "The request is not valid."),
+    401: ("UnrecognizedClientException", "The security token included in the request is invalid."),
+    403: ("AccessDeniedException", "You don't have access to the model with the specified model ID."),
+    404: ("ResourceNotFoundException", "The model was not found: model not found."),
+    408: ("ModelTimeoutException", "The model has timed out."),
+    413: ("ValidationException", "The request body is too large."),
+    424: ("ModelErrorException", "The model returned an error."),
+    429: ("ThrottlingException", "Too many requests, please wait before trying again."),
+    500: ("InternalServerException", "The server had an internal error."),
+    503: ("ServiceUnavailableException", "Bedrock is unable to process your request."),
+}
+STOPS: Final[Mapping[str, str]] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "content_filtered",
+}
+_LATENCY: Final = {"latencyMs": 1}
+
+
+class Converse(Language):
+    """Write replies as Converse's."""
+
+    stream_type = "application/vnd.amazon.eventstream"
+
+    def speaks(self, path: str) -> bool:
+        """Tell whether a POST to this path is a request in this protocol."""
+        return path.endswith(("/converse", "/converse-stream"))
+
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+        """Return what matters of a request; the path tells the model, and whether it streams."""
+        parts = path.rsplit("/", 2)
+        return Asked(unquote(parts[-2]), parts[-1] == "converse-stream", body, number)
+
+    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error."""
+        kind, message = _error(given, status)
+        return orjson.dumps({"__type": kind, "message": message})
+
+    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+        """Return the body of a reply that is not streamed."""
+        if reply.error_event is not None:
+            return self.error(reply.error_event, 500)
+        told: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": [*_blocks(reply)]}}}
+        told |= _stop(reply)
+        if usage := _usage(reply, asked):
+            told["usage"] = usage
+        return orjson.dumps({**told, "metrics": _LATENCY})
+
+    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+        """Yield the pieces of a stream; one that is not `done` lacks the two events that end it."""
+        yield frame("messageStart", {"role": "assistant"})
+        for index, (start, deltas) in enumerate(_streamed(reply)):
+            if start:
+                yield frame("contentBlockStart", {"start": start, "contentBlockIndex": index})
+            for delta in deltas:
+                yield frame("contentBlockDelta", {"delta": delta, "contentBlockIndex": index})
+            yield frame("contentBlockStop", {"contentBlockIndex": index})
+        if reply.error_event is not None:
+            kind, message = _error(reply.error_event, 500)
+            yield frame(kind[0].lower() + kind[1:], {"message": message}, is_exception=True)
+        elif reply.done:
+            if stop := _stop(reply):
+                yield frame("messageStop", stop)
+            if usage := _usage(reply, asked):
+                yield frame("metadata", {"usage": usage, "metrics": _LATENCY})
+
+
+def frame(name: str, payload: Mapping[str, Any], *, is_exception: bool = False) -> bytes:
+    """Return an event as it goes over the wire: lengths and checksums around its headers and its payload.
+
+    Arguments:
+        name: of the event, or of the exception.
+        payload: what it says.
+        is_exception: which of the two it is.
+    """
+    kind = "exception" if is_exception else "event"
+    told = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
+    headers = b"".join([_header(*each) for each in told.items()])
+    body = orjson.dumps(payload)
+    lengths = (len(headers) + len(body) + 16).to_bytes(4, "big") + len(headers).to_bytes(4, "big")
+    message = lengths + crc32(lengths).to_bytes(4, "big") + headers + body
+    return message + crc32(message).to_bytes(4, "big")
+
+
+def _header(name: str, value: str) -> bytes:
+    text = value.encode()
+    return bytes([len(name)]) + name.encode() + b"\x07" + len(text).to_bytes(2, "big") + text
+
+
+def _error(given: Mapping[str, Any] | None, status: int) -> tuple[str, str]:
+    other = "InternalServerException" if status >= 500 else "ValidationException"
+    kind, message = ERRORS.get(status, (other, f"{responses.get(status, 'Unknown status')}."))
+    if given is None:
+        return kind, message
+    return str(given.get("type") or kind), str(given.get("message", message))
+
+
+def _stop(reply: ScriptedReply) -> dict[str, Any]:
+    word = "content_filter" if reply.refusal and reply.finish is None else reply.finish_reason
+    return {} if word is None else {"stopReason": STOPS.get(word, word)}
+
+
+def _blocks(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
+    if reply.reasoning:
+        signed = {"text": reply.reasoning, "signature": reply.signature or SIGNATURE}
+        yield {"reasoningContent": {"reasoningText": signed}}
+    if reply.text or reply.refusal:
+        yield {"text": reply.text + reply.refusal}
+    for call in reply.tool_calls:
+        yield {"toolUse": {"toolUseId": call.id, "name": call.name, "input": _input(call.arguments)}}
+
+
+def _streamed(reply: ScriptedReply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield each block as it starts, where that is said, with what is added to it."""
+    size = reply.chunk_size
+    if reply.reasoning:
+        said = [{"reasoningContent": {"text": piece}} for piece in split(reply.reasoning, size)]
+        yield {}, [*said, {"reasoningContent": {"signature": reply.signature or SIGNATURE}}]
+    if reply.text or reply.refusal:
+        yield {}, [{"text": piece} for piece in split(reply.text + reply.refusal, size)]
+    for call in reply.tool_calls:
+        start = {"toolUse": {"toolUseId": call.id, "name": call.name}}
+        yield start, [{"toolUse": {"input": piece}} for piece in split(call.arguments, size)]
+
+
+def _input(arguments: str) -> Any:
+    """Return the arguments as the object that they must be; what is none goes out as the text that it is."""
+    try:
+        value = orjson.loads(arguments or "{}")
+    except orjson.JSONDecodeError:
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+    if reply.usage is not None:
+        return dict(reply.usage)
+    messages, system = asked.body.get("messages"), asked.body.get("system")
+    messages = messages if isinstance(messages, list) else []
+    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
+    prompt, answer = tokens(characters([system, contents])), answer_tokens(reply)
+    return {"inputTokens": prompt, "outputTokens": answer, "totalTokens": prompt + answer}

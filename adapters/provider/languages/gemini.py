@@ -1,0 +1,192 @@
+"""Gemini's generateContent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import responses
+from typing import Any, Final
+
+import orjson
+
+from rungwise.adapters.provider.languages.language import (
+    DEFAULT_MODEL,
+    SIGNATURE,
+    Asked,
+    Language,
+    answer_tokens,
+    characters,
+    event,
+    split,
+    tokens,
+)
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.fsm.call.parts import ToolCall
+
+STATUSES: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("INVALID_ARGUMENT", "Request contains an invalid argument."),
+    401: ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
+    403: ("PERMISSION_DENIED", "The caller does not have permission."),
+    404: (
+        "NOT_FOUND",
+        "models/embedded is not found for API version v1beta, or is not supported for generateContent.",
+    ),
+    429: ("RESOURCE_EXHAUSTED", "Resource has been exhausted."),
+    500: ("INTERNAL", "An internal error has occurred."),
+    503: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
+    504: ("DEADLINE_EXCEEDED", "The request timed out."),
+    529: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
+}
+FINISHES: Final = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}
+METHODS: Final = re.compile(r"/(?P<model>[^/]+):(?P<method>generateContent|streamGenerateContent)$")
+
+
+class Gemini(Language):
+    """Write replies as generateContent does, and as events where they are streamed."""
+
+    def speaks(self, path: str) -> bool:
+        """Tell whether a POST to this path is a request in this protocol."""
+        return METHODS.search(path) is not None
+
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+        """Return what matters of a request: the model and the method stand in its path."""
+        found = METHODS.search(path)
+        model, method = (found["model"], found["method"]) if found else (DEFAULT_MODEL, "")
+        return Asked(model, method == "streamGenerateContent", body, number)
+
+    def listing(self, path: str, models: Iterable[str]) -> Any:
+        """Return what a GET of this path answers: the list of models."""
+        if not path.endswith("/v1beta/models"):
+            return None
+        methods = ["generateContent", "streamGenerateContent"]
+        return {
+            "models": [
+                {"name": f"models/{model}", "displayName": model, "supportedGenerationMethods": methods}
+                for model in models
+            ]
+        }
+
+    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error."""
+        return orjson.dumps(_error(given, status))
+
+    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+        """Return the body of a reply that is not streamed."""
+        if reply.error_event is not None:
+            return self.error(reply.error_event, 500)
+        text = [{"text": reply.text}] if reply.text else []
+        candidate = _candidate([*_thoughts(reply, [reply.reasoning]), *text, *_calls(reply)], index=True)
+        usage = _usage(reply, asked)
+        return orjson.dumps({**_last(reply, _signed(reply, candidate)), **_told(usage), **_envelope(reply, asked)})
+
+    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+        """Yield the pieces of a stream: each has the form of a whole reply, and the last one says how it ended."""
+        envelope, usage = _envelope(reply, asked), _usage(reply, asked)
+        written = 0
+        for part in _parts(reply):
+            written += characters(part)
+            so_far = usage if reply.usage is None else {}
+            if so_far:
+                so_far = {**so_far, "candidatesTokenCount": tokens(written)}
+                so_far.pop("thoughtsTokenCount", None)
+                so_far["totalTokenCount"] = so_far["promptTokenCount"] + so_far["candidatesTokenCount"]
+            yield event({"candidates": [_candidate([part], index=True)], **_told(so_far), **envelope})
+        if reply.error_event is not None:
+            yield event(_error(reply.error_event, 500))
+        elif reply.done:
+            candidate = _signed(reply, _candidate([{"text": ""}], index=True), is_last=True)
+            yield event({**_last(reply, candidate), **_told(usage), **envelope})
+
+
+def _error(given: Mapping[str, Any] | None, status: int) -> dict[str, Any]:
+    name, message = STATUSES.get(status, ("UNKNOWN", f"{responses.get(status, 'Unknown status')}."))
+    told: dict[str, Any] = {"code": status, "message": message, "status": name}
+    given = given or {}
+    told |= {own: given[word] for word, own in (("message", "message"), ("type", "status")) if word in given}
+    details: list[dict[str, Any]] = []
+    if isinstance(given.get("code"), int):
+        told["code"] = given["code"]
+    elif "code" in given:
+        details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": given["code"]})
+    if "param" in given:
+        violation = {"field": given["param"], "description": told["message"]}
+        details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
+    return {"error": {**told, **({"details": details} if details else {})}}
+
+
+def _envelope(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+    return {"modelVersion": reply.model or asked.model, "responseId": f"response-{asked.number:08d}"}
+
+
+def _told(usage: Mapping[str, Any]) -> dict[str, Any]:
+    return {"usageMetadata": usage} if usage else {}
+
+
+def _candidate(parts: list[dict[str, Any]], *, index: bool) -> dict[str, Any]:
+    content = {"parts": parts, "role": "model"} if parts else {"role": "model"}
+    return {"content": content, **({"index": 0} if index else {})}
+
+
+def _last(reply: ScriptedReply, candidate: dict[str, Any]) -> dict[str, Any]:
+    """Return the candidate with which a reply ends; a refusal stands beside its finish reason."""
+    finish = reply.finish_reason
+    if reply.refusal and reply.finish is None:
+        finish = "content_filter"
+    ended = {"finishReason": FINISHES.get(finish, finish)} if finish and reply.done else {}
+    refused = {"finishMessage": reply.refusal} if reply.refusal else {}
+    return {"candidates": [{**candidate, **ended, **refused}]}
+
+
+def _parts(reply: ScriptedReply) -> Iterator[dict[str, Any]]:
+    size = reply.chunk_size
+    yield from _thoughts(reply, split(reply.reasoning, size))
+    for piece in split(reply.text, size):
+        yield {"text": piece}
+    yield from _calls(reply)
+
+
+def _thoughts(reply: ScriptedReply, pieces: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"text": piece, "thought": True} for piece in pieces if piece]
+
+
+def _signature(reply: ScriptedReply) -> dict[str, str]:
+    return {"thoughtSignature": reply.signature or SIGNATURE} if reply.reasoning or reply.signature else {}
+
+
+def _calls(reply: ScriptedReply) -> list[dict[str, Any]]:
+    """Return the calls, the first of which carries the signature."""
+    return [
+        {"functionCall": _call(call), **({} if index else _signature(reply))}
+        for index, call in enumerate(reply.tool_calls)
+    ]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    """Return a call; one whose arguments are no object is one that has begun and did not end."""
+    begun = {"id": call.id, "name": call.name}
+    try:
+        args = orjson.loads(call.arguments)
+    except orjson.JSONDecodeError:
+        args = None
+    return {**begun, "args": args} if isinstance(args, dict) else {**begun, "willContinue": True}
+
+
+def _signed(reply: ScriptedReply, candidate: dict[str, Any], *, is_last: bool = False) -> dict[str, Any]:
+    """Sign the last part of a reply without calls: that of a stream is empty otherwise."""
+    parts = candidate["content"].get("parts", [])
+    if reply.tool_calls or not (parts or is_last) or not _signature(reply):
+        return candidate
+    if parts[-1].get("thought"):
+        parts.append({"text": ""})
+    parts[-1] = {**parts[-1], **_signature(reply)}
+    return candidate
+
+
+def _usage(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+    if reply.usage is not None:
+        return dict(reply.usage)
+    prompt, answer, thoughts = tokens(characters(asked.body.get("contents"))), answer_tokens(reply), 0
+    if reply.reasoning:
+        thoughts = min(answer, tokens(len(reply.reasoning)))
+    usage = {"promptTokenCount": prompt, "candidatesTokenCount": answer - thoughts, "totalTokenCount": prompt + answer}
+    return {**usage, **({"thoughtsTokenCount": thoughts} if thoughts else {})}

@@ -1,0 +1,110 @@
+"""What a protocol of the embedded provider is: which paths it has, and how a scripted reply is written in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+from attrs import frozen
+
+from rungwise.adapters.provider.script import ScriptedReply
+
+CREATED: Final = 1_750_000_000  # fixed, so that `cut_after` cuts at the same place in every run
+DEFAULT_MODEL: Final = "embedded"
+CHARACTERS_PER_TOKEN: Final = 4
+SIGNATURE: Final = "c2lnbmVkIGJ5IHRoZSBlbWJlZGRlZCBwcm92aWRlcg=="
+"""What signs reasoning where the script says nothing, in protocols that sign it."""
+
+
+@frozen
+class Asked:
+    """Hold what matters of a request.
+
+    Arguments:
+        model: the model that is asked.
+        streams: whether the reply is to be streamed.
+        body: the decoded JSON.
+        number: the number of the request, counted from 1, which goes into ids.
+    """
+
+    model: str
+    streams: bool
+    body: Mapping[str, Any]
+    number: int
+
+
+class Language(ABC):
+    """Write replies in one protocol; each protocol is a subclass."""
+
+    stream_type = "text/event-stream"
+    """The content type of a stream."""
+
+    @abstractmethod
+    def speaks(self, path: str) -> bool:
+        """Tell whether a POST to this path, without its query, is a request in this protocol."""
+
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+        """Return what matters of a request.
+
+        Arguments:
+            path: the path, without its query.
+            body: the decoded JSON.
+            number: the number of the request.
+        """
+        return Asked(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is True, body, number)
+
+    def listing(self, path: str, models: Iterable[str]) -> Any:
+        """Return what a GET of this path answers, as JSON, or None where this protocol has no such path."""
+        return None
+
+    @abstractmethod
+    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error.
+
+        Arguments:
+            given: what the script says of it, or None.
+            status: the HTTP status.
+        """
+
+    @abstractmethod
+    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+        """Return the body of a reply that is not streamed."""
+
+    @abstractmethod
+    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+        """Yield the pieces of a stream, in which they are written."""
+
+
+def event(value: object, name: str = "") -> bytes:
+    """Return an event of a stream; bytes stand in it as they are."""
+    data = value if isinstance(value, bytes) else orjson.dumps(value)
+    return (b"event: %b\n" % name.encode() if name else b"") + b"data: " + data + b"\n\n"
+
+
+def split(text: str, size: int) -> Iterator[str]:
+    """Yield a text in pieces of so many characters."""
+    return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def characters(content: object) -> int:
+    """Return how many characters of text stand in some content, at any depth."""
+    if isinstance(content, str):
+        return len(content)
+    if isinstance(content, list):
+        return sum(map(characters, content))
+    if isinstance(content, Mapping):
+        return sum(characters(content.get(name)) for name in ("text", "content", "parts", "output"))
+    return 0
+
+
+def tokens(count: int) -> int:
+    """Return the tokens of so many characters."""
+    return -(-count // CHARACTERS_PER_TOKEN)
+
+
+def answer_tokens(reply: ScriptedReply) -> int:
+    """Return the tokens of all that a reply says, its reasoning included."""
+    calls = sum(len(call.name) + len(call.arguments) for call in reply.tool_calls)
+    return tokens(len(reply.text) + len(reply.reasoning) + len(reply.refusal) + calls)

@@ -1,0 +1,154 @@
+"""Ollama's native chat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from http.client import responses
+from typing import Any, Final
+
+import orjson
+
+from rungwise.adapters.provider.languages.language import (
+    CREATED,
+    DEFAULT_MODEL,
+    Asked,
+    Language,
+    answer_tokens,
+    characters,
+    split,
+    tokens,
+)
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.fsm.call.parts import ToolCall
+
+VERSION: Final = "0.12.6"
+ERRORS: Final[Mapping[int, str]] = {
+    400: "invalid request",
+    401: "unauthorized",
+    402: "payment required: the account has no credit left",
+    403: "access denied",
+    404: "model not found, try pulling it first",
+    413: "request body too large",
+    429: "too many requests",
+    500: "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error",
+    503: "server busy, please try again.  maximum pending requests exceeded",
+    529: "the server is overloaded",
+}
+_CREATED: Final = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:00", "Z")
+_TOKEN_SECONDS: Final = 20_000_000  # nanoseconds that a token takes, so that the durations say something
+
+
+class OllamaChat(Language):
+    """Write replies as Ollama's server does."""
+
+    stream_type = "application/x-ndjson"
+
+    def speaks(self, path: str) -> bool:
+        """Tell whether a POST to this path is a request in this protocol."""
+        return path.endswith("/api/chat")
+
+    def asked(self, path: str, body: Mapping[str, Any], number: int) -> Asked:
+        """Return what matters of a request; a reply is streamed unless it says no."""
+        return Asked(str(body.get("model") or DEFAULT_MODEL), body.get("stream") is not False, body, number)
+
+    def listing(self, path: str, models: Iterable[str]) -> Any:
+        """Return what a GET of this path answers: the server's version, or the list of models."""
+        if path.endswith("/api/version"):
+            return {"version": VERSION}
+        return {"models": [_listed(model) for model in models]} if path.endswith("/api/tags") else None
+
+    def error(self, given: Mapping[str, Any] | None, status: int) -> bytes:
+        """Return the body of an error: a message and nothing else."""
+        return _error(given, status)
+
+    def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
+        """Return the body of a reply that is not streamed."""
+        if reply.error_event is not None:
+            return _error(reply.error_event, 500)
+        message = _message(reply.text or reply.refusal, reply.reasoning, reply.tool_calls)
+        if not reply.done:
+            return _line(reply, asked, message)
+        return _line(reply, asked, message, **_end(reply, asked))
+
+    def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
+        """Yield the lines of a stream."""
+        size = reply.chunk_size
+        for piece in split(reply.reasoning, size):
+            yield _line(reply, asked, _message("", piece)) + b"\n"
+        for piece in split(reply.text or reply.refusal, size):
+            yield _line(reply, asked, _message(piece)) + b"\n"
+        for call in reply.tool_calls:
+            yield _line(reply, asked, _message("", "", (call,))) + b"\n"
+        if reply.error_event is not None:
+            yield _error(reply.error_event, 500) + b"\n"
+        elif reply.done:
+            yield _line(reply, asked, _message(""), **_end(reply, asked)) + b"\n"
+
+
+def _error(given: Mapping[str, Any] | None, status: int) -> bytes:
+    phrase = responses.get(status, "Unknown status")
+    return orjson.dumps({"error": (given or {}).get("message") or ERRORS.get(status, phrase)})
+
+
+def _line(reply: ScriptedReply, asked: Asked, message: Mapping[str, Any], **end: Any) -> bytes:
+    about = {"model": reply.model or asked.model, "created_at": _CREATED}
+    return orjson.dumps({**about, "message": message, "done": False, **end})
+
+
+def _message(text: str, reasoning: str = "", calls: Iterable[ToolCall] = ()) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if reasoning:
+        message["thinking"] = reasoning
+    if said := [{"function": {"name": call.name, "arguments": _arguments(call.arguments)}} for call in calls]:
+        message["tool_calls"] = said
+    return message
+
+
+def _arguments(text: str) -> Any:
+    """Return the arguments of a call: the object that they always are, and half of one as the text that it is."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def _end(reply: ScriptedReply, asked: Asked) -> dict[str, Any]:
+    finish = {"tool_calls": "stop"}.get(reply.finish_reason or "", reply.finish_reason)
+    end: dict[str, Any] = {"done": True, **({"done_reason": finish} if finish else {})}
+    if reply.usage is not None:
+        return {**end, **reply.usage}
+    messages = asked.body.get("messages")
+    contents = (
+        [one.get("content") for one in messages if isinstance(one, Mapping)] if isinstance(messages, list) else []
+    )
+    prompt, answer = tokens(characters(contents)), answer_tokens(reply)
+    took = [count * _TOKEN_SECONDS for count in (1, prompt, answer)]
+    return {
+        **end,
+        "total_duration": sum(took),
+        "load_duration": took[0],
+        "prompt_eval_count": prompt,
+        "prompt_eval_duration": took[1],
+        "eval_count": answer,
+        "eval_duration": took[2],
+    }
+
+
+def _listed(model: str) -> dict[str, Any]:
+    return {
+        "name": model,
+        "model": model,
+        "modified_at": _CREATED,
+        "size": 1_000_000_000,
+        "digest": sha256(model.encode()).hexdigest(),
+        "details": {
+            "parent_model": "",
+            "format": "gguf",
+            "family": "embedded",
+            "families": ["embedded"],
+            "parameter_size": "1B",
+            "quantization_level": "Q4_0",
+        },
+    }

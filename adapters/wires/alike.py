@@ -1,0 +1,98 @@
+"""Know the lines of a stream that differ from an earlier one in nothing but their text, so that they are not parsed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Protocol
+
+import orjson
+from attrs import define, field
+
+Piece = tuple[Any, str]
+"""A text, behind the kind of text that it is."""
+
+_QUOTE, _BACKSLASH = b'"\\'  # as numbers, which are found in an eighth of the time
+
+
+class PieceReader(Protocol):
+    """Tell what a line says."""
+
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return the piece of text that a line holds and nothing else; None where it may hold anything else."""
+        ...
+
+
+@define(eq=False, repr=False)
+class AlikeLines:
+    """Learn what surrounds the text of a line, and take the text of those like it.
+
+    Arguments:
+        volatile: finds what differs in each line beside its text, such as its number; it has no groups, and finds
+            nothing inside of a string.
+        begins: what each of them begins with; no line begins with what stands here first.
+        ends: what each of them ends with.
+        kind: what kind of text it is.
+        last: the last line that was seen, where it was one of them.
+    """
+
+    volatile: re.Pattern[bytes] | None = None
+    begins: bytes = field(default=b"\n", init=False)
+    ends: bytes = field(default=b"\n", init=False)
+    kind: Any = field(default=None, init=False)
+    last: bytes = field(default=b"", init=False)
+    _whole: re.Pattern[bytes] | None = field(default=None, init=False)
+    _credit: int = field(default=32, init=False)
+
+    def text_in(self, line: bytes) -> str | None:
+        """Return the text of a line that begins and ends as those that were learned; None where more than that differs.
+
+        Arguments:
+            line: begins with `begins`, and ends with `ends`.
+        """
+        if self._whole is not None:
+            found = self._whole.fullmatch(line)
+            text = b"" if found is None else found[1]
+        else:
+            text = line[len(self.begins) : -len(self.ends)]
+        if not text or _QUOTE in text or _BACKSLASH in text:
+            return None
+        try:
+            content = text.decode()
+        except UnicodeDecodeError:
+            return None
+        self._credit += 1
+        self.last = line
+        return content
+
+    def learn(self, prefix: bytes, data: bytes, piece: Piece, reader: PieceReader) -> None:
+        """Learn what surrounds the text of a line, for as long as learning pays.
+
+        Arguments:
+            prefix: what stands in front of its JSON.
+            data: that, as it came.
+            piece: what it says.
+            reader: has read it so.
+        """
+        if self._credit < _PRICE:
+            return
+        self._credit -= _PRICE
+        kind, content = piece
+        text = orjson.dumps(content)[1:-1]
+        head, found, tail = data.partition(b'"' + text + b'"')
+        try:
+            # Only if a longer text there is read as just that was it the place of the text.
+            other = orjson.loads(b"".join((head, b'"', text, b'~"', tail)))
+        except orjson.JSONDecodeError:
+            return
+        if not found or reader.piece_in(other) != (kind, content + "~"):
+            return
+        self.begins, self.ends, self.kind = prefix + head + b'"', b'"' + tail, kind
+        if self.volatile is not None:
+            heads, tails = self.volatile.split(self.begins), self.volatile.split(self.ends)
+            self.begins, self.ends = heads[0], tails[-1]
+            others = b"(?:%b)" % self.volatile.pattern
+            around = [others.join(map(re.escape, pieces)) for pieces in (heads, tails)]
+            self._whole = re.compile(rb'([^"\\]+)'.join(around), self.volatile.flags)
+
+
+_PRICE: Final = 8  # lines like it that must follow for learning one to have paid

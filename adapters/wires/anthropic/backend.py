@@ -1,0 +1,110 @@
+"""The adapter for Anthropic's Messages, and for servers that speak its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+from attrs import field, frozen
+
+from rungwise.adapters.endpoint import is_header_text
+from rungwise.adapters.wires.anthropic.models import Generation, generation_of
+from rungwise.adapters.wires.anthropic.parameters import budget_in, lost_parameters, thinks
+from rungwise.adapters.wires.anthropic.reply import read_reply
+from rungwise.adapters.wires.anthropic.request import RESERVED, write_body
+from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
+from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
+from rungwise.adapters.wires.backend import HttpBackend
+from rungwise.adapters.wires.form import Form
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.tracebacks import built_without_locals
+
+VERSION: Final = "2023-06-01"
+BASE_CAP: Final = 4096
+"""The output cap in tokens where nobody gave one: the API wants one, and a continuation can enlarge it."""
+
+
+def _as_names(value: Iterable[str] | str) -> Any:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, Iterable) else value
+
+
+def _check_names(instance: object, attribute: Any, value: Any) -> None:
+    if not isinstance(value, tuple) or not all(
+        isinstance(each, str) and each.strip() and is_header_text(each) for each in value
+    ):
+        raise ConfigurationError("beta must be a list of the names of beta features, as in the anthropic-beta header")
+
+
+@built_without_locals
+@frozen
+class Anthropic(HttpBackend):
+    """Speak Anthropic's Messages with one model.
+
+    System messages go out apart. The API wants an output cap: where neither the call nor `parameters` give one it is
+    4096 tokens, and as much more as `parameters` give to reasoning, but never more than the model is known to write.
+    Reasoning with a budget that would fill the cap gets half of it, and none under a cap of 1024 tokens. It is left out
+    of a request that forces a tool, and of one in a tool loop that another provider has begun without it.
+
+    Arguments:
+        model, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required:
+            as in every backend; see `HttpBackend`. The URL goes up to `/messages`.
+        api_key: the key, sent as `x-api-key`.
+        beta: the beta features to ask for.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    DEFAULT_URL: ClassVar[str] = "https://api.anthropic.com/v1"
+    PATH: ClassVar[str] = "/messages"
+    API: ClassVar[str] = "anthropic"
+    FORM: ClassVar[Form] = ANTHROPIC
+    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+
+    beta: tuple[str, ...] = field(default=(), kw_only=True, converter=_as_names, validator=_check_names)
+
+    @property
+    def _generation(self) -> Generation:
+        return generation_of(self.model)
+
+    @property
+    def max_tokens(self) -> int:
+        """Return the output cap that is sent where the caller gives none, in tokens."""
+        cap = super().max_tokens or BASE_CAP + budget_in(self.parameters)
+        return min(cap, self.capabilities.largest_output or cap)
+
+    def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
+        return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
+
+    def _cannot_say(self, request: Request) -> Mapping[str, str]:
+        return lost_parameters(request.parameters, self._generation, request.max_tokens or self.max_tokens)
+
+    def _credentials(self, key: str) -> dict[str, str]:
+        return {"x-api-key": key}
+
+    def _own_headers(self) -> dict[str, str]:
+        asked = {"anthropic-beta": ",".join(self.beta)} if self.beta else {}
+        return {"anthropic-version": VERSION, **asked}
+
+    def _body(self, send: Send, *, stream: bool) -> bytes:
+        return write_body(
+            send,
+            stream=stream,
+            model=self.model,
+            parameters=self.parameters,
+            generation=self._generation,
+            cap=send.max_tokens or self.max_tokens,
+            provider=self.provider,
+        )
+
+    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        return read_reply(headers, body, provider=self.provider)
+
+    def decoder(self, headers: Mapping[str, str]) -> AnthropicDecoder:
+        """Start to read a streamed response of status 200."""
+        return AnthropicDecoder(headers, self.provider)

@@ -1,0 +1,99 @@
+"""Read the blocks of a reply into neutral parts; what only Anthropic can read stays as it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from attrs import evolve
+
+from rungwise.adapters.wires.composing import text_at
+from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.frozen_map import frozen_copy
+
+CITATIONS: Final = "citations"
+"""What a part holds, and nothing else, that says what the text behind it is taken from."""
+
+_CALL_EXTRAS: Final = ("caller", "toolset_name")
+"""What stands in a tool call beside what every provider has."""
+
+
+def own_copy(value: Any) -> Any:
+    """Return a copy of JSON data that nobody can change; None of what is nested deeper than any server would take."""
+    try:
+        return frozen_copy(mended(value), "the provider's own")
+    except (ConfigurationError, RecursionError):
+        return None
+
+
+def parts_of(block: Any, provider: str) -> Iterator[Part]:
+    """Yield what one whole block holds; nothing for what is none.
+
+    Arguments:
+        block: it, as JSON data.
+        provider: whose reply it stands in.
+    """
+    if not isinstance(block, dict):
+        return
+    kind = block.get("type")
+    if kind == "text":
+        yield from text_parts(text_at(block, "text"), block.get(CITATIONS), provider)
+    elif kind == "thinking":
+        yield from thinking_parts(text_at(block, "thinking"), block.get("signature"), provider)
+    elif kind == "tool_use":
+        given = block.get("input")
+        arguments = given if isinstance(given, str) else "" if given is None else as_json(given)
+        yield tool_call(block, arguments, provider)
+    elif isinstance(kind, str):
+        yield from opaque_parts(block, provider)
+
+
+def text_parts(text: str, citations: Any, provider: str) -> Iterator[Part]:
+    """Yield a text, behind what it cites."""
+    if citations and isinstance(citations, list) and text:
+        yield from opaque_parts({CITATIONS: citations}, provider)
+    if text:
+        yield TextPart(str(mended(text)))
+
+
+def thinking_parts(text: str, signature: Any, provider: str) -> Iterator[Part]:
+    """Yield reasoning; one that is signed stays also where its text is left out."""
+    signature = mended(signature) if isinstance(signature, str) and signature else None
+    if text or signature:
+        yield ReasoningPart(str(mended(text)), signature, provider if signature else "")
+
+
+def tool_call(block: Mapping[str, Any], arguments: str, provider: str) -> ToolCall:
+    """Return a tool call of its block and its arguments as JSON text."""
+    extras = {name: block[name] for name in _CALL_EXTRAS if block.get(name)}
+    id, name = str(mended(text_at(block, "id"))), str(mended(text_at(block, "name")))
+    return ToolCall(id, name, str(mended(arguments)), own_copy(extras) or {}, provider)
+
+
+def opaque_parts(block: Mapping[str, Any], provider: str) -> Iterator[Part]:
+    """Yield a block that its provider alone can read."""
+    copied = own_copy(block)
+    if copied is not None:
+        yield OpaquePart(provider, copied)
+
+
+def identified(parts: Iterable[Part], about: object) -> tuple[Part, ...]:
+    """Return parts in which each tool call has an id of its own.
+
+    Arguments:
+        parts: the parts.
+        about: what tells this reply from others.
+    """
+    taken: set[str] = set()
+    told: list[Part] = []
+    for part in parts:
+        if isinstance(part, ToolCall):
+            if not part.id.strip() or part.id in taken:
+                seen = as_json([as_json(about), len(taken), part.name, part.arguments])
+                part = evolve(part, id=f"toolu_{sha256(seen.encode()).hexdigest()[:24]}")
+            taken.add(part.id)
+        told.append(part)
+    return tuple(told)

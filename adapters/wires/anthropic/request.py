@@ -1,0 +1,167 @@
+"""Write the body of a request for a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from rungwise.adapters.wires.anthropic.models import Generation
+from rungwise.adapters.wires.anthropic.parameters import FORCED, fit_budget, lower_reasoning, translated
+from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
+from rungwise.fsm.call.request import PlainMessage, Send
+from rungwise.fsm.text.blank import is_blank
+
+RESERVED: Final[Mapping[str, str]] = {
+    "model": "give it to the backend",
+    "messages": "give them to the call",
+    "system": "give it to the call, as a message of role 'system'",
+    "stream": "choose the method that streams, or the one that does not",
+    "max_tokens_to_sample": "it is called 'max_tokens'",
+}
+"""What a parameter cannot set, and what to do instead."""
+
+_KEPT: Final = RESERVED.keys() | {"max_tokens"}
+"""What no provider's word takes out of a body: the API wants all of it."""
+_THINKING: Final = ("thinking", "redacted_thinking")
+
+
+def write_body(
+    send: Send,
+    *,
+    stream: bool,
+    model: str,
+    parameters: Mapping[str, Any],
+    generation: Generation,
+    cap: int,
+    provider: str,
+) -> bytes:
+    """Return the JSON body of one attempt.
+
+    Arguments:
+        send: what to send.
+        stream: whether the answer is to be streamed.
+        model: the model id.
+        parameters: the backend's own parameters; the caller's win.
+        generation: what the model takes.
+        cap: the output cap in tokens.
+        provider: whose parts of earlier replies go back as they are.
+
+    Raises:
+        ConfigurationError: a value has no form in JSON.
+    """
+    own = "" if send.unsigned else provider
+    system, turns = _parted(written(send.messages, ANTHROPIC, own, is_portable=send.portable))
+    if send.prefill:
+        _strip_end(turns)
+    given = {name: each for name, each in {**parameters, **send.parameters}.items() if name not in send.dropped}
+    tools = given.pop("tools", send.request.tools)
+    body = {**translated(given, generation, cap=cap), "model": model, "max_tokens": cap, "messages": turns}
+    if system:
+        body["system"] = system
+    if tools:
+        body["tools"] = ANTHROPIC.written_tools(tools)
+    if not body.get("tools"):
+        body.pop("tools", None)
+        body.pop("tool_choice", None)  # which means nothing without them, and is refused
+    if send.lower_reasoning:
+        lower_reasoning(body, generation)
+    fit_budget(body, cap)
+    _soothe_thinking(body, turns)
+    if stream:
+        body["stream"] = True
+    _drop(body, send.dropped)
+    return dump(body)
+
+
+def _drop(body: Body, names: frozenset[str]) -> None:
+    for name in names - _KEPT:
+        body.pop(name, None)
+    if "effort" in names and isinstance(body.get("output_config"), Mapping):
+        config = {name: each for name, each in body.pop("output_config").items() if name != "effort"}
+        if config:
+            body["output_config"] = config
+
+
+# the turns
+
+
+def _parted(messages: Sequence[PlainMessage]) -> tuple[Any, list[PlainMessage]]:
+    """Return the system prompt, and the turns; those that are ours are joined where one side speaks twice."""
+    told = [message for message in messages if message["content"]]
+    system = [message["content"] for message in told if message["role"] == "system"]
+    turns: list[PlainMessage] = []
+    for (role, is_ours), row in groupby(
+        (message for message in told if message["role"] != "system"),
+        lambda message: (message["role"], type(message) is dict),
+    ):
+        said = [*row]
+        if is_ours and len(said) > 1:
+            said = [{"role": role, "content": _in_order([block for each in said for block in _blocks(each)])}]
+        turns += said
+    if not turns or turns[0]["role"] != "user":
+        turns.insert(0, {"role": "user", "content": BEGINNING if turns else NO_TEXT})
+    if len(system) > 1:
+        return [block for content in system for block in _as_blocks(content)], turns
+    return (system[0] if system else None), turns
+
+
+def _blocks(message: PlainMessage) -> list[Any]:
+    return _as_blocks(message["content"])
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else [*content]
+
+
+def _in_order(blocks: list[Any]) -> list[Any]:
+    """Return the blocks of a turn with the results of tools first, where the API wants them."""
+    return sorted(blocks, key=lambda block: not _is(block, "tool_result"))
+
+
+def _strip_end(turns: list[PlainMessage]) -> None:
+    """Strip white space from the end of the turn that is gone on from, which the API refuses."""
+    last = turns[-1]
+    if last["role"] != "assistant":
+        return
+    content = last["content"]
+    if isinstance(content, str):
+        turns[-1] = {**last, "content": content.rstrip()}
+    elif _is(content[-1], "text"):
+        turns[-1] = {**last, "content": [*content[:-1], {**content[-1], "text": content[-1]["text"].rstrip()}]}
+
+
+# reasoning
+
+
+def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
+    """Leave out what does not go together with reasoning, and reasoning itself where the request would be refused."""
+    thinking = body.get("thinking")
+    kind = thinking.get("type") if isinstance(thinking, Mapping) else None
+    if kind not in ("enabled", "adaptive"):
+        return
+    choice = body.get("tool_choice")
+    is_forced = isinstance(choice, Mapping) and choice.get("type") in FORCED
+    if is_forced or (kind == "enabled" and _lacks_thinking(turns)):
+        del body["thinking"]
+        return
+    for name in ("temperature", "top_k", "top_p"):
+        body.pop(name, None)
+
+
+def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
+    """Tell whether a running tool loop was begun without reasoning, as it is where another provider began it."""
+    last = turns[-1]
+    if last["role"] == "user" and any(_is(block, "tool_result") for block in _blocks(last)):
+        last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)
+    if last["role"] != "assistant":
+        return False
+    blocks = [block for block in _blocks(last) if not (_is(block, "text") and is_blank(block["text"]))]
+    return not (blocks and any(_is(blocks[0], kind) for kind in _THINKING))
+
+
+def _is(block: Any, kind: str) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == kind

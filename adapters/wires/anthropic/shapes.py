@@ -1,0 +1,208 @@
+"""The form of Anthropic's Messages: what the core reads of it, and how a message is written in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires.anthropic.blocks import CITATIONS
+from rungwise.adapters.wires.anthropic.media import media_block
+from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.json_text import load
+from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.fsm.call.parts import (
+    MediaPart,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.text.blank import is_blank
+
+_MEMBERS: Final = frozenset({"role", "content"})
+_ROLES: Final = ("system", "user", "assistant")
+_FOREIGN: Final = frozenset(
+    {
+        *(
+            "image_url",
+            "video_url",
+            "input_audio",
+            "file",
+            "refusal",
+            "input_text",
+            "output_text",
+            "input_image",
+            "input_file",
+        ),
+        *("function_call", "function_call_output", "reasoning", "reasoning_text"),
+    }
+)
+"""Blocks of other protocols; any other that is not known here is one of Anthropic's own that came later."""
+_NEEDED: Final[Mapping[str, tuple[str, type]]] = {
+    "text": ("text", str),
+    "image": ("source", Mapping),
+    "document": ("source", Mapping),
+    "tool_use": ("input", Mapping),
+    "tool_result": ("tool_use_id", str),
+    "thinking": ("signature", str),
+    "redacted_thinking": ("data", str),
+}
+"""What tells Anthropic's blocks from those of others that have the same name."""
+_PORTABLE: Final = frozenset({"text", "image", "document", "tool_use", "tool_result", "search_result"})
+_SERVER_TOOL: Final = re.compile(r".+_20\d{6}|mcp_toolset")
+"""The types of tools that Anthropic runs or defines: all but one have a date."""
+
+RULES: Final = Rules(call_id=re.compile(r"[a-zA-Z0-9_-]{1,64}"), alternates=True, begins_with_user=True)
+NO_REPORT: Final = "(the tool failed and said nothing)"
+"""What stands for a fault without words, which the API refuses."""
+
+
+class AnthropicShapes(Form):
+    """Read and write Anthropic's Messages; system messages stand among the others until the request sets them apart."""
+
+    __slots__ = ()
+
+    @property
+    def rules(self) -> Rules:
+        """Return what the protocol demands of a conversation."""
+        return RULES
+
+    def _role_of(self, message: Mapping[str, Any]) -> str:
+        content = message.get("content")
+        holds_result = isinstance(content, list | tuple) and any(
+            isinstance(block, Mapping) and block.get("type") == "tool_result" for block in content
+        )
+        return "tool" if holds_result else super()._role_of(message)
+
+    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
+        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        config = parameters.get("output_config")
+        if isinstance(config, Mapping) and config.get("format"):
+            return True
+        return True if parameters.get("output_format") else super().asks_for_json(parameters)
+
+    # tools
+
+    def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
+        read = next((each for each in read_tools((tool,)) if isinstance(each, ToolDefinition)), None)
+        return {} if read is None else {"name": read.name, "parameters": read.parameters}
+
+    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+        """Return the definition of a tool."""
+        told = {"description": description} if description else {}
+        return {"name": name, **told, "input_schema": parameters}
+
+    def strictly(self, definition: Body, strict: bool) -> Body:
+        """Return the definition of a tool that says whether the provider must hold the model to the schema."""
+        definition["strict"] = strict
+        return definition
+
+    def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether the definition of a tool can go out as it is."""
+        kind = tool.get("type")
+        return "input_schema" in tool or (isinstance(kind, str) and _SERVER_TOOL.fullmatch(kind) is not None)
+
+    def written_tool(self, tool: ToolDefinition) -> Body:
+        """Return the definition of a tool in this form."""
+        definition = self.tool_of(tool.name, tool.description, {"type": "object", **tool.parameters})
+        if tool.cache:
+            definition["cache_control"] = tool.cache
+        return definition if tool.strict is None else self.strictly(definition, tool.strict)
+
+    # messages
+
+    def is_own(self, message: PlainMessage) -> bool:
+        """Tell whether a plain message can go out as it is."""
+        if message.keys() != _MEMBERS or message["role"] not in _ROLES:
+            return False
+        content = message["content"]
+        if isinstance(content, str):
+            return not is_blank(content)
+        return isinstance(content, list | tuple) and bool(content) and all(map(_is_own_block, content))
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a plain message of this form without what may be signed or encrypted by another provider."""
+        content = message.get("content")
+        if message.get("role") != "assistant" or isinstance(content, str) or not isinstance(content, list | tuple):
+            return message
+        kept = [block for block in content if isinstance(block, Mapping) and block.get("type") in _PORTABLE]
+        return message if len(kept) == len(content) else {**message, "content": kept}
+
+    def sent_to(self, provider: str, message: Message) -> list[Body]:
+        """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
+        if message.role == "tool":
+            return [{"role": "user", "content": [_result(each) for each in message.tool_results]}]
+        blocks = [*_blocks(message.parts, provider)]
+        only_text = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
+        return [{"role": message.role, "content": blocks[0]["text"] if only_text else blocks}]
+
+
+def _is_own_block(block: Any) -> bool:
+    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str) or block["type"] in _FOREIGN:
+        return False
+    name, kind = _NEEDED.get(block["type"], ("type", str))
+    return isinstance(block.get(name), kind)
+
+
+def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
+    cited: Any = None
+    for part in parts:
+        if isinstance(part, TextPart):
+            if not is_blank(part.text):  # which no block may be
+                yield {"type": "text", "text": part.text, **_cache(part.cache), **({CITATIONS: cited} if cited else {})}
+            cited = None
+        elif isinstance(part, MediaPart):
+            yield {**media_block(part), **_cache(part.cache)}
+        elif isinstance(part, ToolCall):
+            yield _call(part, provider)
+        elif not isinstance(part, ToolResult) and provider and part.provider == provider:
+            if isinstance(part, ReasoningPart):
+                if part.signature:
+                    yield {"type": "thinking", "thinking": part.text, "signature": part.signature}
+            elif isinstance(part.block, Mapping) and part.block.keys() == {CITATIONS}:
+                cited = part.block[CITATIONS]
+            elif isinstance(part, OpaquePart) and isinstance(part.block, Mapping):
+                yield dict(part.block)
+
+
+def _call(call: ToolCall, provider: str) -> Body:
+    extras = call.extras if provider and call.provider == provider else {}
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": input_of(call.arguments), **extras}
+
+
+def input_of(arguments: str) -> Any:
+    """Return the arguments of a call as the object that they must be here."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = load(arguments.encode("utf-8", "replace"))
+    except ValueError:
+        value = arguments
+    return value if isinstance(value, dict) else {"input": value}
+
+
+def _result(result: ToolResult) -> Body:
+    text = result.text or (NO_REPORT if result.is_fault and not result.media else "")
+    content: Any = text
+    if result.media:
+        told = [{"type": "text", "text": text}] if not is_blank(text) else []
+        content = [*told, *map(media_block, result.media)]
+    return {
+        "type": "tool_result",
+        "tool_use_id": result.id,
+        **({"content": content} if content else {}),
+        **({"is_error": True} if result.is_fault else {}),
+        **_cache(result.cache),
+    }
+
+
+def _cache(cache: Any) -> Body:
+    return {"cache_control": cache} if cache else {}
+
+
+ANTHROPIC: Final = AnthropicShapes()

@@ -1,0 +1,296 @@
+"""Read a streamed message: what its events add to the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from typing import Any, Final
+
+from attrs import Factory, define, evolve, field
+
+from rungwise.adapters.wires.alike import Piece
+from rungwise.adapters.wires.anthropic.blocks import (
+    CITATIONS,
+    opaque_parts,
+    parts_of,
+    text_parts,
+    thinking_parts,
+    tool_call,
+)
+from rungwise.adapters.wires.anthropic.reply import compose, read_reply, stop_of, usage_of
+from rungwise.adapters.wires.composing import classified, estimated, text_at
+from rungwise.adapters.wires.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.json_text import load, weight_of
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.parts import Part, calls_of, reasoning_of, text_of
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
+
+_EVENT: Final = frozenset({"type", "index", "delta"})
+_DELTAS: Final[Mapping[object, tuple[str, type[Text] | type[Reasoning]]]] = {
+    "text_delta": ("text", Text),
+    "thinking_delta": ("thinking", Reasoning),
+}
+_TOLD: Final = {Text: "text", Reasoning: "thinking"}
+_WEIGHT: Final = 1_000
+"""Bytes that a block counts for beside what it says."""
+
+
+@define(eq=False)
+class _Block:
+    """Gather one block on its way; its text is the decoder's."""
+
+    place: int
+    start: dict[str, Any]
+    is_whole: bool = False
+    signature: Any = None
+    citations: list[Any] = Factory(list)
+    texts: dict[str, StringIO] = Factory(dict)
+
+    @property
+    def kind(self) -> str:
+        return str(self.start.get("type"))
+
+    def add(self, name: str, text: str) -> None:
+        self.texts.setdefault(name, StringIO()).write(text)
+
+    @property
+    def input(self) -> str:
+        """Return the input as JSON text; a call that ends without any has an empty object for it."""
+        found = self.texts.get("partial_json")
+        if found is not None and found.tell():
+            return found.getvalue()
+        return "{}" if self.is_whole else ""
+
+    def parts(self, text: str, provider: str) -> Iterator[Part]:
+        if self.kind == "text":
+            yield from text_parts(text, [*self.citations], provider)
+        elif self.kind == "thinking":
+            yield from thinking_parts(text, self.signature, provider)
+        elif self.kind == "tool_use":
+            if self.start.get("input") and "partial_json" not in self.texts:  # some servers send it at once
+                yield from parts_of(self.start, provider)
+            else:
+                yield tool_call(self.start, self.input, provider)
+        elif self.is_whole:  # half a block is nothing that anyone could take back
+            said = {name: held.getvalue() for name, held in self.texts.items() if name != "partial_json"}
+            yield from opaque_parts({**self.start, **said, **self._given()}, provider)
+
+    def _given(self) -> dict[str, Any]:
+        if "partial_json" not in self.texts:
+            return {}
+        try:
+            return {"input": load(self.input.encode("utf-8", "replace"))}
+        except ValueError:
+            return {}
+
+
+@define(eq=False, repr=False)
+class AnthropicDecoder(StreamDecoder):
+    """Turn the bytes of one streamed message into deltas, and at its end into a reply or a failure."""
+
+    _message: dict[str, Any] = field(factory=dict, init=False)
+    _reports: list[dict[str, Any]] = field(factory=list, init=False)
+    _is_counted: bool = field(default=False, init=False)
+    _stop: object = field(default=None, init=False)
+    _details: object = field(default=None, init=False)
+    _blocks: list[_Block] = field(factory=list, init=False)
+    _open: dict[object, _Block] = field(factory=dict, init=False)
+    _given: Kind | None = field(default=None, init=False)
+    _held: int = field(default=0, init=False)
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes, about, are held beside the texts."""
+        return self._held + _WEIGHT * len(self._blocks)
+
+    # text and reasoning
+
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return the text or the reasoning of an event that holds nothing else, with the index of its block."""
+        if not isinstance(value, dict) or value.keys() != _EVENT or value["type"] != "content_block_delta":
+            return None
+        delta, index = value["delta"], value["index"]
+        if not isinstance(delta, dict) or type(index) is not int or len(delta) != 2:
+            return None
+        name, kind = _DELTAS.get(delta.get("type"), ("", Text)) if isinstance(delta.get("type"), str) else ("", Text)
+        text = delta.get(name)
+        return ((kind, index), text) if isinstance(text, str) else None
+
+    def take_piece(self, kind: Kind, text: str) -> None:
+        """Take a piece of the block that has this index now."""
+        if kind != self._given:
+            self._flush()
+            self._given = kind
+            block = self._block(kind[1], _TOLD[kind[0]])
+            self._kind = (kind[0], block.place)
+            self.started = True
+        self._new.append(text)
+
+    def _block(self, index: object, kind: str) -> _Block:
+        """Return the open block of an index, or a new one where there is none of that kind."""
+        block = self._open.get(index)
+        if block is None or (kind and block.kind != kind):
+            block = self._begin(index, {"type": kind})
+        return block
+
+    def _begin(self, index: object, start: dict[str, Any]) -> _Block:
+        block = _Block(len(self._blocks), start)
+        self._blocks.append(block)
+        self._open[index] = block
+        self._given = None
+        return block
+
+    # all other events
+
+    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+        """Take the object of any other event."""
+        kind = value.get("type")
+        if is_error or kind == "error":
+            self.stop(classified(None, self.headers, data))
+        elif kind == "message_start":
+            self._take_start(value.get("message"), data)
+        elif kind == "content_block_start":
+            self._take_block(value.get("index"), value.get("content_block"), data)
+        elif kind == "content_block_delta":
+            self._take_delta(value.get("index"), value.get("delta"), data)
+        elif kind == "content_block_stop":
+            block = self._open.pop(_key(value.get("index")), None)
+            self._given = None
+            if block is not None:
+                block.is_whole = True
+        elif kind == "message_delta":
+            self._take_end_of_message(value, data)
+        elif kind == "message_stop":
+            self.started = self.finished = True
+        elif kind != "ping":
+            self.letters_beside += len(data)
+
+    def _take_start(self, message: Any, data: bytes) -> None:
+        if not isinstance(message, dict):
+            return
+        self.started = True
+        self._message = {name: message[name] for name in ("id", "model") if isinstance(message.get(name), str)}
+        self._held += weight_of(data)
+        self._report(message.get("usage"))
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            self._take_block(index, block, b"")
+            held = self._open.pop(index, None)
+            if held is not None:
+                held.is_whole = True
+
+    def _report(self, usage: Any) -> None:
+        if isinstance(usage, dict):  # what was said before and is not said again still counts
+            merged = {name: value for name, value in usage.items() if value is not None}
+            self._reports = [{**(self._reports[0] if self._reports else {}), **merged}]
+
+    def _take_block(self, index: object, start: Any, data: bytes) -> None:
+        if not isinstance(start, dict) or not isinstance(start.get("type"), str):
+            return
+        self.started = True
+        self._flush()
+        block = self._begin(_key(index), start)
+        if block.kind in _TOLD.values():
+            said = text_at(start, block.kind)
+            block.start = {"type": block.kind}
+            block.signature = start.get("signature")
+            if isinstance(start.get(CITATIONS), list):
+                block.citations += start[CITATIONS]
+            if said:
+                self.take_piece((Text if block.kind == "text" else Reasoning, _key(index)), said)
+                self._flush()
+        elif block.kind == "tool_use":
+            self.unshown += len(text_at(start, "name"))
+        elif block.kind == "redacted_thinking":
+            self.letters_beside += len(text_at(start, "data"))
+        self._held += weight_of(data)
+
+    def _take_delta(self, index: object, delta: Any, data: bytes) -> None:
+        if not isinstance(delta, dict):
+            return
+        self.started = True
+        kind = delta.get("type")
+        if isinstance(kind, str) and kind in _DELTAS:
+            name, shown = _DELTAS[kind]
+            if isinstance(delta.get(name), str):
+                self.take_piece((shown, _key(index)), delta[name])
+                return
+        block = self._open.get(_key(index))
+        if block is None:
+            self.letters_beside += len(data)
+        elif kind == "input_json_delta":
+            piece = text_at(delta, "partial_json")
+            block.add("partial_json", piece)
+            self.unshown += len(piece)
+            self._held += len(piece)
+        elif kind == "signature_delta":
+            block.signature = delta.get("signature")
+            self.letters_beside += len(data)
+            self._held += len(data)
+        elif kind == "citations_delta":
+            block.citations.append(delta.get("citation"))
+            self._held += weight_of(data)
+        else:  # a delta of a block that is the provider's own, such as a compaction
+            for name, text in delta.items():
+                if name != "type" and isinstance(text, str):
+                    block.add(name, text)
+                    self.unshown += len(text)
+            self._held += weight_of(data)
+
+    def _take_end_of_message(self, value: Mapping[str, Any], data: bytes) -> None:
+        self.started = True
+        delta = value.get("delta")
+        if isinstance(delta, dict):
+            if delta.get("stop_reason") is not None:
+                self._stop, self._details = delta["stop_reason"], delta.get("stop_details")
+                self.done = stop_of(self._stop)[0] is not None
+            self._held += len(data)
+        self._is_counted = self._is_counted or isinstance(value.get("usage"), dict)
+        self._report(value.get("usage"))
+
+    def take_end(self) -> None:
+        """End where a proxy says so in the words of chat completions."""
+        self.finished = True
+
+    # the reply
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what has come, block by block."""
+        found: list[Part] = []
+        for block in self._blocks:
+            found += block.parts(self.text_of(block.place), self.provider)
+        return tuple(found)
+
+    def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
+        """Put the reply together."""
+        parts = self.parts()
+        return compose(
+            parts,
+            stop=self._stop,
+            details=self._details,
+            usage=self._usage(parts),
+            message=self._message,
+            error=self.error,
+            cut=is_cut,
+            cause=cause,
+        )
+
+    def _usage(self, parts: tuple[Part, ...]) -> Usage | None:
+        """Return the tokens; before the end the provider has counted no more than the prompt."""
+        known = usage_of(self._reports) if self._reports else None
+        if known is None or self._is_counted:
+            return known
+        said = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
+        output = max(known.output_tokens, said.output_tokens)
+        return evolve(known, output_tokens=output, reasoning_tokens=said.reasoning_tokens, estimated=True)
+
+    def whole(self, body: bytes) -> Reply | Failure:
+        """Read what came in the place of a stream."""
+        return read_reply(self.headers, body, provider=self.provider)
+
+
+def _key(index: object) -> int:
+    """Return the index of a block, -1 in the place of anything that is none."""
+    return index if type(index) is int else -1

@@ -1,0 +1,1 @@
+"""Converse, of Amazon Bedrock."""

@@ -1,0 +1,175 @@
+"""The adapter for Converse, of Amazon Bedrock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from attrs import evolve, field, frozen
+
+from rungwise.adapters.backend import HttpRequest
+from rungwise.adapters.endpoint import as_secret, check_key, merged
+from rungwise.adapters.wires.anthropic.models import Generation, generation_of
+from rungwise.adapters.wires.backend import HttpBackend, optional
+from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
+from rungwise.adapters.wires.bedrock.reply import read_reply
+from rungwise.adapters.wires.bedrock.request import RESERVED, write_body
+from rungwise.adapters.wires.bedrock.shapes import CONVERSE
+from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
+from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
+from rungwise.adapters.wires.form import Form
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.secret import Secret, fingerprint
+
+
+def _check_secret(instance: object, attribute: Any, value: Any) -> None:
+    check_key(instance, attribute, value, where=attribute.name)
+
+
+@built_without_locals
+@frozen
+class Bedrock(HttpBackend):
+    """Speak Converse with one model of Amazon Bedrock; it needs `pip install 'rungwise[bedrock]'`.
+
+    Requests are signed with the credentials that are given, or else with those that AWS's own tools would find in the
+    environment, their files and the machine; an API key of Bedrock's, which is not signed with, goes before the latter.
+    What is found so goes to AWS's own hosts alone; to any other go the credentials that are given, or of a `profile`.
+
+    Arguments:
+        model, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required: as in
+            every backend; see `HttpBackend`. A model is also an inference profile or an ARN.
+        base_url: None is the service in the region.
+        api_key: an API key of Bedrock's, which is sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK` from
+            the environment, for AWS's own hosts.
+        region: None is that of AWS's own configuration, such as `AWS_REGION`; not needed where `base_url` is given and
+            nothing is signed.
+        profile: of AWS's own files; None is the default one.
+        access_key_id, secret_access_key, session_token: credentials to sign with.
+
+    Raises:
+        ConfigurationError: a field is not of its form, there is no region, or botocore is not installed.
+    """
+
+    DEFAULT_URL: ClassVar[str] = "https://bedrock-runtime.amazonaws.com"
+    PATH: ClassVar[str] = "/model"
+    API: ClassVar[str] = "bedrock"
+    FORM: ClassVar[Form] = CONVERSE
+    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+
+    region: str | None = field(default=None, kw_only=True, validator=optional(str))
+    profile: str | None = field(default=None, kw_only=True, repr=False, validator=optional(str))
+    access_key_id: str | Secret | None = field(
+        default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
+    )
+    secret_access_key: str | Secret | None = field(
+        default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
+    )
+    session_token: str | Secret | None = field(
+        default=None, kw_only=True, repr=False, converter=as_secret, validator=_check_secret
+    )
+    _account: Account | None = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if bool(self.access_key_id) is not bool(self.secret_access_key):
+            raise ConfigurationError("access_key_id and secret_access_key are given together, or not at all")
+        account = Account.found(self.region, self.profile, signs=False)
+        self._set(region=account.region)
+        is_own = self.base_url == self.DEFAULT_URL
+        if is_own:
+            account.needs_region()
+            self._set(base_url=f"https://{account.host}")
+        given = self.access_key_id, self.secret_access_key
+        if all(given) and self.api_key is None:
+            self._set(api_key=Secret(""))  # so that none of the environment goes before what is given
+        super().__attrs_post_init__()
+        if all(given):
+            token = str(self.session_token) if self.session_token else None
+            account = Account.given(account.region, str(given[0]), str(given[1]), token)
+        elif self._lacks_key and (is_own or self.profile is not None or OWN_HOST.fullmatch(self._endpoint.origin)):
+            account = Account.found(account.region, self.profile, signs=True)
+        signs = account.credentials is not None and not (self._key and str(self._key).strip())
+        if signs:
+            account.needs_region()
+        self._set(_account=account if signs else None)
+        if signs and self.access_key_id:
+            who = f"{self.model} ({fingerprint(merged({'access-key-id': str(self.access_key_id)}, self.headers))})"
+            self._set(_identities=frozenset({(self._endpoint.place, who), (self._endpoint.root, who)}))
+
+    @property
+    def _lacks_key(self) -> bool:
+        return not (self._key and str(self._key).strip()) and not self._has_key_header
+
+    @classmethod
+    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
+        """Refuse parameters that set what has its own place, and an output cap under another name.
+
+        Raises:
+            ConfigurationError: one of them does.
+        """
+        super().refuse_reserved(parameters, where)
+        if "maxTokens" in mapping(parameters.get("inferenceConfig")):
+            raise ConfigurationError(f"{where} cannot set 'inferenceConfig.maxTokens': it is called 'max_tokens'")
+        for name in ("max_tokens", "maxTokens", "max_gen_len", "max_new_tokens", "maxTokenCount"):
+            if name in mapping(parameters.get("additionalModelRequestFields")):
+                told = f"{where} cannot set 'additionalModelRequestFields.{name}'"
+                raise ConfigurationError(f"{told}: it is called 'max_tokens', among the parameters themselves")
+
+    @property
+    def _generation(self) -> Generation | None:
+        return generation_of(self.model) if "claude" in self.model.lower() else None
+
+    @property
+    def problem(self) -> str | None:
+        """Say why the backend cannot be used, such as that there is nothing to sign with; None where it can."""
+        if self._account is not None:
+            return self._endpoint.problem
+        found = super().problem
+        if found is not None and found.startswith("api_key is missing"):
+            return (
+                "credentials are missing: give api_key, or access_key_id and secret_access_key, or set AWS's own up, "
+                "which go to AWS's own hosts"
+            )
+        return found
+
+    def _bars_prefill(self, parameters: Mapping[str, Any]) -> bool:
+        return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
+
+    def _cannot_say(self, request: Request) -> Mapping[str, str]:
+        return lost_parameters(request.parameters, self._generation, request.max_tokens or self.max_tokens)
+
+    def _url(self, *, stream: bool) -> str:
+        method = "converse-stream" if stream else "converse"
+        return f"{self._endpoint.root}{self.PATH}/{quote(self.model, safe='')}/{method}{self._endpoint.query}"
+
+    def encode(self, send: Send, *, stream: bool) -> HttpRequest:
+        """Write the HTTP request of one attempt, signed at this time.
+
+        Raises:
+            ConfigurationError: a parameter or a header of the request is not of its form, or has no form in JSON.
+        """
+        request = super().encode(send, stream=stream)
+        if self._account is None or any(name.lower() == "authorization" for name in request.headers):
+            return request
+        signed = self._account.signed(request.url, {"content-type": request.headers["content-type"]}, request.body)
+        return evolve(request, headers=merged(request.headers, signed))
+
+    def _body(self, send: Send, *, stream: bool) -> bytes:
+        return write_body(
+            send,
+            parameters=self.parameters,
+            generation=self._generation,
+            cap=send.max_tokens or self.max_tokens,
+            provider=self.provider,
+        )
+
+    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        return read_reply(headers, body, provider=self.provider)
+
+    def decoder(self, headers: Mapping[str, str]) -> ConverseDecoder:
+        """Start to read a streamed response of status 200."""
+        return ConverseDecoder(headers, self.provider)

@@ -1,0 +1,172 @@
+"""Say the parameters of chat completions in Converse's words, or name those that it has no words for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires.anthropic import parameters as anthropic
+from rungwise.adapters.wires.anthropic.models import Generation
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.json_text import dump
+from rungwise.fsm.call.request import CAP_PARAMETERS, COMMON_PARAMETERS
+from rungwise.fsm.values.checks import is_number
+
+INFERENCE: Final[Mapping[str, str]] = {"temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
+"""What the parameters of an inference are called."""
+
+
+def lost_parameters(
+    parameters: Mapping[str, Any], generation: Generation | None, cap: int | None = None
+) -> dict[str, str]:
+    """Return which of these common parameters a model cannot be told, each with the reason.
+
+    Arguments:
+        parameters: of a request, called as in chat completions.
+        generation: what the model takes, where it is one of Anthropic's.
+        cap: the output cap in tokens, if any.
+    """
+    told: dict[str, str] = {}
+    if generation is not None:
+        told = anthropic.lost_parameters(parameters, generation, cap)
+    if parameters.get("seed") is not None:
+        told["seed"] = "Converse has none"
+    if parameters.get("parallel_tool_calls") is False:
+        told["parallel_tool_calls"] = "Converse has none"
+    wanted = parameters.get("response_format")
+    asks = wanted is not None and not (isinstance(wanted, Mapping) and wanted.get("type") == "text")
+    if asks and _format(wanted) is None and "response_format" not in told:
+        told["response_format"] = "Converse has JSON by a schema alone"
+    return told
+
+
+def translated(given: Mapping[str, Any], generation: Generation | None, *, cap: int | None) -> Body:
+    """Return parameters in Converse's words; what it has none for is left out.
+
+    Arguments:
+        given: the parameters, in chat completions' words or in Converse's, which win.
+        generation: what the model takes, where it is one of Anthropic's.
+        cap: the output cap in tokens, if any.
+    """
+    body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
+    inference = _inference(given, generation, cap)
+    if inference:
+        body["inferenceConfig"] = {**inference, **mapping(body.get("inferenceConfig"))}
+    wanted = _format(given.get("response_format"))
+    if wanted is not None and (generation is None or generation.schemas):
+        body["outputConfig"] = {"textFormat": wanted, **mapping(body.get("outputConfig"))}
+    effort = given.get("reasoning_effort")
+    if generation is not None:
+        _set_thinking(body, effort, generation, cap)
+    elif isinstance(effort, str):
+        body["outputConfig"] = {"effort": effort, **mapping(body.get("outputConfig"))}
+    return body
+
+
+def choice_of(choice: Any) -> Body | None:
+    """Return a choice of tools in this form, None where it has none."""
+    if isinstance(choice, str):
+        word = {"auto": "auto", "required": "any", "any": "any"}.get(choice)
+        return {word: {}} if word else None
+    if not isinstance(choice, Mapping):
+        return None
+    kind = choice.get("type")
+    if kind is None:
+        return dict(choice) if choice.keys() <= {"auto", "any", "tool"} else None
+    if kind in ("auto", "any"):
+        return {kind: {}}
+    inner = choice.get("function") if isinstance(choice.get("function"), Mapping) else choice
+    name = inner.get("name") if isinstance(inner, Mapping) else None
+    return {"tool": {"name": name}} if kind in ("function", "tool") and isinstance(name, str) else None
+
+
+def forbids_tools(choice: Any) -> bool:
+    """Tell whether a choice of tools is that there is none."""
+    return choice == "none" or mapping(choice).get("type") == "none"
+
+
+def thinking_in(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what parameters of Converse's own say of the reasoning of Claude."""
+    return mapping(mapping(given.get("additionalModelRequestFields")).get("thinking"))
+
+
+def thinks(given: Mapping[str, Any], generation: Generation | None) -> bool:
+    """Tell whether parameters, in either words, switch reasoning on."""
+    if generation is None:
+        return given.get("reasoning_effort") not in (None, "none")
+    own = thinking_in(given)
+    return anthropic.thinks({**given, **({"thinking": own} if own else {})}, generation)
+
+
+def lower_reasoning(body: Body, generation: Generation | None) -> None:
+    """Ask for less reasoning than a body does, or for none."""
+    fields, config = mapping(body.get("additionalModelRequestFields")), mapping(body.get("outputConfig"))
+    given = {"thinking": fields.get("thinking"), "output_config": config}
+    said: Body = {name: value for name, value in given.items() if value}
+    if generation is None:
+        if config.get("effort"):
+            body["outputConfig"] = {**config, "effort": "low"}
+        return
+    anthropic.lower_reasoning(said, generation)
+    if "thinking" in said:
+        body["additionalModelRequestFields"] = {**fields, "thinking": said["thinking"]}
+    if said.get("output_config"):
+        body["outputConfig"] = said["output_config"]
+
+
+def fit_budget(body: Body, cap: int | None) -> None:
+    """Lower the tokens of Claude's reasoning where they fill the output cap, which the API refuses."""
+    said: Body = {"thinking": thinking_in(body)}
+    if cap is None or not said["thinking"]:
+        return
+    anthropic.fit_budget(said, cap)
+    set_thinking(body, said.get("thinking"))
+
+
+def set_thinking(body: Body, thinking: Any) -> None:
+    """Put what is said of Claude's reasoning in its place, or leave it out where that is None."""
+    fields = {**mapping(body.pop("additionalModelRequestFields", None)), "thinking": thinking}
+    if thinking is None:
+        del fields["thinking"]
+    if fields:
+        body["additionalModelRequestFields"] = fields
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping as it is, and an empty one in the place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _inference(given: Mapping[str, Any], generation: Generation | None, cap: int | None) -> Body:
+    told: Body = {} if cap is None else {"maxTokens": cap}
+    for name in ("temperature", "top_p") if generation is None or generation.samples else ():
+        value = given.get(name)
+        if value is not None:
+            told[INFERENCE[name]] = min(value, 1) if is_number(value, 0) else value  # 2 is the most elsewhere
+    stop = given.get("stop")
+    stops = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
+    if found := [each for each in stops if isinstance(each, str) and each.strip()]:
+        told["stopSequences"] = found
+    return told
+
+
+def _set_thinking(body: Body, effort: Any, generation: Generation, cap: int | None) -> None:
+    """Say an effort as Claude takes it."""
+    own = thinking_in(body)
+    given = {"reasoning_effort": effort, **({"thinking": own} if own else {})}
+    said = anthropic.translated(given, generation, cap=cap or anthropic.LEAST_BUDGET * 4)
+    if said.get("thinking") and not own:
+        set_thinking(body, said["thinking"])
+    if said.get("output_config"):
+        body["outputConfig"] = {**said["output_config"], **mapping(body.get("outputConfig"))}
+
+
+def _format(wanted: Any) -> Body | None:
+    if not isinstance(wanted, Mapping) or wanted.get("type") != "json_schema":
+        return None
+    inner = wanted.get("json_schema") if isinstance(wanted.get("json_schema"), Mapping) else wanted
+    schema = inner.get("schema") if isinstance(inner, Mapping) else None
+    if not isinstance(inner, Mapping) or not isinstance(schema, Mapping):
+        return None
+    told = {name: inner[name] for name in ("name", "description") if isinstance(inner.get(name), str)}
+    return {"type": "json_schema", "structure": {"jsonSchema": {"schema": dump(schema).decode(), **told}}}

@@ -1,0 +1,152 @@
+"""Read a reply of Converse: its blocks, why it stopped, and its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires import composing
+from rungwise.adapters.wires.anthropic.blocks import identified, opaque_parts, text_parts, thinking_parts
+from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of, text_at
+from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.fsm.call.parts import Part, ToolCall
+from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
+
+STOP_REASONS: Final[Mapping[str, StopReason]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+    "model_context_window_exceeded": "overflow",
+    "malformed_model_output": "error",
+    "malformed_tool_use": "error",
+}
+_FAILED: Final = ("malformed_model_output", "malformed_tool_use")
+"""What the model wrote and the server could not read; it need not write it again."""
+
+
+def read_reply(headers: Mapping[str, str], body: bytes, *, provider: str = "") -> Reply | Failure:
+    """Read the whole body of a response with a status of success.
+
+    Arguments:
+        headers: the response's headers, for the classification of an error that the body holds.
+        body: the body.
+        provider: whose reply it is.
+    """
+    value = object_in(body)
+    if isinstance(value, Failure):
+        return value
+    output = value.get("output")
+    message = output.get("message") if isinstance(output, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    error = None
+    if not isinstance(content, list):
+        if value.get("__type") or value.get("message"):
+            error = classified(None, headers, body)
+        elif not value.get("stopReason"):
+            return malformed("the body has no message")
+        content = []
+    return compose(
+        [part for block in content for part in parts_of(block, provider)],
+        stop=value.get("stopReason"),
+        usage=value.get("usage"),
+        error=error,
+        cut=stop_of(value.get("stopReason"))[0] is None,
+        raw=raw_of(value, body),
+    )
+
+
+def compose(
+    parts: Iterable[Part],
+    *,
+    stop: object,
+    usage: Any,
+    error: Failure | None = None,
+    cut: bool = False,
+    cause: Failure | None = None,
+    raw: object = None,
+) -> Reply | Failure:
+    """Make a reply of what was gathered, or a failure where an error left nothing of it.
+
+    Arguments:
+        parts: what has come, in order.
+        stop: why it stopped, as the provider says.
+        usage: its tokens, as the provider says.
+        error: the error that the provider itself sent.
+        cut: whether the reply broke off before its end.
+        cause: what cut it, where that is known.
+        raw: the body, for diagnosis.
+    """
+    stop_reason, stop_raw = stop_of(stop)
+    counted = usage_of(usage) if isinstance(usage, dict) else None
+    told = identified(parts, counted and counted.total_tokens)
+    if stop_raw in _FAILED and error is None:
+        error = Failure("failed_generation", status=200, code=stop_raw, message="the server could not read the reply")
+        told = tuple([part for part in told if not isinstance(part, ToolCall)])
+    return composed(
+        parts=told,
+        stop_reason=stop_reason,
+        stop_raw=stop_raw,
+        usage=counted,
+        model=None,  # which it never says
+        error=error,
+        cut=cut,
+        cause=cause,
+        raw=raw,
+    )
+
+
+def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
+    """Return the normalised stop reason and the provider's own word for it, both None where there is none."""
+    return composing.stop_of(raw, STOP_REASONS)
+
+
+def usage_of(raw: Mapping[str, Any]) -> Usage | None:
+    """Return the tokens of a reply in this library's meaning, None where none were counted.
+
+    What went through the cache is counted beside the input; the total tells where a model counts it within.
+    """
+    fresh, output = count_of(raw.get("inputTokens")), count_of(raw.get("outputTokens"))
+    read, created = count_of(raw.get("cacheReadInputTokens")), count_of(raw.get("cacheWriteInputTokens"))
+    is_within = count_of(raw.get("totalTokens")) == fresh + output and read + created <= fresh
+    total = fresh if is_within else fresh + read + created
+    if not total and not output:
+        return None
+    return Usage(input_tokens=total, output_tokens=output, cache_read_tokens=read, cache_creation_tokens=created)
+
+
+def parts_of(block: Any, provider: str) -> Iterator[Part]:
+    """Yield what one whole block holds; nothing for what is none.
+
+    Arguments:
+        block: it, as JSON data.
+        provider: whose reply it stands in.
+    """
+    if not isinstance(block, dict) or not block:
+        return
+    call, thought, cited = (block.get(name) for name in ("toolUse", "reasoningContent", "citationsContent"))
+    said = thought.get("reasoningText") if isinstance(thought, dict) else None
+    if isinstance(block.get("text"), str):
+        yield from text_parts(block["text"], None, provider)
+    elif isinstance(call, dict) and not call.get("type"):
+        given = call.get("input")
+        arguments = given if isinstance(given, str) else "" if given is None else as_json(given)
+        yield tool_call(call, arguments)
+    elif isinstance(said, dict):
+        yield from thinking_parts(text_at(said, "text"), said.get("signature"), provider)
+    elif isinstance(cited, dict):
+        texts = cited.get("content")
+        text = "".join([text_at(each, "text") for each in texts]) if isinstance(texts, list) else ""
+        yield from text_parts(text, cited.get("citations"), provider)
+    else:
+        yield from opaque_parts(block, provider)
+
+
+def tool_call(call: Mapping[str, Any], arguments: str) -> ToolCall:
+    """Return a tool call of its block and its arguments as JSON text."""
+    id, name = str(mended(text_at(call, "toolUseId"))), str(mended(text_at(call, "name")))
+    return ToolCall(id, name, str(mended(arguments)))

@@ -1,0 +1,164 @@
+"""Write the body of a request to Converse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from rungwise.adapters.wires.anthropic.models import Generation
+from rungwise.adapters.wires.bedrock.parameters import (
+    INFERENCE,
+    choice_of,
+    fit_budget,
+    forbids_tools,
+    lower_reasoning,
+    mapping,
+    set_thinking,
+    thinking_in,
+    translated,
+)
+from rungwise.adapters.wires.bedrock.shapes import CONVERSE
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
+from rungwise.fsm.call.request import CAP_PARAMETERS, PlainMessage, Send
+
+RESERVED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("model", "modelId"), "give it to the backend"),
+    "messages": "give them to the call",
+    "system": "give it to the call, as a message of role 'system'",
+    "stream": "choose the method that streams, or the one that does not",
+    "maxTokens": "it is called 'max_tokens'",
+    "toolConfig": "give tools to the call, and 'tool_choice' to the parameters",
+}
+"""What a parameter cannot set, and what to do instead."""
+
+_CAPS: Final = frozenset({*CAP_PARAMETERS, "maxTokens", "inferenceConfig"})
+"""What the output cap is called here and by the server, and what it stands in there."""
+
+
+def write_body(
+    send: Send,
+    *,
+    parameters: Mapping[str, Any],
+    generation: Generation | None,
+    cap: int | None,
+    provider: str,
+) -> bytes:
+    """Return the JSON body of one attempt.
+
+    Arguments:
+        send: what to send.
+        parameters: the backend's own parameters; the caller's win.
+        generation: what the model takes, where it is one of Anthropic's.
+        cap: the output cap in tokens, if any.
+        provider: whose parts of earlier replies go back as they are.
+
+    Raises:
+        ConfigurationError: a value has no form in JSON.
+    """
+    own = "" if send.unsigned else provider
+    system, turns = _parted(written(send.messages, CONVERSE, own, is_portable=send.portable))
+    if send.prefill:
+        _strip_end(turns)
+    given = {name: each for name, each in {**parameters, **send.parameters}.items() if name not in send.dropped}
+    # Where a budget rests on the cap, no word of a server takes it out.
+    dropped = send.dropped - _CAPS if send.must_cut else send.dropped
+    if _CAPS & dropped:
+        cap = None
+    tools = given.pop("tools", send.request.tools)
+    body: Body = {**translated(given, generation, cap=cap), "messages": turns}
+    if system:
+        body["system"] = system
+    config = _tool_config(tools, given.get("tool_choice"), turns)
+    if config:
+        body["toolConfig"] = config
+    if send.lower_reasoning:
+        lower_reasoning(body, generation)
+    fit_budget(body, cap)
+    if generation is not None:
+        _soothe_thinking(body, turns)
+    _drop(body, dropped)
+    return dump(body)
+
+
+def _drop(body: Body, names: frozenset[str]) -> None:
+    """Leave out what the server has rejected, by its name here, in the body or in one of its parts."""
+    for name in names - {"messages", "system", "toolConfig"}:
+        body.pop(name, None)
+        for place in ("inferenceConfig", "additionalModelRequestFields", "outputConfig"):
+            found = mapping(body.get(place))
+            for key in {name, INFERENCE.get(name, name)} & found.keys():
+                found = {each: value for each, value in found.items() if each != key}
+                body[place] = found
+            if place in body and not found:
+                del body[place]
+
+
+def _tool_config(tools: Any, choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
+    """Return the tools; where the conversation has calls, the API wants tools whether they are to be called or not."""
+    made = [] if forbids_tools(choice) else [*CONVERSE.written_tools(tools)]
+    if not any("toolSpec" in tool or "systemTool" in tool for tool in made):
+        names = dict.fromkeys(
+            str(block["toolUse"].get("name"))
+            for turn in turns
+            for block in turn["content"]
+            if isinstance(block.get("toolUse"), Mapping)
+        )
+        made = [*CONVERSE.written_tools(tools)] if names and tools else []
+        made = made or [CONVERSE.tool_of(name, "", {"type": "object"}) for name in names]
+    found = choice_of(choice)
+    return {"tools": made, **({"toolChoice": found} if found else {})} if made else None
+
+
+def _parted(messages: Sequence[PlainMessage]) -> tuple[list[Any], list[PlainMessage]]:
+    """Return the system prompt, and the turns; one side never speaks twice in a row, for that is refused."""
+    told = [message for message in messages if message["content"]]
+    system = [block for message in told if message["role"] == "system" for block in message["content"]]
+    turns: list[PlainMessage] = []
+    for role, row in groupby(
+        (message for message in told if message["role"] != "system"), lambda message: message["role"]
+    ):
+        said = [*row]
+        if len(said) > 1:
+            said = [{"role": role, "content": _in_order([block for each in said for block in each["content"]])}]
+        turns += said
+    if not turns or turns[0]["role"] != "user":
+        turns.insert(0, {"role": "user", "content": [{"text": BEGINNING if turns else NO_TEXT}]})
+    return system, turns
+
+
+def _in_order(blocks: list[Any]) -> list[Any]:
+    return sorted(blocks, key=lambda block: "toolResult" not in block)
+
+
+def _strip_end(turns: list[PlainMessage]) -> None:
+    """Strip white space from the end of the turn that is gone on from, which the API refuses."""
+    last = turns[-1]
+    text = last["content"][-1].get("text")
+    if last["role"] == "assistant" and isinstance(text, str):
+        turns[-1] = {**last, "content": [*last["content"][:-1], {"text": text.rstrip()}]}
+
+
+def _soothe_thinking(body: Body, turns: Sequence[PlainMessage]) -> None:
+    """Leave out what does not go together with reasoning, and reasoning itself where the request would be refused."""
+    kind = thinking_in(body).get("type")
+    if kind not in ("enabled", "adaptive"):
+        return
+    choice = mapping(mapping(body.get("toolConfig")).get("toolChoice"))
+    if choice.keys() & {"any", "tool"} or (kind == "enabled" and _lacks_thinking(turns)):
+        set_thinking(body, None)
+        return
+    given = mapping(body.pop("inferenceConfig", None))
+    inference = {name: value for name, value in given.items() if name not in ("temperature", "topP")}
+    if inference:
+        body["inferenceConfig"] = inference
+
+
+def _lacks_thinking(turns: Sequence[PlainMessage]) -> bool:
+    """Tell whether a running tool loop was begun without reasoning, as it is where another provider began it."""
+    last = turns[-1]
+    if last["role"] == "user" and any("toolResult" in block for block in last["content"]):
+        last = next((turn for turn in reversed(turns) if turn["role"] == "assistant"), last)
+    return last["role"] == "assistant" and "reasoningContent" not in last["content"][0]

@@ -1,0 +1,102 @@
+"""What comes from botocore: credentials, signatures and the parser of event streams; imported by those who need it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from attrs import frozen
+
+from rungwise.fsm.errors import ConfigurationError
+
+_SERVICE: Final = "bedrock"
+
+OWN_HOST: Final = re.compile(
+    r"https://([a-z0-9-]+\.)*bedrock-runtime[a-z0-9-]*\.[a-z]{2}(-[a-z0-9]+)+\.(vpce\.)?(amazonaws\.com(\.cn)?|api\.aws)"
+)
+"""The origins of the service: those that credentials which nobody has given go to, private endpoints among them."""
+
+
+def botocore(module: str) -> Any:
+    """Return a module of botocore.
+
+    Raises:
+        ConfigurationError: botocore is not installed.
+    """
+    try:
+        return import_module(f"botocore.{module}")
+    except ImportError:
+        raise ConfigurationError("Bedrock needs botocore: pip install 'rungwise[bedrock]'") from None
+
+
+@frozen(eq=False)
+class Account:
+    """Hold what AWS's own tools would find here, and sign with it.
+
+    Arguments:
+        region: that is asked; None where nothing depends on it.
+        credentials: botocore's; None where there are none.
+    """
+
+    region: str | None
+    credentials: Any
+
+    @classmethod
+    def found(cls, region: str | None, profile: str | None, *, signs: bool) -> Account:
+        """Look for a region and credentials, in the environment and in the files of AWS's own tools.
+
+        Arguments:
+            region: None looks for one.
+            profile: of these files; None is the default one.
+            signs: whether credentials are needed.
+
+        Raises:
+            ConfigurationError: botocore is not installed, or there is no such profile.
+        """
+        session = botocore("session").Session(profile=profile)
+        try:
+            # botocore reads the older of the two variables alone.
+            found = region or os.environ.get("AWS_REGION") or session.get_config_variable("region")
+            credentials = session.get_credentials() if signs else None
+        except botocore("exceptions").BotoCoreError as error:  # whose texts hold names, and no secrets
+            raise ConfigurationError(f"AWS's configuration cannot be read: {type(error).__name__}") from None
+        return cls(str(found) if found else None, credentials)
+
+    @classmethod
+    def given(cls, region: str | None, key: str, secret: str, token: str | None) -> Account:
+        """Return an account of credentials that the caller has."""
+        return cls(region, botocore("credentials").Credentials(key, secret, token))
+
+    def needs_region(self) -> None:
+        """Refuse to go on without a region.
+
+        Raises:
+            ConfigurationError: there is none.
+        """
+        if self.region is None:
+            raise ConfigurationError("region is missing: give it, or set AWS_REGION")
+
+    @property
+    def host(self) -> str:
+        """Return the host of the service in this region."""
+        resolver = botocore("regions").EndpointResolver(botocore("session").Session().get_data("endpoints"))
+        found = resolver.construct_endpoint("bedrock-runtime", self.region) or {}
+        return str(found.get("hostname") or f"bedrock-runtime.{self.region}.amazonaws.com")
+
+    def signed(self, url: str, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+        """Return the headers that sign a request: its host, its type and its body, at this time.
+
+        Raises:
+            ConfigurationError: the credentials cannot be had any more.
+        """
+        request = botocore("awsrequest").AWSRequest(method="POST", url=url, data=body, headers=dict(headers))
+        try:
+            frozen_now = self.credentials.get_frozen_credentials()
+            botocore("auth").SigV4Auth(frozen_now, _SERVICE, self.region).add_auth(request)
+        except botocore("exceptions").BotoCoreError as error:
+            raise ConfigurationError(f"the credentials of AWS cannot be had: {type(error).__name__}") from None
+        known = {name.lower() for name in headers}
+        return {name.lower(): value for name, value in request.headers.items() if name.lower() not in known}

@@ -1,0 +1,199 @@
+"""The dialects of chat completions, row by row, with where each thing was seen."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rungwise.adapters.capability_rows import CLAUDE_PREFILLS, GEMINI_PREFILLS
+from rungwise.adapters.wires.chat.dialect import Dialect
+
+_REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"
+
+# As surveyed in November 2026; what is in brackets is where it was seen: documentation, or a public issue.
+DIALECTS: Final[tuple[Dialect, ...]] = (
+    # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other.
+    Dialect(
+        host=r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$",
+        cap_field="max_completion_tokens",
+        finishes={
+            "stop": "stop",
+            "length": "length",
+            "tool_calls": "tool_calls function_call",
+            "content_filter": "content_filter",
+            "overflow": "context_length_exceeded",
+        },
+        counts={
+            "input": "prompt_tokens",
+            "output": "completion_tokens",
+            "cache_read": "prompt_tokens_details.cached_tokens",
+            "cache_creation": "prompt_tokens_details.cache_write_tokens",
+            "reasoning": "completion_tokens_details.reasoning_tokens",
+            "total": "total_tokens",
+        },
+        error_at={"error": None},
+    ),
+    # Azure: a key is a bearer token on its v1 API alone; elsewhere that header is for Entra's tokens
+    # [learn.microsoft.com/azure/foundry/openai/api-version-lifecycle]. What its filters found stands beside each choice
+    # (`content_filter_results`), and in a first chunk without any (`prompt_filter_results`); the finish reason decides.
+    Dialect(
+        host=r"\.(openai|cognitiveservices|services\.ai)\.azure\.com$", path=r"^(?!/openai/v1\b)", key_header="api-key"
+    ),
+    Dialect(
+        host=r"(^|\.)openai\.(com|azure\.com)$",
+        model=r"^(o[34]|gpt-5(?!.*(chat|pro)))",
+        less_reasoning={"reasoning_effort": "low"},
+    ),
+    # Wherever they are, the o series, gpt-oss and Grok know no effort below "low", and GPT-5.1 and later no "minimal".
+    Dialect(host="", model=r"\bo\d|gpt-oss|grok", lower_efforts={}),
+    Dialect(host="", model=r"gpt-5\.\d", lower_efforts={"low": "none", "minimal": "none"}),
+    # LiteLLM's proxy puts aside what chat completions have no place for.
+    Dialect(
+        own_fields="thinking_blocks provider_specific_fields",
+        counts={"cache_creation": "prompt_tokens_details.cache_creation_tokens"},
+        refusal_at="provider_specific_fields.refusal",
+    ),
+    # OpenAI's Responses, in the words of proxies that translate them.
+    Dialect(
+        finishes={"stop": "completed", "length": "max_output_tokens"},
+        counts={
+            "input": "input_tokens",
+            "output": "output_tokens",
+            "cache_read": "input_tokens_details.cached_tokens",
+            "cache_creation": "input_tokens_details.cache_write_tokens",
+            "reasoning": "output_tokens_details.reasoning_tokens",
+        },
+    ),
+    # DeepSeek: a mark on the last turn, under /beta only [api-docs.deepseek.com/guides/chat_prefix_completion]. Models
+    # that think want their reasoning back ("must be passed back to the API", 400), which a prefill has none of.
+    Dialect(
+        host=r"^api\.deepseek\.com$",
+        path=r"^/beta\b",
+        model=rf"^(?!.*(?:{_REASONERS}))",
+        prefill="prefix",
+        reasoning_fields="reasoning_content",
+        finishes={"error": "insufficient_system_resource"},
+        counts={"cache_read": "prompt_cache_hit_tokens", "cache_miss": "prompt_cache_miss_tokens"},
+    ),
+    # Mistral and Codestral: a mark on the last turn [docs.mistral.ai], which is repeated at the start of the answer.
+    # "Tool call id was ... but must be a-z, A-Z, 0-9, with a length of 9", 400, 3280 [anomalyco/opencode #1680].
+    Dialect(
+        host=r"(^|\.)mistral\.ai$",
+        prefill="prefix",
+        echoes=True,
+        id_length=9,
+        finishes={"length": "model_length", "error": "error"},
+        error_at={"object": "error"},
+    ),
+    # Anthropic's own words, as gateways pass them on; the last row has its models.
+    Dialect(
+        own_fields="signature",
+        own_parts="thinking redacted_thinking",
+        finishes={
+            "stop": "end_turn stop_sequence",
+            "length": "max_tokens",
+            "tool_calls": "tool_use",
+            "content_filter": "refusal",
+            "paused": "pause_turn compaction",
+            "overflow": "model_context_window_exceeded",
+        },
+        counts={
+            "cache_read": "cache_read_input_tokens",
+            "cache_creation": "cache_creation_input_tokens",
+            "reasoning": "output_tokens_details.thinking_tokens",
+        },
+        error_at={"type": "error"},
+    ),
+    # Moonshot: a mark on the last turn, which the answer does not repeat [platform.moonshot.ai/docs/api/partial].
+    Dialect(host=r"(^|\.)moonshot\.(ai|cn)$", prefill="partial", counts={"cache_read": "cached_tokens"}),
+    # DashScope: a mark on the last turn, for models of Qwen that do not think; a switch for those that do both.
+    Dialect(
+        host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
+        model=r"^(?!.*(?:thinking|qwq|qvq))qwen(?:~(?:max|plus|flash|turbo|coder|vl)|2|~?3.*(?:instruct|coder))",
+        prefill="partial",
+    ),
+    Dialect(
+        host=r"^dashscope",
+        model=r"^qwen(-plus|-flash|-turbo|3(?!.*(thinking|instruct|coder)))",
+        less_reasoning={"enable_thinking": False},
+    ),
+    # Groq: "any text-to-text model" [console.groq.com/docs/prefilling]; what models that reason do is not established.
+    Dialect(
+        host=r"(^|\.)groq\.com$",
+        model=rf"^(?!.*(?:{_REASONERS}))",
+        prefill="trailing",
+        reasoning_fields="reasoning",
+        usage_at="x_groq.usage",
+        error_at={"x_groq.error": None},  # "why a stream was stopped early", by the types of its own client
+    ),
+    Dialect(host=r"(^|\.)groq\.com$", model="gpt-oss", less_reasoning={"reasoning_effort": "low"}),
+    # Z.AI: thinking is on by default, and a switch [docs.z.ai/guides/capabilities/thinking-mode].
+    Dialect(
+        host=r"(^|\.)(z\.ai|bigmodel\.cn)$",
+        model=r"^glm-(4\.[5-9]|[5-9])",
+        less_reasoning={"thinking": {"type": "disabled"}},
+        finishes={"content_filter": "sensitive", "error": "network_error"},
+    ),
+    # Cerebras: the output that is asked for counts against the limits of a minute [dcdpr/jp #1085].
+    Dialect(host=r"(^|\.)cerebras\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning"),
+    # xAI: models that reason count it beside the output, which the total tells. What its gRPC says is further below.
+    Dialect(host=r"(^|\.)x\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning_content"),
+    # GitHub Copilot.
+    Dialect(reasoning_fields="reasoning_text", own_fields="reasoning_opaque"),
+    # OpenRouter takes an effort for any model that reasons.
+    Dialect(
+        host=r"(^|\.)openrouter\.ai$",
+        less_reasoning={"reasoning": {"effort": "low"}},
+        reasoning_fields="reasoning reasoning_details",
+    ),
+    Dialect(
+        host=r"(^|\.)googleapis\.com$|(^|\.)openrouter\.ai$",
+        model=GEMINI_PREFILLS,
+        prefill="trailing",
+        own_fields="extra_content thought_signature thoughtSignature",
+        finishes={
+            "content_filter": "safety recitation blocklist prohibited_content spii model_armor image_safety"
+            " image_prohibited_content image_recitation",
+            "error": "malformed_function_call malformed_response unexpected_tool_call missing_thought_signature",
+        },
+    ),
+    # Servers of one's own. vLLM says `reasoning`, and `reasoning_content` before January 2026 [vllm #27752, #33402],
+    # as do SGLang, llama.cpp and LM Studio; "abort" and "error" are vLLM's and SGLang's words for what they gave up
+    # [vllm/v1/engine/__init__.py]. "repetition", with which vLLM ends a loop, stays unknown: it is no answer. How a
+    # turn is continued there is the caller's to say: `continue_final_message` for vLLM, SGLang and transformers,
+    # `trailing` for llama.cpp's server, while LM Studio and Ollama leave it to the template of the model. LM Studio
+    # sends errors with status 200 [lmstudio-ai/lmstudio-bug-tracker #2322].
+    Dialect(reasoning_fields="reasoning reasoning_content", finishes={"error": "abort error"}),
+    # Ollama, in its own protocol's words too; its compatible endpoint says `reasoning`.
+    Dialect(
+        reasoning_fields="thinking",
+        finishes={"stop": "load unload"},
+        counts={"input": "prompt_eval_count", "output": "eval_count"},
+    ),
+    # Bedrock.
+    Dialect(
+        finishes={
+            "content_filter": "content_filtered guardrail_intervened",
+            "error": "malformed_model_output malformed_tool_use",
+        },
+    ),
+    # The enumeration of xAI's gRPC.
+    Dialect(finishes={"length": "max_len time_limit", "overflow": "max_context"}),
+    # Cohere.
+    Dialect(finishes={"stop": "complete", "tool_calls": "tool_call"}),
+    # Hugging Face and Together [docs.together.ai/reference/chat-completions]. Fireworks keeps to OpenAI's set.
+    Dialect(finishes={"stop": "eos eos_token"}),
+    # MiniMax's envelope, whose status 0 is none [platform.minimax.io/docs/api-reference/errorcode].
+    Dialect(reasoning_fields="reasoning_content reasoning_details", error_at={"base_resp.status_code": None}),
+    # What was met, and whose it is was not recorded.
+    Dialect(
+        own_parts="reasoning",
+        finishes={"length": "max_length"},
+        counts={"cache_creation": "cache_write_tokens", "reasoning": "reasoning_tokens"},
+    ),
+    # Claude, wherever it is.
+    Dialect(
+        host="",
+        model=CLAUDE_PREFILLS,
+        prefill="trailing",
+    ),
+)

@@ -1,0 +1,172 @@
+"""Make a reply of what was gathered of it, or say why there is none: the same for every protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
+from rungwise.fsm.call.parts import (
+    OpaquePart,
+    Part,
+    TextPart,
+    ToolCall,
+    calls_of,
+    reasoning_of,
+    text_of,
+)
+from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.failures.classify import classify_response
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
+
+LARGEST_COUNT: Final = 10**12
+LONGEST_WORD: Final = 200
+"""Characters of a finish reason or of a model's id that are kept; they go into the journal."""
+
+_RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
+
+
+def malformed(message: str) -> Failure:
+    """Return the failure of a response of status 200 that has no usable shape."""
+    return Failure("malformed", status=200, message=message)
+
+
+NO_END: Final = malformed("the stream has no end")
+"""What cut a stream of which all has come that there is."""
+TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of it")
+
+
+def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:
+    """Return why a response is a failure; a body of more objects than any error has tells nothing."""
+    return classify_response(status, headers, b"" if is_heavy(body) else body)
+
+
+def object_in(body: bytes) -> dict[str, Any] | Failure:
+    """Return the JSON object that a body is, or why it is no reply."""
+    try:
+        value = load(body)
+    except ValueError:
+        return malformed("the body is not JSON, or too much of it")
+    return value if isinstance(value, dict) else malformed("the body is not a JSON object")
+
+
+def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | None, str | None]:
+    """Return the normalised finish reason and the provider's own word for it, both None where there is none.
+
+    Arguments:
+        raw: what stands there.
+        words: the meaning of each word, in lower case and without the prefix of gRPC enumerations.
+    """
+    if raw is None or raw in ("", "null"):
+        return None, None
+    if not isinstance(raw, str):
+        return "unknown", as_json(raw)[:LONGEST_WORD]
+    raw = str(mended(raw[:LONGEST_WORD]))
+    word = raw.lower().removeprefix("finish_").removeprefix("reason_")  # as gRPC enumerations begin
+    return words.get(word, "unknown"), raw
+
+
+def count_of(value: object) -> int:
+    """Return a count of tokens, 0 in the place of anything that is none."""
+    if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):  # type: ignore[operator, call-overload]
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    return 0
+
+
+def raw_of(value: object, body: bytes) -> object:
+    """Return a body for diagnosis, or None where it would take up too much."""
+    if len(body) > _RAW:
+        return None
+    try:
+        return mended(value) if b"\\u" in body else value
+    except RecursionError:
+        return None
+
+
+def composed(
+    *,
+    parts: Sequence[Part],
+    stop_reason: StopReason | None,
+    stop_raw: str | None,
+    usage: Usage | None,
+    model: object,
+    refusal: str = "",
+    error: Failure | None = None,
+    cut: bool = False,
+    cause: Failure | None = None,
+    raw: object = None,
+    tells_blocks: bool = True,
+) -> Reply | Failure:
+    """Make a reply of the parts that have come, or a failure where an error left nothing of it.
+
+    Arguments:
+        parts: what has come, in order, without halves of surrogate pairs.
+        stop_reason: why the provider says that it ended.
+        stop_raw: its own word for that.
+        usage: the tokens that it counted; estimated from the parts where it counted none.
+        model: the model that it says has answered.
+        refusal: its words of refusal.
+        error: the error that it sent.
+        cut: whether the reply broke off before its end.
+        cause: what cut it, where that is known.
+        raw: the body, for diagnosis.
+        tells_blocks: whether the parts are in the order in which they were written.
+    """
+    text, reasoning, calls = text_of(parts), reasoning_of(parts), calls_of(parts)
+    if stop_reason == "error" and not error:
+        error = Failure("server_error", status=200, code=stop_raw, message="the provider gave the reply up")
+        if not (text or refusal or usage):
+            return error
+        if not text:
+            parts = [part for part in parts if not isinstance(part, ToolCall)]
+            calls = ()
+    if cut and not error and cause and cause.reason == "malformed":
+        error = cause  # what cannot be read is the provider's own doing
+    if error and not (text or reasoning or calls or refusal or usage):
+        return error
+    return Reply(
+        text=text,
+        final_text=final_text_of(parts) if tells_blocks else None,
+        parts=parts,
+        tool_calls=calls,
+        usage=usage or estimated(text, reasoning, calls),
+        model=mended(model[:LONGEST_WORD]) if isinstance(model, str) else None,
+        interrupted=cut or error is not None,
+        reasoning=reasoning,
+        stop_reason=stop_reason,
+        stop_raw=stop_raw,
+        refusal=refusal or None,
+        failure=error or (cause if cut else None),
+        raw=raw,
+    )
+
+
+def final_text_of(parts: Sequence[Part]) -> str | None:
+    """Return the text behind the last tool call, the provider's own among them; None where nothing stands before it."""
+    start = 0
+    for index, part in enumerate(parts):
+        if isinstance(part, ToolCall) or (isinstance(part, OpaquePart) and not _says_sources(part)):
+            start = index + 1
+    return text_of(parts[start:]) if any(isinstance(part, TextPart) for part in parts[:start]) else None
+
+
+def _says_sources(part: OpaquePart) -> bool:
+    """Tell whether a part holds no more than what the text beside it is taken from."""
+    return isinstance(part.block, Mapping) and part.block.keys() == {"citations"}
+
+
+def estimated(text: str, reasoning: str, calls: Iterable[ToolCall]) -> Usage:
+    """Return the tokens of a reply that nobody has counted: a quarter of its bytes."""
+    thought, rest = _size(reasoning), _size(text) + sum(_size(call.arguments) for call in calls)
+    return Usage(output_tokens=-(-(thought + rest) // 4), reasoning_tokens=-(-thought // 4), estimated=True)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def text_at(value: Any, name: str) -> str:
+    """Return the text that stands in a JSON object under a name, "" in the place of anything else."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,130 @@
+"""The form in which a protocol writes conversations and tools: what each wire declares of its own."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.plain.writing import chat_messages
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.shapes import Shapes
+
+Body = dict[str, Any]
+
+_ROLES: Final[Mapping[object, str]] = {"function_call_output": "tool", "custom_tool_call_output": "tool"}
+_ANY_ID: Final = re.compile(r".{1,1000}", re.DOTALL)
+
+
+@frozen(kw_only=True)
+class Rules:
+    """Hold what a protocol demands of a conversation.
+
+    Arguments:
+        call_id: what the whole id of a tool call must match.
+        id_length: how many letters and digits an id has that is made up in the place of another.
+        alternates: whether two turns of one side in a row are to be one.
+        begins_with_user: whether the first turn must be the user's.
+        keeps_reasoning: whether readable reasoning of other providers is of use.
+    """
+
+    call_id: re.Pattern[str] = _ANY_ID
+    id_length: int = field(default=24)
+    alternates: bool = False
+    begins_with_user: bool = False
+    keeps_reasoning: bool = False
+
+
+class Form(Shapes, ABC):
+    """Read and write one protocol's own form."""
+
+    __slots__ = ()
+
+    @property
+    def rules(self) -> Rules:
+        """Return what the protocol demands of a conversation."""
+        return Rules()
+
+    @property
+    def tool_parameters(self) -> frozenset[str]:
+        """Return the parameters of a request that mean nothing without tools."""
+        return frozenset({"tool_choice", "parallel_tool_calls"})
+
+    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
+        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        found = parameters.get("response_format")
+        return str(found.get("type", "")).startswith("json") if isinstance(found, Mapping) else None
+
+    def _role_of(self, message: Mapping[str, Any]) -> str:
+        role = message.get("role")
+        if role is None:  # an item of Responses
+            return _ROLES.get(message.get("type"), "assistant")
+        return "assistant" if role == "model" else str(role)
+
+    @abstractmethod
+    def is_own(self, message: PlainMessage) -> bool:
+        """Tell whether a plain message can go out as it is."""
+
+    @abstractmethod
+    def sent_to(self, provider: str, message: Message) -> list[Body]:
+        """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a plain message of this form without signatures and reasoning that may be another provider's."""
+        return message
+
+    def plain_of(self, message: Message, *, with_reasoning: bool = False) -> list[Body]:
+        """Return a message as plain messages of chat completions, without anything of a provider's own.
+
+        That is the form of plain messages here, whoever has answered: it is read for any backend.
+        """
+        plain = chat_messages(message)
+        if with_reasoning and message.reasoning:
+            plain[0]["reasoning_content"] = message.reasoning
+        return plain
+
+    def needs_no_arguments(self, tool: str, tools: Iterable[Mapping[str, Any]]) -> bool:
+        """Tell whether a tool is among these definitions, in any form, and requires no arguments."""
+        for definition in read_tools(tools):
+            if isinstance(definition, ToolDefinition) and definition.name == tool:
+                return not definition.parameters.get("required")
+        return False
+
+    @abstractmethod
+    def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether the definition of a tool can go out as it is."""
+
+    @abstractmethod
+    def written_tool(self, tool: ToolDefinition) -> Body:
+        """Return the definition of a tool in this form."""
+
+    def written_tools(self, tools: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return the definitions of tools in this form; what another provider would run by itself is left out."""
+        if all(map(self.is_own_tool, tools)):
+            return tools
+        written: list[Mapping[str, Any]] = []
+        for tool in tools:
+            written += [tool] if self.is_own_tool(tool) else self._translated(tool)
+        return written
+
+    def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
+        return [self.written_tool(each) for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
+
+    def set_tools(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> None:
+        """Put tools into the body of a request; where all are left out, none of what means nothing without them stays.
+
+        Servers refuse an empty list, and a choice of none.
+        """
+        body["tools"] = self.written_tools(tools)
+        if not body["tools"]:
+            for name in {"tools", *self.tool_parameters} & body.keys():
+                del body[name]
+
+    def lost_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the tools that have no form here."""
+        return [tool for tool in tools if not self.is_own_tool(tool) and not self._translated(tool)]

@@ -1,0 +1,1 @@
+"""Gemini's generateContent: the protocol of Google's Gemini API, and of Vertex AI."""

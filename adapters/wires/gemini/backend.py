@@ -1,0 +1,97 @@
+"""The adapter for generateContent: Google's Gemini API, Vertex AI, and everything that speaks their protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+from urllib.parse import parse_qsl, quote, urlencode
+
+from attrs import evolve, frozen
+
+from rungwise.adapters.endpoint import Endpoint, read_url
+from rungwise.adapters.wires.backend import HttpBackend
+from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.gemini.models import traits_of
+from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own
+from rungwise.adapters.wires.gemini.request import write_body
+from rungwise.adapters.wires.gemini.shapes import GEMINI
+from rungwise.adapters.wires.gemini.stream import GeminiDecoder, read_reply
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.tracebacks import built_without_locals
+
+_METHOD: Final = re.compile(r"/models/[^/?#]*:(?:streamGenerateContent|generateContent)/?(?=[?#]|$)")
+
+
+@built_without_locals
+@frozen
+class Gemini(HttpBackend):
+    """Speak generateContent with one model of Google's.
+
+    On Vertex AI, `base_url` is "https://REGION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/REGION/publishers/google",
+    and the access token goes into `headers={"authorization": "Bearer ..."}`; `api_key` is left out, as it is sent as
+    `x-goog-api-key`, which takes no token.
+
+    Arguments:
+        model, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required: as in
+            every backend; see `HttpBackend`. A model may be named with its collection, such as "tunedModels/mine".
+            Parameters of the `generationConfig` may stand in it or by themselves.
+        base_url: the URL up to `/models/...`; one that ends in `/models/NAME:generateContent` is taken too.
+        api_key: the key of the Gemini API.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    DEFAULT_URL: ClassVar[str] = "https://generativelanguage.googleapis.com/v1beta"
+    PATH: ClassVar[str] = ""
+    API: ClassVar[str] = "gemini"
+    FORM: ClassVar[Form] = GEMINI
+    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+
+    def _read_endpoint(self) -> Endpoint:
+        endpoint = read_url(_METHOD.sub("", self.base_url), self.PATH)
+        # How a stream is to come is added where one is asked for.
+        rest = [(name, value) for name, value in parse_qsl(endpoint.query[1:]) if name != "alt"]
+        return evolve(endpoint, query=f"?{urlencode(rest)}" if rest else "")
+
+    @classmethod
+    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
+        """Refuse parameters that set what has its own place, and more than one answer.
+
+        Raises:
+            ConfigurationError: one of them does.
+        """
+        super().refuse_reserved(parameters, where)
+        refuse_own(parameters, where)
+
+    @classmethod
+    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return those of the common parameters that this protocol cannot say, each with the reason in a few words."""
+        return lost(parameters)
+
+    def lost(self, request: Request) -> tuple[str, ...]:
+        """Say what of a request this model cannot be told, in a short sentence each."""
+        effort = lost_effort(request.parameters.get("reasoning_effort"), traits_of(self.model))
+        return (*super().lost(request), *([effort] if effort else []))
+
+    def _credentials(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
+
+    def _url(self, *, stream: bool) -> str:
+        model = self.model if "/" in self.model else f"models/{self.model}"
+        method, query = ("streamGenerateContent", "alt=sse") if stream else ("generateContent", "")
+        query = "&".join(filter(None, (query, self._endpoint.query[1:])))
+        return f"{self._endpoint.root}/{quote(model, safe='/@-_.')}:{method}{'?' if query else ''}{query}"
+
+    def _body(self, send: Send, *, stream: bool) -> bytes:
+        return write_body(send, model=self.model, parameters=self.parameters, provider=self.provider)
+
+    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        return read_reply(headers, body, self.provider)
+
+    def decoder(self, headers: Mapping[str, str]) -> GeminiDecoder:
+        """Start to read a streamed response of status 200."""
+        return GeminiDecoder(headers, self.provider)

@@ -1,0 +1,133 @@
+"""Gather function calls: whole ones, as the Gemini API sends them, and those that Vertex streams in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.adapters.wires.composing import text_at
+from rungwise.adapters.wires.gemini.writing import MADE_UP
+from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.adapters.wires.keeping import kept_copy
+from rungwise.fsm.call.parts import ToolCall
+
+_STEP: Final = re.compile(r"\.([^.\[\]]{1,200})|\['([^']{1,200})'\]|\[(\d{1,6})\]")
+_LONGEST_PATH: Final = 50
+_VALUES: Final = ("stringValue", "numberValue", "boolValue")
+
+
+@define(eq=False)
+class GatheredCall:
+    """Hold one call on its way.
+
+    Arguments:
+        id: the provider's own.
+        name: the tool.
+        extras: what the provider wants back with it.
+    """
+
+    id: str
+    name: str
+    extras: dict[str, Any]
+    is_open: bool = False
+    letters: int = 0
+    _args: Any = None
+    _texts: dict[str, list[str]] = field(factory=dict)
+
+    @classmethod
+    def of(cls, part: Mapping[str, Any], given: Mapping[str, Any]) -> GatheredCall:
+        """Begin with the part that holds a call.
+
+        Arguments:
+            part: the part.
+            given: its `functionCall`.
+        """
+        extras = {name: value for name, value in part.items() if name != "functionCall"}
+        if given.get("id"):
+            extras["id"] = given["id"]
+        call = cls(text_at(given, "id"), text_at(given, "name"), extras)
+        call.take(given)
+        return call
+
+    def goes_on_with(self, given: Mapping[str, Any]) -> bool:
+        """Tell whether a call is the next piece of this one."""
+        return self.is_open and not given.get("name") and given.get("id") in (None, "", self.id)
+
+    def take(self, given: Mapping[str, Any]) -> None:
+        """Take a call, or the next piece of one."""
+        self.is_open = given.get("willContinue") is True
+        if given.get("args") is not None:
+            self._args = given["args"]
+        pieces = given.get("partialArgs")
+        for piece in pieces if isinstance(pieces, list) else ():
+            if isinstance(piece, dict):
+                self._take_piece(piece)
+
+    def _take_piece(self, piece: Mapping[str, Any]) -> None:
+        path = text_at(piece, "jsonPath")
+        value = next((piece[name] for name in _VALUES if name in piece), None)
+        if isinstance(value, str):
+            self.letters += len(value)
+            held = self._texts.setdefault(path, [])
+            held.append(value)
+            value = None
+        elif path in self._texts:
+            return
+        if self._args is None:
+            self._args = {}
+        _put(self._args, path, value)
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments as JSON; those of a call that broke off lack their end."""
+        args = {} if self._args is None else self._args
+        for path, pieces in self._texts.items():
+            _put(args, path, "".join(pieces))
+        written = as_json(args)
+        return written[:-1] if self.is_open else written
+
+
+def _put(root: Any, path: str, value: Any) -> None:
+    """Put a value where a JSON path leads, as far as it can be followed."""
+    steps = [name or quoted or int(index) for name, quoted, index in _STEP.findall(path)][:_LONGEST_PATH]
+    for step, after in zip(steps, (*steps[1:], None), strict=True):
+        new: Any = value if after is None else ([] if isinstance(after, int) else {})
+        if isinstance(root, list) and isinstance(step, int) and step <= len(root):
+            if step == len(root):
+                root.append(new)
+            elif after is None:
+                root[step] = value
+            root = root[step]
+        elif isinstance(root, dict) and isinstance(step, str):
+            if after is None:
+                root[step] = value
+            root = root.setdefault(step, new)
+        else:
+            return
+
+
+def named(calls: list[GatheredCall], reply: object, provider: str) -> list[ToolCall]:
+    """Return calls, each with an id of its own: the provider's, or one that no other call in any reply has.
+
+    Arguments:
+        calls: as they came.
+        reply: JSON data about the reply, which tell its made-up ids from those of other replies.
+        provider: whose they are.
+    """
+    made: dict[str, ToolCall] = {}
+    told = ""
+    for call in calls:
+        id, name, arguments = str(mended(call.id)), str(mended(call.name)), call.arguments
+        if not id.strip() or id in made:
+            told = told or _digest(reply)
+            id = f"{MADE_UP}{_digest([told, len(made), name, arguments])[:20]}"
+        made[id] = ToolCall(id, name, arguments, kept_copy(call.extras) or {}, provider)
+    return [*made.values()]
+
+
+def _digest(value: object) -> str:
+    return sha256(as_json(value).encode()).hexdigest()

@@ -1,0 +1,195 @@
+"""Put parameters into the places of generateContent: chat completions' words for the common ones, and Gemini's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.gemini.models import Traits
+from rungwise.fsm.call.request import CAP_PARAMETERS
+from rungwise.fsm.errors import ConfigurationError
+
+_CAP: Final = "max_tokens is its name everywhere in this library"
+RESERVED: Final[Mapping[str, str]] = {
+    "model": "give it to the backend",
+    "contents": "give the messages to the call",
+    "messages": "give them to the call",
+    "systemInstruction": "give it as a message of role 'system'",
+    "system_instruction": "give it as a message of role 'system'",
+    "stream": "choose the method that streams, or the one that does not",
+    "maxOutputTokens": _CAP,
+    "max_output_tokens": _CAP,
+}
+"""What a parameter cannot set, and what to do instead."""
+
+_CONFIG: Final = ("generationConfig", "generation_config")
+_TOOL_CONFIG: Final = ("toolConfig", "tool_config")
+_OF_CONFIG: Final = frozenset(
+    {
+        *("temperature", "topP", "topK", "candidateCount", "stopSequences", "seed", "presencePenalty"),
+        *("frequencyPenalty", "responseLogprobs", "logprobs", "responseMimeType", "responseSchema"),
+        *("responseJsonSchema", "responseModalities", "mediaResolution", "speechConfig", "audioTimestamp"),
+        *("thinkingConfig", "imageConfig", "routingConfig", "modelSelectionConfig", "enableEnhancedCivicAnswers"),
+    }
+)
+"""What stands in the `generationConfig`, and is put there where it was given beside it."""
+_COMMON: Final = {"stop": "stopSequences", "response_format": "responseMimeType", "reasoning_effort": "thinkingConfig"}
+_MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY", "validated": "VALIDATED"}
+_NOT_SENT: Final = ("parallel_tool_calls", "n", "stream_options", *CAP_PARAMETERS)
+
+
+def camel(name: str) -> str:
+    """Return a name in the API's spelling; it takes both."""
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)
+
+
+def refuse_own(parameters: Mapping[str, Any], where: str) -> None:
+    """Refuse what is reserved within the `generationConfig`, more than one answer, and calls in pieces.
+
+    Raises:
+        ConfigurationError: one of them is there.
+    """
+    for place, config in ((where, parameters), *((f"{where}[{each!r}]", parameters.get(each)) for each in _CONFIG)):
+        if not isinstance(config, Mapping):
+            continue
+        for name in ("maxOutputTokens", "max_output_tokens"):
+            if name in config:
+                raise ConfigurationError(f"{place} cannot set {name!r}: {_CAP}")
+        for name in ("n", "candidateCount", "candidate_count"):
+            if config.get(name) not in (None, 1):
+                raise ConfigurationError(
+                    f"{place} cannot set {name!r} above 1: a call has one answer, and a cap would count for each"
+                )
+
+
+def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return which of the common parameters no model can be told, each with the reason."""
+    found: dict[str, str] = {}
+    if parameters.get("parallel_tool_calls") is False:
+        found["parallel_tool_calls"] = "Gemini has no switch for it"
+    if parameters.get("response_format") is not None and not _format(parameters["response_format"]):
+        found["response_format"] = "its type must be text, json_object or json_schema"
+    if parameters.get("tool_choice") is not None and not _choice(parameters["tool_choice"]):
+        found["tool_choice"] = "it names no mode and no function"
+    return found
+
+
+def lost_effort(effort: Any, traits: Traits) -> str:
+    """Say why a model cannot be told an effort of reasoning; "" where it can."""
+    if effort is None or (isinstance(effort, str) and effort in traits.thinking):
+        return ""
+    known = ", ".join(traits.thinking)
+    return f"reasoning_effort: it must be one of {known}" if known else "reasoning_effort: this model takes none"
+
+
+def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:
+    """Return parameters in their places of a body.
+
+    Arguments:
+        parameters: in the words of chat completions, or in Gemini's own; the latter win.
+        traits: what the model does in its own way.
+    """
+    body: Body = {}
+    config: Body = {}
+    for name in _CONFIG:
+        given = parameters.get(name)
+        config |= {camel(key): value for key, value in given.items()} if isinstance(given, Mapping) else {}
+    for name, value in parameters.items():
+        if name in _CONFIG or name in _NOT_SENT or value is None:
+            continue
+        if name in _COMMON:
+            config = {**_said(name, value, traits), **config}
+        elif name == "tool_choice":
+            choice = _choice(value)
+            body |= {"toolConfig": {"functionCallingConfig": choice}} if choice else {}
+        elif camel(name) in _OF_CONFIG:
+            config[camel(name)] = value
+    own = {camel(name): value for name, value in parameters.items() if _is_own(name) and value is not None}
+    return {**body, **own, **({_CONFIG[0]: config} if config else {})}
+
+
+def _is_own(name: str) -> bool:
+    return name not in (*_CONFIG, *_NOT_SENT, *_COMMON, "tool_choice") and camel(name) not in _OF_CONFIG
+
+
+def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Body:
+    """Return the parameters of two bodies; the second wins, also within the `generationConfig`."""
+    config = {**first.get(_CONFIG[0], {}), **second.get(_CONFIG[0], {})}
+    return {**first, **second, **({_CONFIG[0]: config} if config else {})}
+
+
+def _said(name: str, value: Any, traits: Traits) -> Body:
+    if name == "stop":
+        return {"stopSequences": [value] if isinstance(value, str) else value}
+    if name == "response_format":
+        return _format(value) or {}
+    thinking = traits.thinking.get(value) if isinstance(value, str) else None
+    return {"thinkingConfig": thinking} if thinking else {}
+
+
+def _format(value: Any) -> Body | None:
+    """Return what asks for an answer in some format, None where that is not known."""
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    if kind == "text":
+        return {"responseMimeType": "text/plain"}
+    if kind not in ("json_object", "json_schema"):
+        return None
+    inner = value.get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, Mapping) else value.get("schema")
+    json = {"responseMimeType": "application/json"}
+    return {**json, "responseJsonSchema": schema} if kind == "json_schema" and schema is not None else json
+
+
+def _choice(value: Any) -> Body | None:
+    """Return which functions may or must be called, None where the choice says none of it."""
+    if isinstance(value, str):
+        return {"mode": _MODES[value]} if value in _MODES else None
+    if not isinstance(value, Mapping):
+        return None
+    kind = str(value.get("type", "function"))
+    if kind in _MODES:
+        return {"mode": _MODES[kind]}
+    if kind == "allowed_tools":
+        inner = value.get("allowed_tools", value)
+        names = list(_names(inner.get("tools"))) if isinstance(inner, Mapping) else []
+        is_forced = isinstance(inner, Mapping) and inner.get("mode") == "required"
+        return {"mode": "ANY" if is_forced else "VALIDATED", "allowedFunctionNames": names} if names else None
+    names = list(_names([value]))
+    return {"mode": "ANY", "allowedFunctionNames": names} if names else None
+
+
+def _names(tools: Any) -> Iterable[str]:
+    for tool in tools if isinstance(tools, list | tuple) else ():
+        inner = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        name = inner.get("name") if isinstance(inner, Mapping) else None
+        if isinstance(name, str) and name:
+            yield name
+
+
+def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
+    """Leave parameters out of a body, called in chat completions' words or in Gemini's.
+
+    Arguments:
+        body: is changed.
+        names: of the parameters.
+        kept: what no provider's word takes out.
+    """
+    for name in names:
+        name = camel(name)
+        own = {"tool_choice": "toolConfig", "toolChoice": "toolConfig"}.get(name, name)
+        for short, long in _COMMON.items():
+            own = long if name in (short, camel(short)) else own
+        if name.lower().startswith("thinking"):
+            own = "thinkingConfig"
+        config = {key: value for key, value in body.get(_CONFIG[0], {}).items() if key != own}
+        if own == "responseMimeType":
+            config.pop("responseJsonSchema", None)
+        if own == _CONFIG[0]:
+            config = {key: value for key, value in config.items() if key in kept}
+        if own in kept:
+            continue
+        body.pop(own, None)
+        if config or _CONFIG[0] in body:
+            body[_CONFIG[0]] = config

@@ -1,0 +1,156 @@
+"""Write the body of a generateContent request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any, Final
+
+from attrs import evolve
+
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.gemini.models import Traits, traits_of
+from rungwise.adapters.wires.gemini.parameters import merged, placed, without
+from rungwise.adapters.wires.gemini.shapes import form_for
+from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.making import list_of
+from rungwise.adapters.wires.portability import written
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import CAP_PARAMETERS, PlainMessage, Send
+
+DUMMY: Final = "skip_thought_signature_validator"
+"""What stands for the signature of a function call that another model has made, or that was not kept: the API refuses
+an unsigned one, and names this value for the purpose [ai.google.dev/gemini-api/docs/thought-signatures]."""
+
+_KEPT: Final = ("contents", "systemInstruction", "maxOutputTokens")
+"""What no provider's word takes out of a body: without the cap nothing would bound the answer."""
+_CALLS: Final = ("functionCall", "function_call")
+_RESULTS: Final = ("functionResponse", "function_response")
+
+
+def write_body(send: Send, *, model: str, parameters: Mapping[str, Any], provider: str) -> bytes:
+    """Return the JSON body of one attempt.
+
+    Arguments:
+        send: what to send.
+        model: the model id.
+        parameters: the backend's own parameters; the caller's win.
+        provider: whose parts of earlier replies go back as they are.
+
+    Raises:
+        ConfigurationError: a value has no form in JSON.
+    """
+    traits, form = traits_of(model), form_for(model)
+    body = merged(placed(parameters, traits), placed(send.parameters, traits))
+    own = "" if send.unsigned else provider
+    said = written(in_order(send.messages), form, own, is_portable=send.portable)
+    system = [part for each in said if each.get("role") == "system" for part in list_of(each.get("parts"))]
+    contents = _joined([each for each in said if each.get("role") != "system" and each.get("parts")])
+    if traits.wants_signatures:
+        contents = [_signed(each) for each in contents]
+    if send.prefill:
+        contents = _stripped(contents)
+    body["contents"] = contents
+    if system:
+        body["systemInstruction"] = {"parts": system}
+    if send.request.tools and "tools" not in body:
+        form.set_tools(body, send.request.tools)
+    if not body.get("tools"):
+        body.pop("toolConfig", None)  # which is an error by itself
+    cap = _cap(send, parameters)
+    if cap is not None:
+        body["generationConfig"] = {**body.get("generationConfig", {}), "maxOutputTokens": cap}
+    if send.lower_reasoning:
+        _lower_reasoning(body, traits)
+    without(body, send.dropped, _KEPT)
+    return dump(body)
+
+
+def _cap(send: Send, parameters: Mapping[str, Any]) -> Any:
+    given = [each.get(name) for each in (send.parameters, parameters) for name in CAP_PARAMETERS]
+    return next((number for number in (send.max_tokens, *given) if number is not None), None)
+
+
+def _lower_reasoning(body: Body, traits: Traits) -> None:
+    config = body.get("generationConfig", {})
+    thinking = config.get("thinkingConfig")
+    thinking = thinking if isinstance(thinking, Mapping) else {}
+    now = thinking.get("thinkingLevel", thinking.get("thinkingBudget", ""))
+    less = traits.lower.get(str(now).upper())
+    if less is None and isinstance(now, int) and now > 1024:
+        less = {"thinkingBudget": 1024}
+    if less is not None:
+        body["generationConfig"] = {**config, "thinkingConfig": {**thinking, **less}}
+
+
+# the conversation
+
+
+def in_order(messages: Iterable[PlainMessage | Message]) -> list[PlainMessage | Message]:
+    """Return messages with the results of one turn's calls in one message, in the order of the calls and named.
+
+    Gemini wants them so, and without ids it tells them apart by nothing else.
+    """
+    ordered: list[PlainMessage | Message] = []
+    names: dict[str, str] = {}
+    for is_tool, row in groupby(messages, _is_tool):
+        if is_tool:
+            places = {id: place for place, id in enumerate(names)}
+            told = [result for message in row if isinstance(message, Message) for result in message.tool_results]
+            told.sort(key=lambda each: places.get(each.id, len(places)))
+            ordered.append(Message("tool", [evolve(each, name=each.name or names.get(each.id, "")) for each in told]))
+            continue
+        for message in row:
+            if isinstance(message, Message) and message.tool_calls:
+                names = {call.id: call.name for call in message.tool_calls}
+            ordered.append(message)
+    return ordered
+
+
+def _is_tool(message: PlainMessage | Message) -> bool:
+    return isinstance(message, Message) and message.role == "tool"
+
+
+def _joined(contents: Iterable[PlainMessage]) -> list[PlainMessage]:
+    """Join contents that hold the results of functions alone: the API wants as many in one as there were calls."""
+    joined: list[PlainMessage] = []
+    for holds_results, row in groupby(contents, _holds_results):
+        told = [*row]
+        if holds_results and len(told) > 1:
+            told = [{**told[-1], "parts": [part for each in told for part in each["parts"]]}]
+        joined += told
+    return joined
+
+
+def _holds_results(content: PlainMessage) -> bool:
+    return all(isinstance(part, Mapping) and _holds(part, _RESULTS) for part in content["parts"])
+
+
+def _holds(part: Mapping[str, Any], names: Iterable[str]) -> bool:
+    return any(name in part for name in names)
+
+
+def _signed(content: PlainMessage) -> PlainMessage:
+    """Return a content whose first function call is signed; the others of a step need not be."""
+    parts = content["parts"]
+    if content.get("role") != "model":
+        return content
+    for place, part in enumerate(parts):
+        if isinstance(part, Mapping) and _holds(part, _CALLS):
+            if part.get("thoughtSignature") or part.get("thought_signature"):
+                return content
+            signed = {**part, "thoughtSignature": DUMMY}
+            return {**content, "parts": [*parts[:place], signed, *parts[place + 1 :]]}
+    return content
+
+
+def _stripped(contents: list[PlainMessage]) -> list[PlainMessage]:
+    """Return contents whose last turn, to be continued, ends in no blanks; the core keeps them for the seam."""
+    last = contents[-1] if contents else {}
+    if last.get("role") != "model":
+        return contents
+    end = last["parts"][-1]
+    if not isinstance(end, Mapping) or not isinstance(end.get("text"), str):
+        return contents
+    parts = [*last["parts"][:-1], {**end, "text": end["text"].rstrip()}]
+    return [*contents[:-1], {**last, "parts": parts}]

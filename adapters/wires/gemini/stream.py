@@ -1,0 +1,329 @@
+"""Read replies of generateContent, which come whole or as a stream of pieces of the same form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.adapters.wires.alike import Piece
+from rungwise.adapters.wires.composing import composed, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.gemini.calls import GatheredCall, named
+from rungwise.adapters.wires.gemini.words import FAILURES, STOP_REASONS, is_usage, usage_of
+from rungwise.adapters.wires.json_text import as_json, load, mended
+from rungwise.adapters.wires.keeping import Aside, kept_copy, size_of
+from rungwise.adapters.wires.plain.making import text_in
+from rungwise.adapters.wires.plain.media import media
+from rungwise.adapters.wires.sse import EventReader
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+
+_ABOUT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
+_OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
+"""Members of a candidate that the reply holds in its own way."""
+_COUNT: Final = re.compile(rb'okenCount": ?\d+')
+"""What each event counts anew, inside of its usage."""
+_TEXT: Final[Kind] = (Text, None)
+_THOUGHT: Final[Kind] = (Reasoning, None)
+_MOST_PARTS: Final = 100_000
+"""No reply has as many; each takes some 40 times the memory of its bytes."""
+_WEIGHT: Final = 300
+"""Bytes that a block counts for beside what it says."""
+
+
+@define
+class _Block:
+    """Hold the place of a text among the other parts.
+
+    Arguments:
+        key: that of the text.
+        is_thought: whether it is reasoning.
+        signature: what signs it, where it is reasoning.
+    """
+
+    key: int
+    is_thought: bool
+    signature: Any = None
+
+
+@define(eq=False, repr=False)
+class GeminiDecoder(StreamDecoder):
+    """Gather one reply from objects of the form GenerateContentResponse; `StreamDecoder` has the rest."""
+
+    _order: list[_Block | GatheredCall | Part] = field(factory=list, init=False)
+    _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
+    """What the block is that the next piece may go on with; None where it must begin another one."""
+    _usage: Mapping[str, Any] = field(factory=dict, init=False)
+    _model: Any = field(default=None, init=False)
+    _id: Any = field(default=None, init=False)
+    _finish: Any = field(default=None, init=False)
+    _message: str = field(default="", init=False)
+    _is_blocked: bool = field(default=False, init=False)
+    _aside: Aside = field(factory=Aside, init=False)
+    _held: int = field(default=0, init=False)
+
+    def _make_reader(self) -> EventReader:
+        return EventReader(ignores_names=True, volatile=_COUNT)
+
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return the text of an event that holds one piece of it and nothing else but counts, which are noted."""
+        try:
+            (candidate,) = value["candidates"]
+            content = candidate["content"]
+            (part,) = content["parts"]
+            text = part["text"]
+        except (KeyError, ValueError, TypeError):
+            return None
+        if type(text) is not str or not text or not value.keys() <= _ABOUT:
+            return None
+        # Each has one other member at most, and that is known; this is quicker than to compare sets.
+        if len(candidate) > 1 and (len(candidate) > 2 or candidate.get("index") != 0):
+            return None
+        if len(content) > 1 and (len(content) > 2 or "role" not in content):
+            return None
+        kind = _TEXT
+        if len(part) > 1:
+            if len(part) > 2 or part.get("thought") is not True:
+                return None
+            kind = _THOUGHT
+        self._note(value)
+        return kind, text
+
+    def take_piece(self, kind: Kind, text: str) -> None:
+        """Take a piece of the text or of the reasoning, for the block that is open, or a new one."""
+        if kind[0] is not self._open:
+            self._begin(kind[0])
+        self._new.append(text)
+
+    def _begin(self, kind: type[Text] | type[Reasoning], signature: Any = None) -> None:
+        self._flush()
+        block = _Block(len(self._order), kind is Reasoning, signature)
+        self._order.append(block)
+        self._held += _WEIGHT
+        self._kind, self._open = (kind, block.key), kind
+
+    def _note_last(self) -> None:
+        """Note the counts of a last event that was not parsed, as its text was all that was new in it."""
+        last = getattr(self._reader, "last_alike", b"").removeprefix(b"data:")
+        if last:
+            self._note(load(last))
+
+    def _note(self, value: Mapping[str, Any]) -> None:
+        """Note what an object says of the whole reply; the counts are those up to here."""
+        if not self.started:
+            self.started = True
+            self._model, self._id = value.get("modelVersion"), value.get("responseId")
+        usage = value.get("usageMetadata")
+        if usage and is_usage(usage):
+            self._usage = usage
+
+    def take_end(self) -> None:
+        """End where the stream says so; that the reply is whole, only a finish reason says."""
+        self.finished = True
+
+    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+        """Take any other object."""
+        if is_error or value.get("error"):
+            self.take_error(data)
+            return
+        feedback = value.get("promptFeedback")
+        reason = feedback.get("blockReason") if isinstance(feedback, dict) else None
+        if reason:
+            self._finish, self._is_blocked, self.done = reason, True, True
+            self._note(value)
+            self._message = text_at(feedback, "blockReasonMessage")
+        given = value.get("candidates")
+        candidates = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+        own = next((each for each in candidates if each.get("index") in (None, 0)), None)
+        self.letters_beside += sum(len(as_json(each.get("content"))) for each in candidates if each is not own)
+        if own is not None:
+            self._note(value)
+            self._take_candidate(own)
+        elif is_usage(value.get("usageMetadata")):
+            self._usage = value["usageMetadata"]
+
+    def _take_candidate(self, candidate: Mapping[str, Any]) -> None:
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if len(self._order) >= _MOST_PARTS:
+                self.take_broken()
+                return
+            if isinstance(part, dict):
+                self._take_part(part)
+        finish = candidate.get("finishReason")
+        if finish and not self._is_blocked:
+            self._finish, self.done = finish, True
+            self._message = text_at(candidate, "finishMessage") or self._message
+        self._aside.take({name: value for name, value in candidate.items() if name not in _OF_REPLY})
+
+    def _take_part(self, part: Mapping[str, Any]) -> None:
+        text, call = part.get("text"), part.get("functionCall")
+        if isinstance(call, dict):
+            self._take_call(part, call)
+        elif isinstance(text, str) and part.get("thought") is True:
+            self._take_thought(text, part)
+        elif isinstance(text, str):
+            self._take_text(text, {name: each for name, each in part.items() if name not in ("text", "thought")})
+        elif part:
+            self._take_other(part)
+
+    def _take_text(self, text: str, members: Mapping[str, Any]) -> None:
+        if not members:
+            if text:
+                self.take_piece(_TEXT, text)
+            return
+        # What is signed is a part of its own, and goes back as one.
+        self._keep_members(members if text else {"text": "", **members})
+        if text:
+            self.take_piece(_TEXT, text)
+            self._open = None
+
+    def _take_thought(self, text: str, part: Mapping[str, Any]) -> None:
+        signature = text_at(part, "thoughtSignature")
+        if not signature:
+            if text:
+                self.take_piece(_THOUGHT, text)
+            return
+        self._held += len(signature)
+        self._begin(Reasoning, signature)
+        if text:
+            self._new.append(text)
+        self._open = None
+
+    def _take_call(self, part: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        last = self._order[-1] if self._order else None
+        size = size_of(given)
+        self.unshown += len(text_at(given, "name")) + (len(as_json(given["args"])) if given.get("args") else 0)
+        if isinstance(last, GatheredCall) and last.goes_on_with(given):
+            self.unshown -= last.letters
+            last.take(given)
+            self.unshown += last.letters
+            self._held += size
+            return
+        call = GatheredCall.of(part, given)
+        self.unshown += call.letters
+        self._keep(call, part)
+
+    def _take_other(self, part: Mapping[str, Any]) -> None:
+        """Take a picture or a file for what it is, and anything else as it came, such as code that the server ran."""
+        found, members = None, {}
+        for name, where in (("inlineData", "data"), ("fileData", "fileUri")):
+            blob = part.get(name)
+            if isinstance(blob, dict) and part.get("thought") is not True:
+                given = {"data": blob.get("data")} if where == "data" else {"url": text_in(blob, where)}
+                found = media("file", media_type=text_in(blob, "mimeType"), name=blob.get("displayName"), **given)
+                members = {key: each for key, each in part.items() if key != name}
+                break
+        if found is None:
+            block = kept_copy(part)
+            self.letters_beside += len(as_json(part))
+            if block is not None:
+                self._keep(OpaquePart(self.provider, block), part)
+            return
+        if members:
+            self._keep_members(members)
+        self._keep(found, part)
+
+    def _keep_members(self, members: Mapping[str, Any]) -> None:
+        """Keep what belongs to the part that follows, or what is a part without a text."""
+        kept = kept_copy(members)
+        self._open = None
+        if kept is not None:
+            self._keep(ReasoningPart("", kept, self.provider), members)
+
+    def _keep(self, part: GatheredCall | Part, given: Any) -> None:
+        self._flush()
+        self._open = None
+        self._order.append(part)
+        self._held += _WEIGHT + size_of(given)
+
+    # what it amounts to
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes, about, are held beside the texts."""
+        return self._held + self._aside.size
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what has come, in order."""
+        calls = [each for each in self._order if isinstance(each, GatheredCall)]
+        told = [self._id, self._model, self._usage, [self.text_of(each.key) for each in self._blocks]]
+        made = iter(named(calls, told, self.provider) if calls else ())
+        found: list[Part] = []
+        for each in self._order:
+            if isinstance(each, GatheredCall):
+                found.append(next(made))
+            elif not isinstance(each, _Block):
+                found.append(each)
+            elif each.is_thought:
+                found.append(ReasoningPart(self.text_of(each.key), each.signature, self.provider))
+            else:
+                found.append(TextPart(self.text_of(each.key)))
+        return tuple(found)
+
+    @property
+    def _blocks(self) -> list[_Block]:
+        return [each for each in self._order if isinstance(each, _Block)]
+
+    def reply(self, *, is_cut: bool, cause: Failure | None, raw: object = None) -> Reply | Failure:
+        """Put the reply together.
+
+        Arguments:
+            is_cut: whether it broke off before its end.
+            cause: what cut it, where that is known.
+            raw: the body, for diagnosis.
+        """
+        self._note_last()
+        stop_reason, stop_raw = stop_of(self._finish, STOP_REASONS)
+        if self._is_blocked:
+            stop_reason = "content_filter"  # whatever the word
+        message, error = str(mended(self._message)), self.error
+        reason = FAILURES.get(stop_raw.lower()) if stop_raw else None
+        if reason and not error:
+            error = Failure(reason, status=200, code=stop_raw, message=message)
+        parts = self.parts()
+        return composed(
+            parts=parts,
+            stop_reason=stop_reason,
+            stop_raw=stop_raw,
+            usage=usage_of(self._usage, parts),
+            model=self._model,
+            refusal=message if stop_reason == "content_filter" else "",
+            error=error,
+            cut=is_cut,
+            cause=cause,
+            raw={"candidates": [self._aside.said]} if raw is None and self._aside.said else raw,
+        )
+
+    def whole(self, body: bytes) -> Reply | Failure:
+        """Read what came in the place of a stream."""
+        return read_reply(self.headers, body, self.provider)
+
+
+def read_reply(headers: Mapping[str, str], body: bytes, provider: str = "") -> Reply | Failure:
+    """Read the whole body of a response with a status of success: one object, or a list of those of a stream.
+
+    Arguments:
+        headers: the response's headers, for the classification of an error that the body holds.
+        body: the body.
+        provider: whose reply it is.
+    """
+    try:
+        value = load(body)
+    except ValueError:
+        return malformed("the body is not JSON, or too much of it")
+    objects = value if isinstance(value, list) else [value]
+    decoder = GeminiDecoder(headers, provider)
+    for each in objects:
+        if isinstance(each, dict) and not decoder.finished:
+            data = as_json(each).encode() if "error" in each else b""
+            decoder.take_value(each, body if len(objects) == 1 else data, is_error=False)
+    if not decoder.started and not decoder.error:
+        return malformed("the body has no usable candidate")
+    return decoder.reply(is_cut=not decoder.done, cause=None, raw=raw_of(value, body))

@@ -1,0 +1,73 @@
+"""Keep what only the provider can read, and what it says beside a reply: citations, sources, log probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.adapters.wires.json_text import as_json, weight_of
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.frozen_map import frozen_copy
+
+_MOST: Final = 2**18  # bytes of memory for what stands beside a reply; it is for diagnosis
+
+
+def kept_copy(value: Any) -> Any:
+    """Return a copy that nobody can change; None for what is nested so deeply that no server would take it back."""
+    try:
+        return frozen_copy(value, "the provider's own")
+    except ConfigurationError:
+        return None
+
+
+def size_of(value: Any) -> int:
+    """Return how many bytes of memory, about, a value takes up."""
+    return weight_of(as_json(value).encode())
+
+
+@define(eq=False)
+class Aside:
+    """Gather what the pieces of a stream say beside the reply, to be handed out where it stands in a whole body.
+
+    Arguments:
+        size: how many bytes of memory, about, it takes up.
+        said: what has come; empty where there is nothing.
+    """
+
+    size: int = field(default=0, init=False)
+    said: dict[str, Any] = field(factory=dict, init=False)
+
+    def take(self, new: Mapping[str, Any], *, grows: frozenset[str] = frozenset()) -> None:
+        """Take more of it, as long as that is no more than anyone would look at.
+
+        Lists inside of a member grow; anything else is its last edition.
+
+        Arguments:
+            new: what has come.
+            grows: the members that are lists themselves, and grow.
+        """
+        if not new:
+            return
+        size = size_of(new)
+        if self.size + size > _MOST:
+            return
+        self.size += size
+        for name, value in new.items():
+            old = self.said.get(name)
+            if isinstance(old, dict) and isinstance(value, dict):
+                for key, inner in value.items():
+                    _extend(old, key, inner)
+            elif name in grows:
+                _extend(self.said, name, value)
+            else:
+                self.said[name] = {**value} if isinstance(value, dict) else value
+
+
+def _extend(said: dict[str, Any], name: str, value: Any) -> None:
+    known = said.get(name)
+    if isinstance(known, list) and isinstance(value, list):
+        known.extend(value)
+    else:
+        said[name] = [*value] if isinstance(value, list) else value

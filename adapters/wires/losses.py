@@ -1,0 +1,46 @@
+"""Say what of a request is never told to a backend, because its protocol has no form for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.fsm.call.parts import Message, OpaquePart
+from rungwise.fsm.call.request import PlainMessage, Request
+from rungwise.fsm.values.label import label
+
+
+def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str, ...]:
+    """Return what is left out, in a short sentence each.
+
+    Arguments:
+        request: what the caller asks.
+        unsaid: the parameters that are left out, each with the reason.
+        form: that of the protocol.
+    """
+    foreign = [one for one in request.messages if not isinstance(one, Message) and not form.is_own(one)]
+    return (
+        *[f"{name}: {why}" for name, why in unsaid.items()],
+        *[f"the tool {_name_of(tool)}: it has no form here" for tool in form.lost_tools(request.tools)],
+        *[f"{kind} in the messages, {count} x: it has no form here" for kind, count in _unread(foreign).items()],
+    )
+
+
+def _name_of(tool: Mapping[str, Any]) -> object:
+    """Name a tool that a provider runs; Gemini's have nothing but a field of that name."""
+    return tool.get("name") or tool.get("type") or next(iter(tool), "without a name")
+
+
+def _unread(messages: Iterable[PlainMessage | Message]) -> Counter[str]:
+    """Count what nobody can read of what a user or a tool says, by its type."""
+    found: Counter[str] = Counter()
+    for message in read_messages(messages):
+        if message.role != "assistant":
+            for part in message.parts:
+                if isinstance(part, OpaquePart) and not part.provider:
+                    block = part.block if isinstance(part.block, Mapping) else {}
+                    found[label(str(block.get("type") or next(iter(block), "something"))) or "something"] += 1
+    return found

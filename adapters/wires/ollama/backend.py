@@ -1,0 +1,76 @@
+"""The adapter for Ollama's own chat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from attrs import frozen
+
+from rungwise.adapters.wires.backend import HttpBackend
+from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.ollama.reply import read_reply
+from rungwise.adapters.wires.ollama.request import RESERVED, lost, refuse_options, write_body
+from rungwise.adapters.wires.ollama.shapes import OLLAMA
+from rungwise.adapters.wires.ollama.stream import OllamaDecoder
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Send
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.tracebacks import built_without_locals
+
+
+@built_without_locals
+@frozen
+class Ollama(HttpBackend):
+    """Speak Ollama's own chat with one model of one server.
+
+    A prompt that exceeds the context of the model (`num_ctx`, 4096 tokens by default on small machines) is no error to
+    the server: it leaves out the oldest messages, or goes on in a shifted context, and says nothing of it. Set the
+    option `num_ctx` to what your conversations need, or the parameters `truncate` and `shift` to False, with which
+    recent servers answer with an error that leads to a compaction.
+
+    The variable OLLAMA_HOST is not read: to the server itself it is the address to listen on, such as 0.0.0.0.
+
+    Arguments:
+        model, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required:
+            as in every backend; see `HttpBackend`. The URL goes up to `/api/chat`. Options such as `num_ctx` may stand
+            in the parameters under `options`, or as they are. Whether a trailing assistant turn is continued depends on
+            the template of the model, so only `capabilities` can allow it.
+        api_key: the key for ollama.com or a proxy, sent as a bearer token; a server of one's own needs none.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    DEFAULT_URL: ClassVar[str] = "http://localhost:11434"
+    PATH: ClassVar[str] = "/api/chat"
+    API: ClassVar[str] = "ollama"
+    FORM: ClassVar[Form] = OLLAMA
+    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+
+    @classmethod
+    def refuse_reserved(cls, parameters: Mapping[str, Any], where: str) -> None:
+        """Refuse parameters that set what has its own place.
+
+        Raises:
+            ConfigurationError: one of them does, or the options are not of their form.
+        """
+        super().refuse_reserved(parameters, where)
+        refuse_options(parameters, where)
+
+    @classmethod
+    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return which of the common parameters cannot be said here, each with the reason."""
+        return lost(parameters)
+
+    def _body(self, send: Send, *, stream: bool) -> bytes:
+        return write_body(send, stream=stream, model=self.model, parameters=self.parameters, provider=self.provider)
+
+    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        if b"\n" in body.strip():  # streamed, whatever was asked for, or one object in many lines
+            return self._read_stream(headers, body)
+        return read_reply(headers, body, self.provider)
+
+    def decoder(self, headers: Mapping[str, str]) -> OllamaDecoder:
+        """Start to read a streamed response of status 200."""
+        return OllamaDecoder(headers, self.provider)

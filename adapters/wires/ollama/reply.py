@@ -1,0 +1,113 @@
+"""Read a reply of Ollama's chat: one object where it is whole, and the last of many lines where it is streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from rungwise.adapters.wires import composing
+from rungwise.adapters.wires.chat.dialects import STOP_REASONS
+from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of, text_at
+from rungwise.adapters.wires.json_text import as_json, mended
+from rungwise.fsm.call.parts import Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
+
+Given = tuple[str, str, str]
+"""A tool call as it came: its id, its name and its arguments."""
+
+
+def read_reply(headers: Mapping[str, str], body: bytes, provider: str) -> Reply | Failure:
+    """Read the whole body of a response with a status of success.
+
+    Arguments:
+        headers: the response's headers, for the classification of an error that the body holds.
+        body: the body.
+        provider: whose reply it is.
+    """
+    value = object_in(body)
+    if isinstance(value, Failure):
+        return value
+    error = classified(None, headers, body) if value.get("error") else None
+    message = value.get("message")
+    if not isinstance(message, dict) and not error and value.get("done") is not True:
+        return malformed("the body has neither a message nor an end")
+    text, reasoning = mended(text_at(message, "content")), mended(text_at(message, "thinking"))
+    stop_reason, stop_raw = stop_of(value.get("done_reason"))
+    usage = usage_of(value)
+    about = [value.get("model"), value.get("created_at"), usage]
+    return composed(
+        parts=gathered(text, reasoning, calls_in(message), about, provider),
+        stop_reason=stop_reason,
+        stop_raw=stop_raw,
+        usage=usage,
+        model=value.get("model"),
+        error=error,
+        cut=value.get("done") is not True,
+        raw=raw_of(value, body),
+        tells_blocks=False,
+    )
+
+
+def gathered(text: str, reasoning: str, calls: Iterable[Given], about: Sequence[object], provider: str) -> list[Part]:
+    """Return the parts of a reply; their order among each other nobody tells.
+
+    Arguments:
+        text: the visible text, without halves of surrogate pairs.
+        reasoning: the reasoning, likewise.
+        calls: the tool calls as they came.
+        about: what tells this reply from others.
+        provider: whose reply it is.
+    """
+    named = _named(calls, [*map(str, about), text, reasoning], provider)
+    thoughts = [ReasoningPart(reasoning, provider=provider)] if reasoning else []
+    return [*thoughts, *([TextPart(text)] if text else []), *named]
+
+
+def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
+    """Return the normalised reason of the end and the server's own word; "load" only loaded the model."""
+    return composing.stop_of(raw, _STOPS)
+
+
+_STOPS: Final[Mapping[str, StopReason]] = STOP_REASONS
+"""Of these words the server itself has few; what it passes on may be in those of others."""
+
+
+def usage_of(value: Mapping[str, Any]) -> Usage | None:
+    """Return the tokens that a reply counts, None where it counts none."""
+    prompt, output = count_of(value.get("prompt_eval_count")), count_of(value.get("eval_count"))
+    return Usage(input_tokens=prompt, output_tokens=output) if prompt or output else None
+
+
+def calls_in(message: Any) -> list[Given]:
+    """Return the tool calls of a message as they came; whole ones are objects, and anything else shows by itself."""
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    found: list[Given] = []
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            continue
+        name, arguments = text_at(function, "name"), function.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = "" if arguments is None else as_json(arguments)
+        if name or arguments:
+            found.append((text_at(call, "id"), name, arguments))
+    return found
+
+
+def _named(calls: Iterable[Given], about: Sequence[str], provider: str) -> list[ToolCall]:
+    """Return tool calls, each with an id of its own: the server's, or one that is made up of what the reply says."""
+    named: dict[str, ToolCall] = {}
+    told = ""
+    for id, name, arguments in mended([*calls]):
+        if not id or id in named:
+            told = told or _digest(about)  # once: it may be as long as the calls are many
+            id = f"call_{_digest([told, len(named), name, arguments])[:24]}"
+        named[id] = ToolCall(id, name, arguments, provider=provider)
+    return [*named.values()]
+
+
+def _digest(value: object) -> str:
+    return sha256(as_json(value).encode()).hexdigest()

@@ -1,0 +1,175 @@
+"""Write the body of a request to Ollama's chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
+from rungwise.adapters.wires.plain.tools import chat_choice
+from rungwise.adapters.wires.portability import written
+from rungwise.fsm.call.request import CAP_PARAMETERS, Send
+from rungwise.fsm.errors import ConfigurationError
+
+CAP: Final = "num_predict"
+RESERVED: Final[Mapping[str, str]] = {
+    "model": "give it to the backend",
+    "messages": "give them to the call",
+    "stream": "choose the method that streams, or the one that does not",
+    CAP: "it is called max_tokens here",
+}
+"""What a parameter cannot set, and what to do instead."""
+
+_KEPT: Final = frozenset({"model", "messages", "options"})
+"""What no server's word takes out of a body."""
+
+OPTIONS: Final = frozenset(
+    {
+        *("numa", "num_ctx", "num_batch", "num_gpu", "main_gpu", "low_vram", "f16_kv", "logits_all", "vocab_only"),
+        *("use_mmap", "use_mlock", "num_thread", "num_keep", "seed", "top_k", "top_p", "min_p", "tfs_z", "typical_p"),
+        *("repeat_last_n", "temperature", "repeat_penalty", "presence_penalty", "frequency_penalty", "mirostat"),
+        *("mirostat_tau", "mirostat_eta", "penalize_newline", "stop"),
+    }
+)
+"""What stands under `options` in a body: beside it, the server ignores it without a word."""
+
+_EFFORTS: Final[Mapping[str, bool | str]] = {
+    **{"none": False, "minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high"},
+    "max": "max",
+}
+"""What `think` is for an effort; models that know no efforts take each of the words for a yes."""
+
+# What the model's own words for a part of a body are called by the servers that reject it.
+_ALSO: Final[Mapping[str, str]] = {"thinking": "think", "reasoning_effort": "think", "response_format": "format"}
+
+
+def write_body(send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], provider: str) -> bytes:
+    """Return the JSON body of one attempt.
+
+    Arguments:
+        send: what to send.
+        stream: whether the answer is to be streamed.
+        model: the model id.
+        parameters: the backend's own parameters; the caller's win.
+        provider: whose reasoning in earlier replies goes back.
+
+    Raises:
+        ConfigurationError: a value has no form in JSON.
+    """
+    form = REASONED if send.restore_reasoning else OLLAMA
+    own = "" if send.unsigned else provider
+    given = {**translated(parameters), **translated(send.parameters)}
+    options = {**_options_of(parameters), **_options_of(send.parameters)}
+    calls_none = chat_choice(given.pop("tool_choice", None)) == "none"
+    messages = written(send.messages, form, own, is_portable=send.portable)
+    body: Body = {"model": model, "messages": messages, "stream": stream, **given}
+    if send.request.tools and "tools" not in given and not calls_none:
+        OLLAMA.set_tools(body, send.request.tools)
+    cap = next((each for each in (send.max_tokens, *map(parameters.get, CAP_PARAMETERS)) if each is not None), None)
+    if cap is not None:
+        options[CAP] = cap
+    if send.prefill:
+        body["messages"] = [*messages[:-1], _without_end(messages[-1])]
+    if send.lower_reasoning:
+        body["think"] = _lower(body.get("think"), model)
+    dropped = {_ALSO.get(name, name) for name in send.dropped} - _KEPT
+    body = {name: value for name, value in body.items() if name not in dropped}
+    options = {name: value for name, value in options.items() if not _is_dropped(name, send, dropped)}
+    return dump({**body, **({"options": options} if options else {})})
+
+
+def translated(parameters: Mapping[str, Any]) -> Body:
+    """Return what goes beside the options, in Ollama's words: what these parameters say in it, or in chat's."""
+    body = {
+        name: value
+        for name, value in parameters.items()
+        if name not in OPTIONS and name not in CAP_PARAMETERS and name not in _COMMON and name != "options"
+    }
+    for name, translate in _COMMON.items():
+        if parameters.get(name) is not None:
+            body = {**translate(parameters[name]), **body}
+    return body
+
+
+def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return which of the common parameters cannot be said here, each with the reason."""
+    told: dict[str, str] = {}
+    if chat_choice(parameters.get("tool_choice")) not in (None, "auto", "none"):
+        told["tool_choice"] = "Ollama leaves it to the model whether a tool is called, and which"
+    if parameters.get("parallel_tool_calls") is False:
+        told["parallel_tool_calls"] = "Ollama leaves it to the model how many tools are called at once"
+    effort = parameters.get("reasoning_effort")
+    if effort is not None and not _effort(effort):
+        told["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
+    if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
+        told["response_format"] = "Ollama knows the types text, json_object and json_schema"
+    return told
+
+
+def refuse_options(parameters: Mapping[str, Any], where: str) -> None:
+    """Refuse options that are none, and an output cap among them.
+
+    Raises:
+        ConfigurationError: they are, or it is.
+    """
+    options = parameters.get("options")
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise ConfigurationError(f"{where}['options'] must be a mapping, not {type(options).__name__}")
+    if CAP in options:
+        raise ConfigurationError(f"{where}['options'] cannot set {CAP!r}: it is called max_tokens here")
+
+
+def _options_of(parameters: Mapping[str, Any]) -> Body:
+    """Return the options among parameters: those that stand under their name, and those that were put beside it."""
+    beside = {name: value for name, value in parameters.items() if name in OPTIONS and value is not None}
+    options = {**beside, **(parameters.get("options") or {})}
+    if isinstance(options.get("stop"), str):  # the server takes a list alone
+        options["stop"] = [options["stop"]]
+    return options
+
+
+def _format(value: Any) -> Body | None:
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    if kind == "text":
+        return {}
+    if kind == "json_object":
+        return {"format": "json"}
+    held = value.get("json_schema") if kind == "json_schema" else None
+    schema = held.get("schema") if isinstance(held, Mapping) else None
+    return {"format": schema} if isinstance(schema, Mapping) else None
+
+
+def _effort(value: Any) -> Body:
+    return {"think": _EFFORTS[value]} if isinstance(value, str) and value in _EFFORTS else {}
+
+
+_COMMON: Final[Mapping[str, Callable[[Any], Body]]] = {
+    "response_format": lambda value: _format(value) or {},
+    "reasoning_effort": _effort,
+    "tool_choice": lambda value: {"tool_choice": "none"} if chat_choice(value) == "none" else {},
+    "parallel_tool_calls": lambda value: {},
+}
+
+
+def _is_dropped(name: str, send: Send, dropped: set[str]) -> bool:
+    if name != CAP:
+        return name in dropped
+    # Where a budget rests on the cap, no word of a server takes it out.
+    return not send.must_cut and not dropped.isdisjoint((CAP, *CAP_PARAMETERS))
+
+
+def _without_end(last: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the turn that is to be gone on from without white space at its end, which templates divide otherwise."""
+    content = last.get("content")
+    return {**last, "content": content.rstrip()} if isinstance(content, str) else last
+
+
+def _lower(think: Any, model: str) -> bool | str:
+    """Return less thinking: gpt-oss has efforts and no way to be without, anything else can be told not to think."""
+    if think in ("medium", "high", "max") or (think is not False and "gpt-oss" in model.lower()):
+        return "low"
+    return False

@@ -1,0 +1,161 @@
+"""The form of Ollama's chat: what the core reads of it, and how a message is written in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import evolve
+
+from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.json_text import load
+from rungwise.adapters.wires.plain.tools import ToolDefinition
+from rungwise.fsm.call.parts import MediaPart, Message, Part, ReasoningPart, TextPart, ToolResult, reasoning_of
+from rungwise.fsm.call.request import PlainMessage
+
+_ROLES: Final = ("system", "user", "assistant", "tool")
+_MEMBERS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"})
+_CALL_MEMBERS: Final = frozenset({"id", "function"})
+_FUNCTION_MEMBERS: Final = frozenset({"index", "name", "arguments"})
+_TOOL_MEMBERS: Final = frozenset({"name", "description", "parameters"})
+
+
+class OllamaForm(Form):
+    """Read and write Ollama's chat."""
+
+    __slots__ = ()
+
+    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
+        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        return bool(parameters["format"]) if "format" in parameters else super().asks_for_json(parameters)
+
+    # tools
+
+    def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
+        function = tool.get("function", tool)
+        return function if isinstance(function, Mapping) else {}
+
+    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+        """Return the definition of a tool."""
+        return {"type": "function", "function": super().tool_of(name, description, parameters)}
+
+    def strictly(self, definition: Body, strict: bool) -> Body:
+        """Return the definition as it is: nothing here holds a model to the schema of a tool."""
+        return definition
+
+    def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether the definition of a tool can go out as it is."""
+        function = tool.get("function")
+        return (
+            isinstance(function, Mapping) and tool.keys() <= {"type", "function"} and function.keys() <= _TOOL_MEMBERS
+        )
+
+    def written_tool(self, tool: ToolDefinition) -> Body:
+        """Return the definition of a tool in this form."""
+        return self.tool_of(tool.name, tool.description, tool.parameters)
+
+    # messages
+
+    def is_own(self, message: PlainMessage) -> bool:
+        """Tell whether a plain message can go out as it is; the results of other forms do not name their tool."""
+        role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls") or ()
+        if role not in _ROLES or not message.keys() <= _MEMBERS or not isinstance(content, str | None):
+            return False
+        if role == "tool" and not message.get("tool_name"):
+            return False
+        return isinstance(calls, list | tuple) and all(map(_is_own_call, calls))
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a plain message without reasoning that may be another model's."""
+        if message.get("role") != "assistant" or "thinking" not in message:
+            return message
+        return {name: value for name, value in message.items() if name != "thinking"}
+
+    def sent_to(self, provider: str, message: Message) -> list[Body]:
+        """Return a message as plain messages, with its reasoning where that is this model's own.
+
+        Models that think between tool calls want it back; it has no signature.
+        """
+        if message.role == "tool":
+            return [*_results(message.tool_results)]
+        plain = _said(message.role, message.parts)
+        if thoughts := reasoning_of([part for part in message.parts if self._goes_back(part, provider)]):
+            plain["thinking"] = thoughts
+        if calls := message.tool_calls:
+            # No ids: servers of earlier versions make none, and pair results with calls by name and order.
+            plain["tool_calls"] = [
+                {"function": {"name": call.name, "arguments": _object_of(call.arguments)}} for call in calls
+            ]
+        return [plain]
+
+    def _goes_back(self, part: Part, provider: str) -> bool:
+        return isinstance(part, ReasoningPart) and provider != "" and part.provider == provider
+
+
+class _Reasoned(OllamaForm):
+    """Write for a model that wants the reasoning of earlier turns back, whoever's it was."""
+
+    __slots__ = ()
+
+    @property
+    def rules(self) -> Rules:
+        """Return what the protocol demands of a conversation."""
+        return evolve(super().rules, keeps_reasoning=True)
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return a plain message as it is: its reasoning is wanted."""
+        return message
+
+    def _goes_back(self, part: Part, provider: str) -> bool:
+        return isinstance(part, ReasoningPart)
+
+
+def _is_own_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, Mapping) and call.keys() <= _CALL_MEMBERS else None
+    return (
+        isinstance(function, Mapping)
+        and function.keys() <= _FUNCTION_MEMBERS
+        and isinstance(function.get("arguments"), Mapping)
+    )
+
+
+def _said(role: str, parts: Iterable[Part]) -> Body:
+    """Return text, with pictures beside it; what has no place is named, so that the model can say it did not get it."""
+    texts: list[str] = []
+    images: list[str] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            texts.append(part.text)
+        elif isinstance(part, MediaPart) and part.kind == "image" and part.data:
+            images.append(part.data)
+        elif isinstance(part, MediaPart):
+            texts.append(f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})")
+    # The blocks of an answer are pieces of one text; what a caller says in several parts was never one.
+    content = ("" if role == "assistant" else "\n\n").join(texts)
+    return {"role": role, "content": content, **({"images": images} if images else {})}
+
+
+def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
+    """Yield the results of tools; pictures, for which templates have no place there, come behind them as the user's."""
+    shown: list[Part] = []
+    for each in results:
+        named = {"tool_name": each.name} if each.name else {}
+        yield {"role": "tool", **named, "content": each.text}
+        shown += each.media
+    if shown:
+        yield _said("user", shown)
+
+
+def _object_of(arguments: str) -> Mapping[str, Any]:
+    """Return arguments as the object that they must be here; what is none stands in one."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = load(arguments.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        value = arguments
+    return value if isinstance(value, dict) else {"input": value}
+
+
+OLLAMA: Final = OllamaForm()
+REASONED: Final = _Reasoned()

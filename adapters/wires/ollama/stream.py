@@ -1,0 +1,115 @@
+"""Read a streamed reply of Ollama's chat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.adapters.wires.alike import Piece
+from rungwise.adapters.wires.chat.tools import WEIGHT
+from rungwise.adapters.wires.composing import classified, composed, text_at
+from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.keeping import Aside
+from rungwise.adapters.wires.ndjson import LineReader
+from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, read_reply, stop_of, usage_of
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.parts import Part
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
+
+_KINDS: Final[Mapping[str, Kind]] = {"content": (Text, "content"), "thinking": (Reasoning, "thinking")}
+_ABOUT: Final = frozenset({"model", "remote_model", "remote_host", "created_at", "message", "done"})
+_LISTS: Final = frozenset({"logprobs"})
+_MESSAGE: Final = frozenset({"role", *_KINDS})
+
+
+@define(eq=False, repr=False)
+class OllamaDecoder(StreamDecoder):
+    """Turn the lines of one streamed reply into deltas, and at its end into a reply or a failure."""
+
+    _calls: list[Given] = field(factory=list, init=False)
+    _calls_size: int = field(default=0, init=False)
+    _aside: Aside = field(factory=Aside, init=False)
+    _finish: object = field(default=None, init=False)
+    _usage: Usage | None = field(default=None, init=False)
+    _model: object = field(default=None, init=False)
+    _created: object = field(default=None, init=False)
+
+    def _make_reader(self) -> Reader:
+        reader: Reader = LineReader()
+        return reader
+
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return what a line says that holds one piece of text or reasoning and nothing else, as most do."""
+        if not self.started or value.get("done") is not False or not value.keys() <= _ABOUT:
+            return None
+        message = value.get("message")
+        if not isinstance(message, dict) or not message.keys() <= _MESSAGE:
+            return None
+        said = [(name, message[name]) for name in _KINDS if message.get(name)]
+        if len(said) != 1 or not isinstance(said[0][1], str):
+            return None
+        return _KINDS[said[0][0]], said[0][1]
+
+    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+        """Take the object of any other line."""
+        message, is_last = value.get("message"), value.get("done") is True
+        if isinstance(message, dict) or is_last:
+            self._take_message(value, message)
+        elif not value.get("error"):
+            self.letters_beside += len(data)
+        if isinstance(value.get("logprobs"), list):
+            self._aside.take({"logprobs": value["logprobs"]}, grows=_LISTS)
+        if is_last:
+            self._finish, self._usage = value.get("done_reason"), usage_of(value)
+        if value.get("error"):
+            self.stop(classified(None, self.headers, data))
+        elif is_last:
+            self.take_end()
+
+    def _take_message(self, value: Mapping[str, Any], message: Any) -> None:
+        self.started = True
+        if self._model is None:
+            self._model, self._created = value.get("model"), value.get("created_at")
+        if thought := text_at(message, "thinking"):
+            self.take_piece(_KINDS["thinking"], thought)
+        if text := text_at(message, "content"):
+            self.take_piece(_KINDS["content"], text)
+        for call in calls_in(message):
+            self._calls.append(call)
+            letters = sum(map(len, call))
+            self._calls_size += letters + WEIGHT
+            self.unshown += letters
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what has come."""
+        about = [self._model, self._created, self._usage]
+        return tuple(gathered(self.text_of("content"), self.text_of("thinking"), self._calls, about, self.provider))
+
+    def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
+        """Put the reply together."""
+        stop_reason, stop_raw = stop_of(self._finish)
+        return composed(
+            parts=self.parts(),
+            stop_reason=stop_reason,
+            stop_raw=stop_raw,
+            usage=self._usage,
+            model=self._model,
+            error=self.error,
+            cut=is_cut,
+            cause=cause,
+            raw=self._aside.said or None,
+            tells_blocks=False,
+        )
+
+    def whole(self, body: bytes) -> Reply | Failure:
+        """Read what came in the place of a stream."""
+        return read_reply(self.headers, body, self.provider)
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes, about, the tool calls and what was said aside take up."""
+        return self._calls_size + self._aside.size

@@ -1,0 +1,1 @@
+"""Conversations and tools as callers write them, in any provider's form, read into neutral parts."""

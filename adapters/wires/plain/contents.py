@@ -1,0 +1,79 @@
+"""Read Gemini's contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires.json_text import as_json
+from rungwise.adapters.wires.plain.making import list_of, split, text_in
+from rungwise.adapters.wires.plain.media import media
+from rungwise.fsm.call.parts import (
+    MediaPart,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    Role,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+
+_ROLES: Final[Mapping[object, Role]] = {"model": "assistant", "assistant": "assistant", "system": "system"}
+
+
+def read_content(message: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Return a content in neutral parts."""
+    parts = message.get("parts")
+    found = [each for part in (parts if isinstance(parts, list | tuple) else (parts,)) for each in _read(part)]
+    return split(_ROLES.get(message.get("role"), "user"), found)
+
+
+def _read(part: Any) -> Iterator[Part]:
+    if isinstance(part, str) and part:
+        yield TextPart(part)
+    if not isinstance(part, Mapping):
+        return
+    call, result = _member(part, "functionCall"), _member(part, "functionResponse")
+    blob, file = _member(part, "inlineData"), _member(part, "fileData")
+    said = part.get("text")
+    if call is not None:
+        yield ToolCall(text_in(call, "id"), text_in(call, "name"), as_json(call.get("args") or {}))
+    elif result is not None:
+        yield _result(result)
+    elif isinstance(said, str):
+        if said:  # a part that is empty but for its signature says nothing
+            yield ReasoningPart(said) if part.get("thought") is True else TextPart(said)
+    elif blob is not None or file is not None:
+        found = media(
+            "file",
+            data=(blob or {}).get("data"),
+            url=text_in(file, "fileUri", "file_uri"),
+            media_type=text_in(blob or file, "mimeType", "mime_type"),
+            name=text_in(blob or file, "displayName", "display_name"),
+        )
+        yield found or OpaquePart("", part)
+    else:
+        yield OpaquePart("", part)
+
+
+def _result(given: Mapping[str, Any]) -> ToolResult:
+    """Read a function's response: an object, whose one text under `output`, `result` or `error` is the result."""
+    said = given.get("response")
+    text = as_json(said)
+    is_fault = False
+    if isinstance(said, Mapping) and len(said) == 1:
+        ((name, value),) = said.items()
+        if name in ("output", "result", "error"):
+            text = value if isinstance(value, str) else as_json(value)
+            is_fault = name == "error"
+    shown = [part for each in list_of(given.get("parts")) for part in _read(each) if isinstance(part, MediaPart)]
+    return ToolResult(text_in(given, "id"), text_in(given, "name"), text, is_fault, tuple(shown))
+
+
+def _member(part: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Return a member in either of the two spellings that the API takes."""
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    found = part.get(name, part.get(snake))
+    return found if isinstance(found, Mapping) else None

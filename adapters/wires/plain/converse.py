@@ -1,0 +1,105 @@
+"""Read the blocks of Bedrock's Converse, which have no type: what they are is the name of their one member."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from rungwise.adapters.wires.json_text import as_json
+from rungwise.adapters.wires.plain.making import json_of, list_of, text_in
+from rungwise.adapters.wires.plain.media import media
+from rungwise.fsm.call.parts import MediaPart, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
+
+Block = Mapping[str, Any]
+
+_TYPES: Final = {
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "html": "text/html",
+    "csv": "text/csv",
+    "doc": "application/msword",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xls": "application/vnd.ms-excel",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "mov": "video/quicktime",
+    "mkv": "video/x-matroska",
+    "flv": "video/x-flv",
+    "wmv": "video/x-ms-wmv",
+    "three_gp": "video/3gpp",
+}
+"""The media types of formats that are not called as they are."""
+_KIND: Final = {"document": "application", "image": "image", "audio": "audio", "video": "video"}
+
+
+def is_converse(block: Block) -> bool:
+    """Tell whether a part of a message is a block of Converse."""
+    return len(block) == 1 and not KINDS.isdisjoint(block)
+
+
+def read_converse(block: Block) -> Part | None:
+    """Return a block of Converse in a neutral part, None where it is none."""
+    if not is_converse(block):
+        return None
+    ((name, inner),) = block.items()
+    read = _READERS.get(name)
+    return (read(inner) if read and isinstance(inner, Mapping) else None) or OpaquePart("", block)
+
+
+def _read_media(kind: str) -> Callable[[Block], Part | None]:
+    def read(inner: Block) -> Part | None:
+        source, format = inner.get("source"), text_in(inner, "format")
+        if not isinstance(source, Mapping):
+            return None
+        if isinstance(source.get("text"), str):
+            return TextPart(source["text"])
+        place = source.get("s3Location")
+        return media(
+            "file" if kind == "document" else kind,  # type: ignore[arg-type]
+            data=source.get("bytes"),
+            url=place.get("uri") if isinstance(place, Mapping) else "",
+            media_type=_TYPES.get(format) or (f"{_KIND[kind]}/{format}" if format else ""),
+            name=inner.get("name"),
+        )
+
+    return read
+
+
+def _read_use(inner: Block) -> Part | None:
+    if inner.get("type"):  # a tool of the server's own
+        return None
+    return ToolCall(text_in(inner, "toolUseId"), text_in(inner, "name"), json_of(inner.get("input")))
+
+
+def _read_result(inner: Block) -> Part | None:
+    if inner.get("type"):
+        return None
+    texts: list[str] = []
+    shown: list[MediaPart] = []
+    for block in list_of(inner.get("content")):
+        if not isinstance(block, Mapping):
+            continue
+        if "json" in block:
+            texts.append(as_json(block["json"]))
+        elif isinstance(block.get("text"), str):
+            texts.append(block["text"])
+        elif isinstance(part := read_converse(block), MediaPart):
+            shown.append(part)
+    is_fault = inner.get("status") == "error"
+    return ToolResult(text_in(inner, "toolUseId"), "", "\n".join(texts), is_fault, tuple(shown))
+
+
+def _read_reasoning(inner: Block) -> Part | None:
+    said = inner.get("reasoningText")
+    return ReasoningPart(text_in(said, "text")) if isinstance(said, Mapping) else None
+
+
+_READERS: Final[Mapping[str, Callable[[Block], Part | None]]] = {
+    **{kind: _read_media(kind) for kind in _KIND},
+    "toolUse": _read_use,
+    "toolResult": _read_result,
+    "reasoningContent": _read_reasoning,
+}
+KINDS: Final = frozenset(_READERS) | {
+    *("text", "cachePoint", "guardContent", "citationsContent", "searchResult", "toolAddition", "toolRemoval"),
+}
+"""The names of all blocks."""

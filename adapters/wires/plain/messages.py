@@ -1,0 +1,127 @@
+"""Read messages in whichever form they were written: chat completions, Anthropic's blocks, Ollama's, Gemini's, items.
+
+Which form it is shows in each message by itself, and a conversation may mix them. Nothing raises: what has no known
+form becomes a part that no provider is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rungwise.adapters.wires.plain.blocks import parts_of
+from rungwise.adapters.wires.plain.contents import read_content
+from rungwise.adapters.wires.plain.items import read_item
+from rungwise.adapters.wires.plain.making import json_of, list_of, result_of, split, text_in
+from rungwise.adapters.wires.plain.media import picture
+from rungwise.fsm.call.parts import Message, Part, ReasoningPart, Role, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.request import PlainMessage
+
+_ROLES: Final[Mapping[object, Role]] = {
+    "system": "system",
+    "developer": "system",
+    "assistant": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+_REASONING: Final = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+"""Where a message holds readable reasoning; the first that has any counts."""
+
+
+def read_messages(messages: Iterable[PlainMessage | Message]) -> tuple[Message, ...]:
+    """Return a conversation in neutral parts; a plain message may become two, as results of tools stand apart."""
+    return tuple([message for _, read in read_together(messages) for message in read])
+
+
+def read_together(
+    messages: Iterable[PlainMessage | Message],
+) -> Iterator[tuple[list[PlainMessage | Message], tuple[Message, ...]]]:
+    """Yield what belongs together of a conversation, as it was given and in neutral parts.
+
+    Items of Responses that follow one another are one answer: what was thought, what was said, each call.
+    """
+    given: list[PlainMessage | Message] = []
+    row: list[Message] = []  # what is to be one
+    goes_on = False  # the last one is an item
+    for message in messages:
+        is_item = not isinstance(message, Message) and "role" not in message
+        made = (message,) if isinstance(message, Message) else read_message(message)
+        if not (is_item or goes_on) or not _is_answer(row[-1:]) or not _is_answer(made):
+            if given:
+                yield given, _joined(row)
+            given, row = [], []
+        given.append(message)
+        row += made
+        goes_on = is_item
+    if given:
+        yield given, _joined(row)
+
+
+def _is_answer(messages: Sequence[Message]) -> bool:
+    return len(messages) == 1 and messages[0].role == "assistant"
+
+
+def _joined(row: Sequence[Message]) -> tuple[Message, ...]:
+    if len(row) < 2 or not all(each.role == "assistant" for each in row):
+        return tuple(row)
+    return (Message("assistant", [part for each in row for part in each.parts]),)
+
+
+def read_message(message: PlainMessage) -> tuple[Message, ...]:
+    """Return one plain message in neutral parts."""
+    if "role" not in message:
+        return read_item(message)
+    if "parts" in message:
+        return read_content(message)
+    role = _ROLES.get(message["role"], "user")
+    if role == "tool":
+        return (Message("tool", (_result(message),)),)
+    return split(role, _parts(role, message))
+
+
+def _parts(role: Role, message: PlainMessage) -> Iterator[Part]:
+    if role == "assistant":
+        yield from _thoughts(message)
+    yield from parts_of(message.get("content"))
+    for image in list_of(message.get("images")):  # Ollama's: base64, without a type
+        if isinstance(image, str) and (found := picture(image)):
+            yield found
+    if role != "assistant":
+        return
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal:
+        yield TextPart(refusal)
+    for call in list_of(message.get("tool_calls")):
+        if isinstance(call, Mapping):
+            yield _call(call)
+    older = message.get("function_call")
+    if isinstance(older, Mapping):
+        yield _call({"id": older.get("name"), "function": older})
+
+
+def _thoughts(message: PlainMessage) -> Iterator[Part]:
+    for name in _REASONING:
+        said = message.get(name)
+        if isinstance(said, str) and said:
+            yield ReasoningPart(said)
+            return
+    for block in list_of(message.get("thinking_blocks")) or list_of(message.get("reasoning_details")):
+        said = text_in(block, "thinking", "text", "summary")
+        if said:
+            yield ReasoningPart(said)
+
+
+def _call(call: Mapping[str, Any]) -> ToolCall:
+    inner = next((call[name] for name in ("function", "custom") if isinstance(call.get(name), Mapping)), call)
+    arguments = inner.get("arguments")
+    if arguments is None and isinstance(inner.get("input"), str):  # a tool that takes free text
+        arguments = {"input": inner["input"]}
+    return ToolCall(text_in(call, "id"), text_in(inner, "name"), json_of(arguments))
+
+
+def _result(message: PlainMessage) -> ToolResult:
+    named = text_in(message, "name", "tool_name")
+    id = text_in(message, "tool_call_id", "id") or (named if message["role"] == "function" else "")
+    parts = tuple(parts_of(message.get("content")))
+    return result_of(id, named, parts)

@@ -1,0 +1,90 @@
+"""Read the definitions of tools, in whichever form they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from rungwise.adapters.wires.plain.making import list_of, text_in
+
+_NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
+_FREE_TEXT: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+"""What a tool that takes free text is given where all tools are given objects."""
+_CHOICES: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}
+"""What Anthropic's choices without a name are called in chat completions."""
+_SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
+
+
+@frozen
+class ToolDefinition:
+    """Hold a tool that the caller runs, in no provider's form.
+
+    Arguments:
+        name: what the model calls it by.
+        description: what it does, for the model.
+        parameters: the JSON schema of its arguments.
+        strict: whether the provider must hold the model to the schema; None where nobody said.
+        cache: what the caller marked it with, for providers that keep a prompt up to there.
+    """
+
+    name: str
+    description: str = field(default="", repr=False)
+    parameters: Mapping[str, Any] = field(default=_NO_PARAMETERS, repr=False, hash=False)
+    strict: bool | None = None
+    cache: Any = field(default=None, repr=False, eq=False)
+
+
+def chat_choice(given: Any) -> Any:
+    """Return a choice of tools as chat completions have it, from Anthropic's form or that of Responses too."""
+    if not isinstance(given, Mapping):
+        return given
+    kind, name = given.get("type"), given.get("name")
+    if kind in _CHOICES:
+        return _CHOICES[kind]
+    if kind in ("tool", "function") and isinstance(name, str) and "function" not in given:
+        return {"type": "function", "function": {"name": name}}
+    return given
+
+
+def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | Mapping[str, Any]]:
+    """Yield the tools that the caller runs; what a provider runs by itself comes as it was given."""
+    for tool in tools:
+        read = [*_read(tool)]
+        if read:
+            yield from read
+        else:
+            yield tool
+
+
+def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
+    declared = tool.get("functionDeclarations", tool.get("function_declarations"))
+    if declared is not None:  # Gemini's, several in one
+        for each in list_of(declared):
+            yield from _read(each) if isinstance(each, Mapping) else ()
+        return
+    inner = next(
+        (tool[name] for name in ("function", "custom", "toolSpec") if isinstance(tool.get(name), Mapping)), tool
+    )
+    if inner is tool and tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
+        return
+    name, schema = text_in(inner, "name"), next((inner[each] for each in _SCHEMAS if each in inner), None)
+    if isinstance(schema, Mapping) and isinstance(schema.get("json"), Mapping):  # Bedrock's
+        schema = schema["json"]
+    if schema is None and tool.get("type") == "custom":
+        schema = _FREE_TEXT
+    if not name or (schema is not None and not isinstance(schema, Mapping)):
+        return
+    strict = inner.get("strict")
+    yield ToolDefinition(
+        name,
+        text_in(inner, "description"),
+        schema or _NO_PARAMETERS,
+        strict if isinstance(strict, bool) else None,
+        tool.get("cache_control"),
+    )

@@ -1,0 +1,81 @@
+"""Write a message as chat completions: the form in which plain messages are handed to callers, whoever answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolCall, ToolResult
+
+Body = dict[str, Any]
+
+
+def chat_messages(message: Message, provider: str = "") -> list[Body]:
+    """Return a message in the form of chat completions, the results of several tool calls as a message each.
+
+    Arguments:
+        message: the message.
+        provider: whose own parts stand in it as well.
+    """
+    if message.role == "tool":
+        return [*_results(message.tool_results)]
+    shown = [part for part in message.parts if isinstance(part, TextPart | MediaPart)]
+    # The blocks of an answer are pieces of one text; what a caller says in several parts was never one.
+    is_one = len(shown) == 1 or message.role == "assistant"
+    plain: Body = {"role": message.role, "content": _content(shown, is_one=is_one) if shown else None}
+    if calls := message.tool_calls:
+        plain["tool_calls"] = [_call(call, provider) for call in calls]
+    elif not shown:
+        plain["content"] = ""  # no server takes a message without either
+    for part in message.parts:
+        if isinstance(part, OpaquePart) and part.provider == provider and provider:
+            plain |= part.block
+    return [plain]
+
+
+def _content(parts: Sequence[Part], *, is_one: bool) -> str | list[Body]:
+    """Return text that is one as a string, and as parts where something stands beside it."""
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    if is_one and len(texts) == len(parts):
+        return "".join(texts)
+    return [_part(part) for part in parts]
+
+
+def _part(part: Part) -> Body:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    assert isinstance(part, MediaPart)
+    if part.kind == "image":
+        image: Body = {"url": _url(part), **({"detail": part.detail} if part.detail else {})}
+        return {"type": "image_url", "image_url": image}
+    if part.kind == "audio" and part.data:
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": _audio_format(part)}}
+    if part.kind == "file" and part.data:
+        return {"type": "file", "file": {"filename": part.name or "file", "file_data": _url(part)}}
+    # What has no place here is named, so that the model can say that it did not get it.
+    return {"type": "text", "text": f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"}
+
+
+def _url(part: MediaPart) -> str:
+    return part.url or f"data:{part.media_type or 'application/octet-stream'};base64,{part.data}"
+
+
+def _audio_format(part: MediaPart) -> str:
+    name = part.media_type.partition("/")[2].removeprefix("x-")
+    return {"mpeg": "mp3", "wave": "wav"}.get(name, name) or "wav"
+
+
+def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
+    """Yield the results of tools; pictures, which have no place in one, come behind them in the user's name."""
+    shown: list[Part] = []
+    for each in results:
+        yield {"role": "tool", "tool_call_id": each.id, "content": each.text}
+        shown += each.media
+    if shown:
+        yield {"role": "user", "content": _content(shown, is_one=False)}
+
+
+def _call(call: ToolCall, provider: str) -> Body:
+    extras = call.extras if call.provider == provider else {}
+    function = {"name": call.name, "arguments": call.arguments, **extras.get("function", {})}
+    return {"id": call.id, "type": "function", **extras, "function": function}

@@ -1,0 +1,295 @@
+"""Make a conversation valid for the protocol that it goes to, whoever wrote it and whoever answered in it.
+
+No visible text, tool call or result is lost on the way, and what is portable survives the way back. What a provider
+alone can read stays with that provider.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, Final, Self
+
+from attrs import define, evolve, field
+
+from rungwise.adapters.wires.form import Form, Rules
+from rungwise.adapters.wires.plain.messages import read_messages, read_together
+from rungwise.fsm.call.parts import (
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.text.blank import is_blank
+
+NO_RESULT: Final = "(the result of this call was not kept)"
+"""What stands for the result of a tool call that has none: every provider wants one."""
+NO_TEXT: Final = "(nothing was said)"
+"""What stands in a turn of the user's that would be empty otherwise."""
+BEGINNING: Final = "(the conversation begins with the answer to something that was not kept)"
+
+
+def written(
+    messages: Sequence[PlainMessage | Message],
+    form: Form,
+    provider: str,
+    *,
+    is_portable: bool,
+    rules: Rules | None = None,
+) -> list[PlainMessage]:
+    """Return a conversation in the form of a protocol.
+
+    What was written in that form goes out word for word; what was not, or may hold what another provider alone can
+    read, goes through `portable`.
+
+    Arguments:
+        messages: the conversation.
+        form: that of the protocol.
+        provider: whose own parts may go out.
+        is_portable: whether plain messages may hold another provider's signatures.
+        rules: what this one server demands, where that is not what its protocol does.
+    """
+    rules = rules or form.rules
+    if not is_portable and all(_is_settled(message, form, provider) for message in messages):
+        return [each for one in messages for each in _as_it_is(one, form, provider)]
+    said: list[Message] = []
+    origins: dict[int, list[PlainMessage]] = {}
+    for message, plains in _read(messages, form, is_portable=is_portable):
+        said.append(_without_foreign(message, provider, rules))
+        if plains is not None:
+            origins[id(said[-1])] = plains
+    plain = _grouped(said)
+    sound = _mended(plain, rules)
+    if sound == plain and all(isinstance(one, Message) or form.is_own(one) for one in messages):
+        # Nothing is wrong with it but the signatures: what the caller said besides goes along.
+        return [
+            each
+            for one in messages
+            for each in _as_it_is(
+                form.unsigned(one) if is_portable and not isinstance(one, Message) else one, form, provider
+            )
+        ]
+    return [each for one in sound for each in origins.get(id(one)) or form.sent_to(provider, one)]
+
+
+def _is_settled(message: PlainMessage | Message, form: Form, provider: str) -> bool:
+    """Tell whether a message can go out as it is: nothing in it is another protocol's, or another provider's."""
+    if not isinstance(message, Message):
+        return form.is_own(message)
+    return all(getattr(part, "provider", provider) == provider for part in message.parts)
+
+
+def _as_it_is(message: PlainMessage | Message, form: Form, provider: str) -> Sequence[PlainMessage]:
+    return form.sent_to(provider, message) if isinstance(message, Message) else (message,)
+
+
+def _read(
+    messages: Iterable[PlainMessage | Message], form: Form, *, is_portable: bool
+) -> Iterator[tuple[Message, list[PlainMessage] | None]]:
+    """Yield messages in neutral parts, each with the plain ones of this form that say the same, if there are any."""
+    for given, read in read_together(messages):
+        plains = [one for one in given if not isinstance(one, Message) and form.is_own(one)]
+        if len(read) == 1 and len(plains) == len(given):
+            yield read[0], [form.unsigned(one) for one in plains] if is_portable else plains
+        else:
+            yield from ((one, None) for one in read)
+
+
+def portable(messages: Sequence[PlainMessage | Message], rules: Rules, provider: str) -> tuple[Message, ...]:
+    """Return a conversation in neutral parts as a protocol takes it.
+
+    Arguments:
+        messages: the conversation, in any forms.
+        rules: what the protocol demands.
+        provider: whose own parts may go out.
+    """
+    said = [_without_foreign(message, provider, rules) for message in read_messages(messages)]
+    return _mended(_grouped(said), rules)
+
+
+# what is another provider's
+
+
+def _without_foreign(message: Message, provider: str, rules: Rules) -> Message:
+    parts = tuple([kept for part in message.parts for kept in _own(part, provider, rules)])
+    return message if parts == message.parts else Message(message.role, parts)
+
+
+def _own(part: Part, provider: str, rules: Rules) -> Iterator[Part]:
+    if isinstance(part, OpaquePart):
+        if part.provider == provider and provider:
+            yield part
+    elif isinstance(part, ReasoningPart) and (part.provider != provider or not provider):
+        if rules.keeps_reasoning and part.text:
+            yield ReasoningPart(part.text)
+    else:
+        yield part
+
+
+# what belongs together
+
+
+def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Put the results of tools that stand in a row into one message, each with the name of its tool."""
+    grouped: list[Message] = []
+    names: dict[str, str] = {}
+    for is_tool, row in groupby(messages, lambda message: message.role == "tool"):
+        if is_tool:
+            told = [result for message in row for result in message.tool_results]
+            grouped.append(Message("tool", [_same(each, name=each.name or names.get(each.id, "")) for each in told]))
+            continue
+        for message in row:
+            names |= {call.id: call.name for call in message.tool_calls}
+            grouped.append(message)
+    return tuple(grouped)
+
+
+def _mended(messages: Sequence[Message], rules: Rules) -> tuple[Message, ...]:
+    paired = _paired(messages, _Ids(rules))
+    said = _joined([one for one in map(_with_something, paired) if one is not None], rules)
+    first = next((index for index, message in enumerate(said) if message.role != "system"), len(said))
+    if first == len(said) or (rules.begins_with_user and said[first].role != "user"):
+        said.insert(first, Message.saying("user", BEGINNING if first < len(said) else NO_TEXT))
+    return tuple(said)
+
+
+@define(eq=False)
+class _Ids:
+    """Give each tool call an id that the protocol takes, and that no other call has."""
+
+    rules: Rules
+    _taken: set[str] = field(factory=set, init=False)
+
+    def of(self, call: ToolCall) -> str:
+        """Return the call's own id where that can be."""
+        id, turn = call.id, 0
+        while id in self._taken or not self.rules.call_id.fullmatch(id):
+            told = sha256(f"{len(self._taken)} {turn} {call.id}".encode("utf-8", "surrogatepass")).hexdigest()
+            id, turn = told[: self.rules.id_length], turn + 1
+        self._taken.add(id)
+        return id
+
+
+def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
+    """Put the results of each message's tool calls right behind it; a result without a call becomes the user's word."""
+    results, answers = _Results.of(messages), {}
+    for place, message in enumerate(messages):
+        for call in message.tool_calls:
+            answers[id(call), place] = results.take(call, place)
+    paired: list[Message] = []
+    for place, message in enumerate(messages):
+        if message.role == "tool":
+            paired += [_as_words(each) for each in results.left_at(place)]
+        elif not message.tool_calls:
+            paired.append(message)
+        else:
+            parts, told = [], []
+            for part in message.parts:
+                if isinstance(part, ToolCall):
+                    found = answers[id(part), place] or ToolResult(part.id, part.name, NO_RESULT, is_fault=True)
+                    part = _same(part, id=ids.of(part))
+                    told.append(_same(found, id=part.id, name=found.name or part.name))
+                parts.append(part)
+            same = all(one is other for one, other in zip(parts, message.parts, strict=True))
+            paired += [message if same else Message(message.role, parts), Message("tool", told)]
+    return paired
+
+
+@define(eq=False)
+class _Results:
+    """Hold the results of tools that no call has taken yet: by their ids, each with the place of its message."""
+
+    by_id: dict[str, deque[tuple[int, ToolResult]]]
+    uses: dict[str, deque[int]]
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Self:
+        by_id: dict[str, deque[tuple[int, ToolResult]]] = {}
+        uses: dict[str, deque[int]] = {}
+        for place, message in enumerate(messages):
+            for result in message.tool_results:
+                by_id.setdefault(result.id, deque()).append((place, result))
+            for call in message.tool_calls:
+                uses.setdefault(call.id, deque()).append(place)
+        return cls(by_id, uses)
+
+    def take(self, call: ToolCall, place: int) -> ToolResult | None:
+        """Return the first result behind a call; one without an id goes by its place and its name.
+
+        What stands behind the next call under the same id is that call's: some servers count in each reply.
+        """
+        used = self.uses[call.id]
+        used.popleft()
+        for id in (call.id, "") if call.id else ("",):
+            waiting = self.by_id.get(id, deque())
+            while waiting and waiting[0][0] < place:
+                self._lose(waiting)
+            if waiting and (not used or used[0] >= waiting[0][0] or used[0] == place):
+                result = waiting[0][1]
+                if id or result.name in ("", call.name):
+                    waiting.popleft()
+                    return result
+        return None
+
+    _lost: dict[int, list[ToolResult]] = field(factory=dict, init=False)
+
+    def _lose(self, waiting: deque[tuple[int, ToolResult]]) -> None:
+        place, result = waiting.popleft()
+        self._lost.setdefault(place, []).append(result)
+
+    def left_at(self, place: int) -> list[ToolResult]:
+        """Return the results in a message that no call has taken."""
+        for waiting in self.by_id.values():
+            while waiting:
+                self._lose(waiting)
+        self.by_id.clear()
+        return self._lost.get(place, [])
+
+
+def _as_words(result: ToolResult) -> Message:
+    named = f" {result.name}" if result.name else ""
+    return Message("user", (TextPart(f"The tool{named} returned: {result.text or NO_TEXT}"), *result.media))
+
+
+def _same(value: Any, **changes: Any) -> Any:
+    """Return a value with these changes, and the value itself where there are none."""
+    return value if all(getattr(value, name) == each for name, each in changes.items()) else evolve(value, **changes)
+
+
+def _with_something(message: Message) -> Message | None:
+    """Return a message without blank texts, and None where nothing is left that anyone would miss.
+
+    A text right behind a part of the provider's own stays: that may be its signature, and would sign what follows.
+    """
+    if message.role == "tool":
+        return message
+    parts = [
+        part
+        for part, before in zip(message.parts, (None, *message.parts), strict=False)
+        if not (isinstance(part, TextPart) and is_blank(part.text)) or _belongs_to_provider(before)
+    ]
+    if parts:
+        return message if len(parts) == len(message.parts) else Message(message.role, parts)
+    return Message.saying("user", NO_TEXT) if message.role == "user" else None
+
+
+def _belongs_to_provider(part: Part | None) -> bool:
+    return isinstance(part, OpaquePart) or (isinstance(part, ReasoningPart) and bool(part.provider))
+
+
+def _joined(messages: Sequence[Message], rules: Rules) -> list[Message]:
+    if not rules.alternates:
+        return [*messages]
+    joined: list[Message] = []
+    for role, row in groupby(messages, lambda message: message.role):
+        said = [*row]
+        if len(said) > 1 and role in ("user", "assistant"):
+            said = [Message(role, [part for message in said for part in message.parts])]
+        joined += said
+    return joined

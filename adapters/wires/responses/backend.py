@@ -1,0 +1,89 @@
+"""The adapter for OpenAI's Responses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from attrs import field, frozen
+
+from rungwise.adapters.wires.backend import HttpBackend
+from rungwise.adapters.wires.chat.dialects import Dialect, dialect_of
+from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.responses.reply import read_response
+from rungwise.adapters.wires.responses.request import LOST, RESERVED, Known, write_body
+from rungwise.adapters.wires.responses.shapes import RESPONSES
+from rungwise.adapters.wires.responses.stream import ResponsesDecoder
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Send
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.tracebacks import built_without_locals
+
+REASONS: Final = re.compile(
+    r"\bo[1-9]|\bgpt-(?:[5-9]|\d\d)(?!.*chat)|\bcodex|grok-[4-9](?!.*non-reasoning)|deep-research"
+)
+"""The models that reason and give it encrypted. Others reject to be asked for it ("Encrypted content is not supported
+with this model", 400)."""
+
+
+@built_without_locals
+@frozen
+class OpenAIResponses(HttpBackend):
+    """Speak OpenAI's Responses with one model of one server.
+
+    Nothing is stored at the provider: each request carries the conversation, with the encrypted reasoning of this
+    model's own turns. Say `previous_response_id` among the parameters to go on from a stored response instead; then
+    give only the messages that are new, and what comes is stored too, unless `store` says otherwise. Any other backend
+    of the chain knows of the conversation what the messages say.
+
+    Arguments:
+        model, api_key, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall,
+            api_key_required: as in every backend; see `HttpBackend`. The URL goes up to `/responses`, and a query such
+            as `?api-version=...` is kept.
+
+    Raises:
+        ConfigurationError: a field is not of its form.
+    """
+
+    DEFAULT_URL: ClassVar[str] = "https://api.openai.com/v1"
+    PATH: ClassVar[str] = "/responses"
+    API: ClassVar[str] = "responses"
+    FORM: ClassVar[Form] = RESPONSES
+    RESERVED: ClassVar[Mapping[str, str]] = RESERVED
+
+    _dialect: Dialect = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._set(_dialect=dialect_of(self.base_url, self.model))
+
+    @classmethod
+    def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return those of the common parameters that this protocol cannot say, each with the reason."""
+        return {name: why for name, why in LOST.items() if parameters.get(name) is not None}
+
+    @property
+    def _known(self) -> Known:
+        told = None if self._given is None else self._given.reasoning
+        effort = self.capabilities.reasoning
+        # A model that reasons may have an effort that cannot be set, as Grok 4 has.
+        reasons = (effort is True or REASONS.search(self.model.lower()) is not None) if told is None else told
+        return Known(reasons, reasons and effort is not False, self._dialect.lower_efforts)
+
+    def _body(self, send: Send, *, stream: bool) -> bytes:
+        return write_body(
+            send,
+            stream=stream,
+            model=self.model,
+            parameters=self.parameters,
+            known=self._known,
+            provider=self.provider,
+        )
+
+    def _read(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+        return read_response(headers, body, self.provider)
+
+    def decoder(self, headers: Mapping[str, str]) -> ResponsesDecoder:
+        """Start to read a streamed response of status 200."""
+        return ResponsesDecoder(headers, self.provider)

@@ -1,0 +1,173 @@
+"""The items of a response as neutral parts, and back: what is the provider's own goes back word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from rungwise.adapters.wires.chat.own import own_copy
+from rungwise.adapters.wires.composing import text_at
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.json_text import as_json, load, mended
+from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+
+CUSTOM: Final = "custom_tool_call"
+"""The call of a tool that takes free text. For all tools alike its arguments are an object, `{"input": text}`."""
+
+_CALL: Final = frozenset({"type", "call_id", "name", "arguments"})
+_CUSTOM: Final = frozenset({"call_id", "name", "input"})
+
+
+# what came
+
+
+def parts_of_items(items: Iterable[Any], provider: str, about: object = None) -> tuple[tuple[Part, ...], str]:
+    """Return items in neutral parts, and what is said of a refusal in them.
+
+    A message is its texts, behind a part of its provider's own that holds the rest of it: its id, citations, log
+    probabilities.
+
+    Arguments:
+        items: the output of a response; what is no item is passed over.
+        provider: whose response it is.
+        about: JSON data about the reply, which tell its made-up ids from those of other replies.
+    """
+    parts: list[Part] = []
+    refusals: list[str] = []
+    ids: set[str] = set()
+    for item in items:
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind == "message":
+            parts += _message(item, provider, refusals)
+        elif kind in ("function_call", CUSTOM):
+            parts.append(_call(item, provider, ids, about))
+        elif kind == "reasoning":
+            parts += _reasoning(item, provider)
+        elif isinstance(kind, str) and provider and (own := own_copy(mended_item(item))):
+            parts.append(OpaquePart(provider, own))
+    return tuple(parts), "".join(refusals)
+
+
+def mended_item(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an item without halves of surrogate pairs; an empty one where it is nested too deeply to be looked at."""
+    try:
+        return mended(item)  # type: ignore[no-any-return]
+    except RecursionError:
+        return {}
+
+
+def _message(item: Mapping[str, Any], provider: str, refusals: list[str]) -> Iterator[Part]:
+    texts = []
+    for part in contents_of(item):
+        said = text_at(part, "text")
+        if part.get("type") == "output_text" and said:
+            texts.append(TextPart(str(mended(said))))
+        elif part.get("type") == "refusal":
+            refusals.append(str(mended(text_at(part, "refusal"))))
+    if texts and provider and (own := own_copy(mended_item(envelope_of(item)))):
+        yield OpaquePart(provider, own)
+    yield from texts
+
+
+def contents_of(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a message."""
+    content = item.get("content")
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def envelope_of(item: Mapping[str, Any]) -> Body:
+    """Return a message without its texts, each of which is to stand behind it in a part of its own."""
+    content = [
+        {name: value for name, value in part.items() if name != "text"}
+        if part.get("type") == "output_text" and text_at(part, "text")
+        else part
+        for part in contents_of(item)
+    ]
+    return {**item, "content": content}
+
+
+def _call(item: Mapping[str, Any], provider: str, ids: set[str], about: object) -> ToolCall:
+    is_free = item.get("type") == CUSTOM
+    name = str(mended(text_at(item, "name")))
+    given = item.get("input" if is_free else "arguments")
+    text = str(mended(given)) if isinstance(given, str) else "" if given is None else as_json(given)
+    id = str(mended(text_at(item, "call_id") or text_at(item, "id")))
+    if not id.strip() or id in ids:
+        id = f"call_{sha256(as_json([about, len(ids), name, text]).encode()).hexdigest()[:24]}"
+    ids.add(id)
+    own = {name: value for name, value in item.items() if name not in (_CUSTOM if is_free else _CALL)}
+    arguments = as_json({"input": text}) if is_free else text
+    return ToolCall(id, name, arguments, own_copy(mended_item(own)) if provider else {}, provider)
+
+
+def _reasoning(item: Mapping[str, Any], provider: str) -> Iterator[Part]:
+    said = (*thoughts_in(item, "summary"), *thoughts_in(item, "content"))
+    text = "\n\n".join([str(mended(each)) for each in said if each])
+    is_whole = item.get("status") not in ("in_progress", "incomplete")
+    own = own_copy(mended_item(item)) if provider and is_whole else None
+    if own or text:
+        yield ReasoningPart(text, own or None, provider if own else "")
+
+
+def thoughts_in(item: Mapping[str, Any], name: str) -> list[str]:
+    """Return the texts of reasoning, or of its summary."""
+    found = item.get(name)
+    return [text_at(part, "text") for part in found] if isinstance(found, list) else []
+
+
+# what goes back
+
+
+def is_message(block: Any) -> bool:
+    """Tell whether an own part is a message without its texts."""
+    return isinstance(block, Mapping) and block.get("type") == "message"
+
+
+def sends_back(part: ReasoningPart) -> bool:
+    """Tell whether reasoning is an item as it came."""
+    return isinstance(part.signature, Mapping) and part.signature.get("type") == "reasoning"
+
+
+def item_of_message(envelope: Mapping[str, Any] | None, texts: Sequence[str]) -> Iterator[Body]:
+    """Yield the message that texts are, if there are any.
+
+    Arguments:
+        envelope: the rest of the message that they came in, if that is known.
+        texts: they. Where they are not as many as came in it, they are a message of their own.
+    """
+    if not texts:
+        return
+    content = envelope.get("content") if envelope is not None else None
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
+    if envelope is None or sum(map(_is_open, parts)) != len(texts):
+        yield {"role": "assistant", "content": "".join(texts)}
+        return
+    said = iter(texts)
+    yield {**envelope, "content": [_filled(part, next(said)) if _is_open(part) else part for part in parts]}
+
+
+def _is_open(part: Mapping[str, Any]) -> bool:
+    return part.get("type") == "output_text" and "text" not in part
+
+
+def _filled(part: Mapping[str, Any], text: str) -> Body:
+    # The log probabilities are the reader's: many times the text, and of no use to the model.
+    kept = {name: value for name, value in part.items() if name != "logprobs"}
+    return {"annotations": [], **kept, "text": text}
+
+
+def item_of_call(call: ToolCall, extras: Mapping[str, Any]) -> Body:
+    """Return the item of a tool call.
+
+    Arguments:
+        call: the call.
+        extras: what its provider wants back with it.
+    """
+    if extras.get("type") == CUSTOM:
+        try:
+            text = text_at(load(call.arguments.encode("utf-8", "surrogatepass")), "input")
+        except ValueError:
+            text = call.arguments
+        return {**extras, "call_id": call.id, "name": call.name, "input": text}
+    return {"type": "function_call", **extras, "call_id": call.id, "name": call.name, "arguments": call.arguments}

@@ -1,0 +1,204 @@
+"""Write the body of a request for a response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import frozen
+
+from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.messages import read_message
+from rungwise.adapters.wires.plain.tools import chat_choice
+from rungwise.adapters.wires.portability import written
+from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.request import CAP_PARAMETERS, PlainMessage, Send
+
+CAP: Final = "max_output_tokens"
+RESERVED: Final[Mapping[str, str]] = {
+    "model": "give it to the backend",
+    "input": "give the messages to the call",
+    "messages": "give them to the call",
+    "stream": "choose the method that streams, or the one that does not",
+    "background": "a call waits for its answer",
+    CAP: "say max_tokens, as for every backend",
+}
+"""What a parameter cannot set, and what to do instead."""
+
+LOST: Final[Mapping[str, str]] = {
+    "stop": "Responses take no stop sequences",
+    "seed": "Responses take no seed",
+}
+"""The common parameters that cannot be said, and why."""
+
+_STATEFUL: Final = ("previous_response_id", "conversation")
+"""What goes on from something that the provider has stored."""
+_ENCRYPTED: Final = "reasoning.encrypted_content"
+_KEPT: Final = frozenset({"model", "input", "stream", CAP})
+"""What no provider's word takes out of a body; of the cap see `_set_cap`."""
+_OWN_NAMES: Final[Mapping[str, str]] = {"reasoning_effort": "reasoning"}
+_EFFORTS: Final = ("none", "minimal", "low")
+
+
+@frozen
+class Known:
+    """Hold what is known of the model and of its server.
+
+    Arguments:
+        reasons: whether the model reasons, so that its reasoning is to be sent back.
+        takes_effort: whether it can be told how much.
+        lower_efforts: what is less than an effort that is low already.
+    """
+
+    reasons: bool
+    takes_effort: bool
+    lower_efforts: Mapping[str, str]
+
+
+def write_body(
+    send: Send, *, stream: bool, model: str, parameters: Mapping[str, Any], known: Known, provider: str
+) -> bytes:
+    """Return the JSON body of one attempt.
+
+    Nothing is stored at the provider, and encrypted reasoning comes back to be sent again, but for a request that goes
+    on from what was stored: then it is stored as well, unless the caller says `store`, so that the next can go on from
+    it, and the messages are what is new.
+
+    Arguments:
+        send: what to send.
+        stream: whether the answer is to be streamed.
+        model: the model id.
+        parameters: the backend's own parameters; the caller's win.
+        known: what is known of the model.
+        provider: whose parts of earlier replies go back as they are.
+
+    Raises:
+        ConfigurationError: a value has no form in JSON.
+    """
+    given = {**parameters, **send.parameters}
+    is_stateful = any(given.get(name) is not None for name in _STATEFUL)
+    items = _items(send, "" if send.unsigned else provider, is_stateful=is_stateful)
+    body: Body = {
+        "model": model,
+        "input": items,
+        "stream": stream,
+        **({} if is_stateful else {"store": False}),
+        **given,
+    }
+    if send.request.tools and "tools" not in send.parameters:
+        RESPONSES.set_tools(body, send.request.tools)
+    _translate(body)
+    _set_cap(body, send, given)
+    if known.reasons and body.get("store") is False:
+        _ask_for_reasoning(body)
+    if not stream:  # without a stream the field is an error
+        body.pop("stream_options", None)
+    if send.lower_reasoning:
+        _lower_reasoning(body, known)
+    for name in send.dropped.difference(_KEPT):
+        body.pop(_OWN_NAMES.get(name, name), None)
+    if "response_format" in send.dropped:
+        _drop_format(body)
+    if body.get("store") is False:
+        body["input"] = [item for item in body["input"] if not _is_elsewhere(item)]
+    return dump(body)
+
+
+def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage]:
+    """Return the conversation as items.
+
+    What goes on from a stored response begins in the middle: a tool's result whose call stands there is in its place.
+    """
+    if is_stateful and not send.portable:
+        items: list[PlainMessage] = []
+        for message in send.messages:
+            if not isinstance(message, Message) and RESPONSES.is_own(message):
+                items.append(message)
+                continue
+            read = (message,) if isinstance(message, Message) else read_message(message)
+            items += [item for each in read for item in RESPONSES.sent_to(provider, each)]
+    else:
+        items = written(send.messages, RESPONSES, provider, is_portable=send.portable)
+    if send.prefill and items and items[-1].get("role") == "assistant" and isinstance(items[-1].get("content"), str):
+        items[-1] = {**items[-1], "content": items[-1]["content"].rstrip()}
+    return with_custom_outputs(items)
+
+
+def _is_elsewhere(item: Mapping[str, Any]) -> bool:
+    """Tell whether an item is reasoning by its id alone, of which nothing is stored: it would not be found (404)."""
+    return item.get("type") == "reasoning" and not (item.get("encrypted_content") or item.get("content"))
+
+
+# the common parameters, which are called as in chat completions
+
+
+def _translate(body: Body) -> None:
+    for name in LOST:
+        body.pop(name, None)
+    form, effort = body.pop("response_format", None), body.pop("reasoning_effort", None)
+    text, reasoning = body.get("text"), body.get("reasoning")
+    if form is not None and not (isinstance(text, Mapping) and text.get("format") is not None):
+        body["text"] = {**(text if isinstance(text, Mapping) else {}), "format": _format(form)}
+    if effort is not None and not (isinstance(reasoning, Mapping) and reasoning.get("effort") is not None):
+        body["reasoning"] = {**(reasoning if isinstance(reasoning, Mapping) else {}), "effort": effort}
+    chosen = chat_choice(body.get("tool_choice"))
+    if chosen is not None:
+        body["tool_choice"] = _choice(chosen) if isinstance(chosen, Mapping) else chosen
+
+
+def _format(given: Any) -> Any:
+    inner = given.get("json_schema") if isinstance(given, Mapping) else None
+    if not isinstance(inner, Mapping):
+        return given
+    # Chat completions hold the model to a schema only where that is said.
+    return {"type": "json_schema", "name": "answer", **inner, "strict": inner.get("strict") is True}
+
+
+def _choice(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a choice of tools: chat completions say one level deeper which is meant."""
+    kind = given.get("type")
+    inner = given.get(kind) if isinstance(kind, str) else None
+    if not isinstance(inner, Mapping):
+        return given
+    chosen = {"type": kind, **inner}
+    if isinstance(chosen.get("tools"), list | tuple):
+        chosen["tools"] = [_choice(tool) if isinstance(tool, Mapping) else tool for tool in chosen["tools"]]
+    return chosen
+
+
+def _set_cap(body: Body, send: Send, given: Mapping[str, Any]) -> None:
+    """Set the output cap as it was reserved.
+
+    OpenAI takes none below 16 (400, `integer_below_min_value`), other servers of the protocol do. A smaller one goes
+    out as it is: a larger one was not paid for. Where a budget rests on the cap, no word of a server takes it out.
+    """
+    for name in CAP_PARAMETERS:
+        body.pop(name, None)
+    asked = (send.max_tokens, *map(given.get, CAP_PARAMETERS))
+    value = next((number for number in asked if number is not None), None)
+    if value is not None and (CAP not in send.dropped or send.must_cut):
+        body[CAP] = value
+
+
+def _ask_for_reasoning(body: Body) -> None:
+    asked = body.get("include")
+    asked = list(asked) if isinstance(asked, list | tuple) else []
+    body["include"] = asked if _ENCRYPTED in asked else [*asked, _ENCRYPTED]
+
+
+def _lower_reasoning(body: Body, known: Known) -> None:
+    reasoning = body.get("reasoning")
+    reasoning = reasoning if isinstance(reasoning, Mapping) else {}
+    effort = reasoning.get("effort")
+    if effort is None and not known.takes_effort:
+        return  # only a parameter that this model is known to take may be added
+    lower = known.lower_efforts.get(effort, effort) if effort in _EFFORTS else "low"
+    body["reasoning"] = {**reasoning, "effort": lower}
+
+
+def _drop_format(body: Body) -> None:
+    text = body.get("text")
+    if isinstance(text, Mapping):
+        body["text"] = {name: value for name, value in text.items() if name != "format"}

@@ -1,0 +1,195 @@
+"""The form of Responses: what the core reads of it, and how a message is written as items."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.plain.tools import ToolDefinition
+from rungwise.adapters.wires.responses.items import (
+    CUSTOM,
+    is_message,
+    item_of_call,
+    item_of_message,
+    sends_back,
+)
+from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.request import PlainMessage
+
+_MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"})
+_CONTENTS: Final = frozenset({"input_text", "input_image", "input_file", "input_audio", "output_text", "refusal"})
+_ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
+_SIGNED: Final = frozenset({"id", "status", "encrypted_content", "namespace", "caller"})
+"""What an item has from the provider that wrote it."""
+_ELSEWHERE: Final = frozenset({"function", "input_schema", "toolSpec", "functionDeclarations", "function_declarations"})
+"""Members of tools in other protocols' forms."""
+_ANTHROPIC: Final = re.compile(r"_20\d{6}$")
+"""How the types of the tools end that Anthropic runs by itself."""
+_RULES: Final = Rules(call_id=re.compile(r"[!-~]{1,64}"))
+
+
+class ResponsesForm(Form):
+    """Read and write the items of Responses.
+
+    A system message goes out as an item of its own in its place, and not as `instructions`: those are one text that
+    stands before everything, and a response that goes on from a stored one forgets them.
+    """
+
+    __slots__ = ()
+
+    @property
+    def rules(self) -> Rules:
+        """Return what the protocol demands of a conversation."""
+        return _RULES
+
+    def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
+        """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
+        text = parameters.get("text")
+        given = text.get("format") if isinstance(text, Mapping) else None
+        return super().asks_for_json(parameters if given is None else {"response_format": given})
+
+    # messages
+
+    def is_own(self, message: PlainMessage) -> bool:
+        """Tell whether a plain message can go out as it is."""
+        if message.get("type", "message") != "message":
+            return isinstance(message["type"], str) and "tool_calls" not in message
+        content = message.get("content")
+        is_content = isinstance(content, str) or (isinstance(content, list | tuple) and all(map(_is_own_part, content)))
+        return is_content and message.get("role") in _ROLES and _MEMBERS.issuperset(message)
+
+    def unsigned(self, message: PlainMessage) -> PlainMessage:
+        """Return an item without what its provider alone can read; reasoning is left out before."""
+        if message.get("role") == "assistant" and "id" in message and isinstance(message.get("content"), list | tuple):
+            texts = [part.get("text", part.get("refusal")) for part in message["content"]]
+            return {"role": "assistant", "content": "".join([text for text in texts if isinstance(text, str)])}
+        return {name: value for name, value in message.items() if name not in _SIGNED}
+
+    def sent_to(self, provider: str, message: Message) -> list[Body]:
+        """Return a message as items, with what this provider wants back of its own and nothing of any other's."""
+        if message.role == "tool":
+            return [_output_of(result) for result in message.tool_results]
+        if message.role == "assistant":
+            return _paired([*_items(message.parts, provider)])
+        return [{"role": message.role, "content": _content(message.parts)}]
+
+    # tools
+
+    def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
+        """Return the definition of a tool.
+
+        Where nobody says anything of it, chat completions do not hold the model to the schema, and Responses do; what
+        the caller meant is said.
+        """
+        return {"type": "function", **super().tool_of(name, description, parameters), "strict": False}
+
+    def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether the definition of a tool can go out as it is."""
+        kind = tool.get("type")
+        if not isinstance(kind, str) or not _ELSEWHERE.isdisjoint(tool) or _ANTHROPIC.search(kind):
+            return False
+        return "name" in tool if kind in ("function", "custom") else True
+
+    def written_tool(self, tool: ToolDefinition) -> Body:
+        """Return the definition of a tool in this form."""
+        return self.strictly(self.tool_of(tool.name, tool.description, tool.parameters), tool.strict or False)
+
+    def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
+        custom = tool.get("custom")
+        if tool.get("type") != "custom" or not isinstance(custom, Mapping):
+            return super()._translated(tool)
+        # One that takes free text: chat completions put a grammar one level deeper.
+        written: Body = {"type": "custom", **custom}
+        given = custom.get("format")
+        if isinstance(given, Mapping) and isinstance(given.get("grammar"), Mapping):
+            written["format"] = {"type": "grammar", **given["grammar"]}
+        return [written]
+
+
+def _is_own_part(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _CONTENTS
+
+
+def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
+    """Yield the items of an assistant's turn, in order."""
+    texts: list[str] = []
+    envelope: Mapping[str, Any] | None = None
+    for part in parts:
+        if isinstance(part, TextPart):
+            texts.append(part.text)
+            continue
+        if isinstance(part, MediaPart):
+            texts.append(_named(part))
+            continue
+        yield from item_of_message(envelope, texts)
+        envelope, texts = None, []
+        if isinstance(part, ToolCall):
+            yield item_of_call(part, part.extras if part.provider == provider and provider else {})
+        elif isinstance(part, OpaquePart) and part.provider == provider and provider:
+            if is_message(part.block):
+                envelope = part.block
+            elif isinstance(part.block, Mapping):
+                yield dict(part.block)
+        elif isinstance(part, ReasoningPart) and part.provider == provider and provider and sends_back(part):
+            yield dict(part.signature)
+    yield from item_of_message(envelope, texts)
+
+
+def _paired(items: list[Body]) -> list[Body]:
+    """Leave out reasoning that nothing follows: "reasoning item without its required following item" is a 400."""
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    return items
+
+
+def _content(parts: Sequence[Part]) -> str | list[Body]:
+    """Return text as a string, and as parts where something stands beside it."""
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    if len(texts) == len(parts):
+        return "".join(texts)
+    return [_part(part) for part in parts if isinstance(part, TextPart | MediaPart)]
+
+
+def _part(part: TextPart | MediaPart) -> Body:
+    if isinstance(part, TextPart):
+        return {"type": "input_text", "text": part.text}
+    if part.kind == "image":
+        return {"type": "input_image", "image_url": _url(part), "detail": part.detail or "auto"}
+    if part.kind == "file" and part.url:
+        return {"type": "input_file", "file_url": part.url}
+    if part.kind == "file":
+        return {"type": "input_file", "filename": part.name or "file", "file_data": _url(part)}
+    return {"type": "input_text", "text": _named(part)}
+
+
+def _named(part: MediaPart) -> str:
+    """Name what has no place here, so that the model can say that it did not get it."""
+    return f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
+
+
+def _url(part: MediaPart) -> str:
+    return part.url or f"data:{part.media_type or 'application/octet-stream'};base64,{part.data}"
+
+
+def _output_of(result: ToolResult) -> Body:
+    shown: Iterable[Part] = (*((TextPart(result.text),) if result.text or not result.media else ()), *result.media)
+    return {"type": "function_call_output", "call_id": result.id, "output": _content([*shown])}
+
+
+def with_custom_outputs(items: Iterable[PlainMessage]) -> list[PlainMessage]:
+    """Return items in which what a tool of free text brought is said in the words that belong to its call."""
+    items = list(items)
+    free = {item.get("call_id") for item in items if item.get("type") == CUSTOM}
+    if not free:
+        return items
+    return [
+        {**item, "type": f"{CUSTOM}_output"}
+        if item.get("type") == "function_call_output" and item.get("call_id") in free
+        else item
+        for item in items
+    ]
+
+
+RESPONSES: Final = ResponsesForm()

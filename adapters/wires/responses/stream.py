@@ -1,0 +1,316 @@
+"""Read a streamed response: what its events add to the items."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any, Final
+
+from attrs import define, field
+
+from rungwise.adapters.wires.alike import Piece
+from rungwise.adapters.wires.composing import raw_of, text_at
+from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.json_text import as_json, mended, weight_of
+from rungwise.adapters.wires.responses.items import CUSTOM, contents_of, envelope_of, parts_of_items
+from rungwise.adapters.wires.responses.reply import compose, error_of, read_response
+from rungwise.adapters.wires.responses.slots import Slot, write
+from rungwise.adapters.wires.sse import EventReader
+from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.parts import Part
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+
+_VOLATILE: Final = re.compile(rb'"(?:sequence_number": ?\d+|obfuscation": ?"[^"\\]*")')
+"""The number of an event, and the padding that hides how long its text is."""
+_WEIGHT: Final = 500
+"""Bytes that an item counts for beside what it says."""
+_LARGEST_INDEX: Final = 100_000
+_TEXT_DELTA: Final = "response.output_text.delta"
+_ENDS: Final = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
+"""The events that end a stream, with the status that each means."""
+
+# Whose texts these are: (visible or not, the place in the item, the member that says which place it is).
+_PLACES: Final[Mapping[str, tuple[type[Text] | type[Reasoning], str, str]]] = {
+    "response.output_text": (Text, "text", "content_index"),
+    "response.reasoning_summary_text": (Reasoning, "summary", "summary_index"),
+    "response.reasoning_text": (Reasoning, "content", "content_index"),
+}
+_DELTAS: Final = {f"{name}.delta": place for name, place in _PLACES.items()}
+_WHOLES: Final = {f"{name}.done": place for name, place in _PLACES.items()}
+_ARGUMENTS: Final = {
+    "response.function_call_arguments.delta": ("function_call", "delta"),
+    "response.custom_tool_call_input.delta": (CUSTOM, "delta"),
+    "response.function_call_arguments.done": ("function_call", "arguments"),
+    "response.custom_tool_call_input.done": (CUSTOM, "input"),
+}
+"""The events of arguments: what calls they belong to, and the member that holds them."""
+
+
+@define(eq=False, repr=False)
+class ResponsesDecoder(StreamDecoder):
+    """Turn the bytes of one streamed response into deltas, and at its end into a reply or a failure.
+
+    What an event says whole, each item when it is done and the response at its end, is the provider's last edition: it
+    takes the place of what came in deltas, and is handed out as far as that was not.
+    """
+
+    _slots: dict[int, Slot] = field(factory=dict, init=False)
+    _places_of: dict[str, int] = field(factory=dict, init=False)  # where the item of an id stands
+    _response: dict[str, Any] = field(factory=dict, init=False)
+    _raw: object = field(default=None, init=False)
+    _weight: int = field(default=0, init=False)
+
+    def _make_reader(self) -> Reader:
+        return EventReader(ignores_names=True, volatile=_VOLATILE)
+
+    def piece_in(self, value: Any) -> Piece | None:
+        """Return what an event says that holds one piece of text and nothing else, as most do."""
+        try:
+            kind, key, place = _DELTAS[value["type"]]
+            text, at, index = value["delta"], value["output_index"], value[place]
+            if type(text) is str and text and type(at) is int and type(index) is int and not value.get("logprobs"):
+                slot = self._slots.get(at)
+                if slot is not None and (key, index) in slot.places:
+                    return (kind, (at, key, index)), text
+        except (KeyError, TypeError, AttributeError):
+            pass
+        return None
+
+    def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
+        """Take the object of any other event."""
+        kind = value.get("type")
+        if is_error or kind == "error" or (kind is None and value.get("error")):
+            self.take_error(data)
+        elif not isinstance(kind, str):
+            self.letters_beside += len(data)
+        elif kind in _DELTAS or kind in _WHOLES:
+            self._take_text(kind, value)
+        elif kind in _ARGUMENTS:
+            self._take_arguments(kind, value)
+        elif kind in ("response.refusal.delta", "response.refusal.done"):
+            self._take_refusal(value)
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            self._take_item(value, is_final=kind.endswith("done"))
+        elif kind in ("response.content_part.added", "response.content_part.done"):
+            self._take_content(value)
+        elif kind == "response.reasoning_summary_part.added":
+            self._begin_thought(value)
+        elif kind == "response.output_text.annotation.added":
+            self._take_annotation(value)
+        elif isinstance(value.get("response"), dict):
+            if kind in _ENDS:
+                self._raw = raw_of(value["response"], data)
+                self._weight += 0 if self._raw is None else weight_of(data)
+            self._take_response(kind, value["response"])
+        elif kind in _ENDS:
+            self._take_response(kind, {})
+        else:  # what a tool of the provider's does; what the model writes there is paid for like any other text
+            self.letters_beside += len(text_at(value, "delta"))
+
+    def take_end(self) -> None:
+        """End where the stream says so; without a status it was cut all the same."""
+        self.finished = True
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return what has come, in order."""
+        return parts_of_items(self._items(), self.provider)[0]
+
+    def reply(self, *, is_cut: bool, cause: Failure | None) -> Reply | Failure:
+        """Put the reply together."""
+        items = self._items()
+        return compose(
+            self._response,
+            items,
+            self.headers,
+            self.provider,
+            cut=is_cut,
+            error=self.error,
+            cause=cause,
+            raw=self._raw,
+        )
+
+    def whole(self, body: bytes) -> Reply | Failure:
+        """Read what came in the place of a stream."""
+        return read_response(self.headers, body, self.provider)
+
+    @property
+    def held(self) -> int:
+        """Return how many bytes, about, are held beside the texts."""
+        return self._weight + self.unshown
+
+    # where things belong
+
+    def _slot(self, value: Mapping[str, Any], kind: str = "") -> tuple[int, Slot]:
+        """Return the item that an event belongs to, by its place, by its id, or else the last one."""
+        at, id = value.get("output_index"), text_at(value, "item_id")
+        if type(at) is not int or not 0 <= at <= _LARGEST_INDEX:
+            at = self._places_of.get(id, max(self._slots, default=0)) if id else max(self._slots, default=0)
+        slot = self._slots.get(at)
+        if slot is None:
+            self.started = True
+            slot = self._slots[at] = Slot({"type": kind, **({"id": id} if id else {})} if kind else {})
+            self._weight += _WEIGHT
+            if id:
+                self._places_of[id] = at
+        return at, slot
+
+    def _place(self, at: int, slot: Slot, key: str, index: Any) -> tuple[int, str, int]:
+        index = _index(index)
+        if (key, index) not in slot.places:
+            slot.places[key, index] = None
+            self._weight += _WEIGHT
+        return at, key, index
+
+    # what the events add
+
+    def _take_text(self, name: str, value: Mapping[str, Any]) -> None:
+        shown, key, member = _DELTAS.get(name) or _WHOLES[name]
+        at, slot = self._slot(value, "message" if shown is Text else "reasoning")
+        place = self._place(at, slot, key, value.get(member))
+        if name in _DELTAS:
+            if piece := text_at(value, "delta"):
+                self.take_piece((shown, place), piece)
+        else:
+            self._settle((shown, place), text_at(value, "text"))
+        self._keep_logprobs(slot, place[2], value, is_whole=name in _WHOLES)
+
+    def _settle(self, kind: Kind, said: str) -> None:
+        """Take a text that was said whole: what is new of it is handed out, and another edition takes its place."""
+        if not said.strip():
+            return
+        self._flush()
+        held = self.texts.get(kind[1])
+        size = 0 if held is None else held.tell()
+        # A text of less than half as much is not compared, so that the work stays within what has come.
+        known = self.text_of(kind[1]) if 2 * len(said) >= size else None
+        said = str(mended(said))
+        if known is None or not said.startswith(known):
+            self.set_text(kind[1], said)
+        elif len(said) > len(known):
+            self.take_piece(kind, said[len(known) :])
+
+    def _keep_logprobs(self, slot: Slot, index: int, value: Mapping[str, Any], *, is_whole: bool) -> None:
+        found = value.get("logprobs")
+        if not isinstance(found, list) or not found:
+            return
+        self._weight += weight_of(as_json(found).encode())
+        if is_whole:
+            slot.logprobs[index] = found
+        else:
+            slot.logprobs.setdefault(index, []).extend(found)
+
+    def _take_arguments(self, name: str, value: Mapping[str, Any]) -> None:
+        kind, member = _ARGUMENTS[name]
+        _, slot = self._slot(value, kind)
+        said = text_at(value, member)
+        if member == "delta" or said:
+            self.unshown += write(slot.written, said, is_whole=member != "delta")
+
+    def _take_refusal(self, value: Mapping[str, Any]) -> None:
+        _, slot = self._slot(value, "message")
+        index = _index(value.get("content_index"))
+        if index not in slot.refusals:
+            slot.refusals[index] = StringIO()
+            self._weight += _WEIGHT
+        whole = text_at(value, "refusal")
+        self.unshown += write(slot.refusals[index], whole or text_at(value, "delta"), is_whole=bool(whole))
+
+    def _take_content(self, value: Mapping[str, Any]) -> None:
+        part = value.get("part")
+        if not isinstance(part, dict):
+            return
+        kind = part.get("type")
+        if kind == "refusal":
+            if text_at(part, "refusal"):
+                self._take_refusal({**value, "refusal": part["refusal"]})
+            return
+        name = {"output_text": "response.output_text.done", "reasoning_text": "response.reasoning_text.done"}.get(
+            str(kind)
+        )
+        if name is not None:
+            self._take_text(name, {**value, "text": part.get("text"), "logprobs": part.get("logprobs")})
+
+    def _begin_thought(self, value: Mapping[str, Any]) -> None:
+        at, slot = self._slot(value, "reasoning")
+        *_, index = self._place(at, slot, "summary", value.get("summary_index"))
+        if index and any(key == "summary" and place < index for key, place in slot.places):
+            self._flush()
+            self._out.append(Reasoning("\n\n"))  # as the reply joins them
+
+    def _take_annotation(self, value: Mapping[str, Any]) -> None:
+        _, slot = self._slot(value, "message")
+        if isinstance(value.get("annotation"), dict):
+            slot.annotations.setdefault(_index(value.get("content_index")), []).append(value["annotation"])
+            self._weight += weight_of(as_json(value["annotation"]).encode())
+
+    def _take_item(self, value: Mapping[str, Any], *, is_final: bool) -> None:
+        item = value.get("item")
+        if not isinstance(item, dict):
+            return
+        at, slot = self._slot({"item_id": item.get("id"), **value})
+        if isinstance(item.get("id"), str):
+            self._places_of[item["id"]] = at
+        self._take_edition(at, slot, item, is_final=is_final)
+
+    def _take_edition(self, at: int, slot: Slot, item: dict[str, Any], *, is_final: bool) -> None:
+        """Take an item as it is by now: its texts to those of the deltas, and the rest in the place of what it was."""
+        kind = item.get("type")
+        if slot.kind not in ("", kind) and slot.is_final:
+            return  # another item under the same index: the first one was whole
+        if kind == "message":
+            for index, part in enumerate(contents_of(item)):
+                if part.get("type") == "output_text":
+                    place = self._place(at, slot, "text", index)
+                    self._settle((Text, place), text_at(part, "text"))
+            item = envelope_of(item)
+        elif kind == "reasoning":
+            for key in ("summary", "content"):
+                found = item.get(key)
+                for index, part in enumerate(found if isinstance(found, list) else ()):
+                    self._settle((Reasoning, self._place(at, slot, key, index)), text_at(part, "text"))
+        elif kind in ("function_call", CUSTOM):
+            self._take_arguments(
+                f"response.{'function_call_arguments' if kind == 'function_call' else 'custom_tool_call_input'}.done",
+                {**item, "output_index": at},
+            )
+        self._weight += (weight := weight_of(as_json(item).encode())) - slot.weight
+        slot.weight = weight
+        slot.item, slot.is_final = item, is_final or slot.is_final
+
+    def _take_response(self, name: str, response: dict[str, Any]) -> None:
+        self.started = True
+        output = response.get("output")
+        status = _ENDS.get(name)
+        if status is not None:
+            for at, item in enumerate(output if isinstance(output, list) else ()):
+                if isinstance(item, dict):
+                    place = self._places_of.get(text_at(item, "id"), at)
+                    self._take_edition(*self._slot({"output_index": place}), item, is_final=True)
+        self._response |= {
+            key: response[key]
+            for key in ("id", "created_at", "model", "status", "incomplete_details", "usage")
+            if response.get(key) is not None
+        }
+        if status is None:
+            return
+        if text_at(response, "status") in ("", "queued", "in_progress"):
+            self._response["status"] = status
+        self.error = error_of(response, self.headers)
+        self.done = self.finished = True
+
+    def _items(self) -> list[dict[str, Any]]:
+        """Return the items as far as they have come, in order."""
+        found = [self._slots[at].whole(at, self.text_of) for at in sorted(self._slots)]
+        return [item for item in found if item is not None]
+
+
+def _index(value: Any) -> int:
+    """Return a place in an item, 0 in the place of anything that is none."""
+    return value if type(value) is int and 0 <= value <= _LARGEST_INDEX else 0

@@ -1,0 +1,171 @@
+"""The options of a request by name: the parameters that every wire knows, and where belongs what is none of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypedDict
+
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.checks import Check, is_flag, is_number, is_text, is_whole
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.suggest import did_you_mean
+
+
+class CommonOptions(TypedDict, total=False):
+    """Name the parameters that every wire translates, or says that it cannot; they are called as in chat completions.
+
+    None is the same as saying nothing.
+    """
+
+    temperature: float | None
+    top_p: float | None
+    stop: str | Sequence[str] | None
+    seed: int | None
+    response_format: Mapping[str, Any] | str | None
+    reasoning_effort: str | None
+    tool_choice: Mapping[str, Any] | str | None
+    parallel_tool_calls: bool | None
+
+
+class RequestOptions(CommonOptions, total=False):
+    """Name what a `Request` may hold beside its messages and tools."""
+
+    max_tokens: int | None
+    parameters: Mapping[str, Any] | None
+    headers: Mapping[str, str] | None
+    input_tokens: int | None
+
+
+COMMON_PARAMETERS: Final = CommonOptions.__optional_keys__
+"""The parameters that every wire translates, or says that it cannot."""
+
+REQUEST_OPTIONS: Final = RequestOptions.__optional_keys__ | {"tools"}
+"""All that a `Request` may hold beside its messages."""
+
+_CHOSEN: Final = (lambda value: isinstance(value, Mapping) or is_text(value), "a mapping or a text")
+_FORMS: Final[Mapping[str, tuple[Check, str]]] = {
+    "temperature": (lambda value: is_number(value) and math.isfinite(value), "a finite number"),
+    "top_p": (lambda value: is_number(value, 0, 1), "a number from 0 to 1"),
+    "stop": (lambda value: is_text(value) or _are_texts(value), "a text or a list of texts"),
+    "seed": (is_whole, "a whole number"),
+    "response_format": _CHOSEN,
+    "reasoning_effort": (is_text, "a text, as in 'low'"),
+    "tool_choice": _CHOSEN,
+    "parallel_tool_calls": (is_flag, "True or False"),
+}
+
+_BACKEND: Final = "give it to the backend"
+_CLIENT: Final = "give it to the Client"
+_CALL: Final = "give it to the call, beside its messages"
+_MESSAGES: Final = "give the messages as the first argument"
+_SYSTEM: Final = "put it among the messages, with the role 'system'"
+_CAP: Final = "it is called max_tokens here, whoever is asked"
+_TIMEOUT: Final = "say it in a policy, as in policy=Policy(timeouts=Timeouts(total=30)), or give a deadline"
+_RETRIES: Final = "say it in a policy, as in policy=Policy(limits=Limits(retries=2))"
+_STREAM: Final = "choose the method: stream and astream hand out what comes, call and acall return the result"
+_TOOLS: Final = "it is called tools here"
+_POLICY: Final = "say it in a policy, as in policy=Policy(...)"
+_TURN: Final = "it is for turns: client.turn takes it"
+
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("model", "api_key", "base_url", "api_version", "organization", "project", "prices"), _BACKEND),
+    **dict.fromkeys(("capabilities", "prefill", "first_token", "stall", "default_headers", "extra_query"), _BACKEND),
+    **dict.fromkeys(("http", "async_http", "observer", "jitter", "clock", "sleep", "compactor"), _CLIENT),
+    **dict.fromkeys(("fallbacks", "fallback", "chain", "backends"), "make it a backend of the Client's chain"),
+    **dict.fromkeys(("messages", "prompt", "input", "contents"), _MESSAGES),
+    **dict.fromkeys(("system", "instructions", "system_instruction", "system_prompt"), _SYSTEM),
+    **dict.fromkeys(("max_completion_tokens", "max_output_tokens", "num_predict", "maxOutputTokens"), _CAP),
+    **dict.fromkeys(("timeout", "timeouts", "request_timeout"), _TIMEOUT),
+    **dict.fromkeys(("max_retries", "retries", "num_retries", "limits"), _RETRIES),
+    **dict.fromkeys(("budget", "waits", "hints", "reserve", "switch_after", "after_refusal"), _POLICY),
+    **dict.fromkeys(("stream", "streaming"), _STREAM),
+    **dict.fromkeys(("functions", "tool_definitions"), _TOOLS),
+    **dict.fromkeys(("turn", "within", "deadline", "policy"), _CALL),
+    **dict.fromkeys(("n", "candidate_count"), "a call has one answer: make several calls"),
+    "cancellation": "it ends what runs in threads; cancel the task instead, or leave the stream",
+    "executor": _TURN,
+    "extra_body": "it is called parameters here",
+    "extra_headers": "it is called headers here",
+    "function_call": "it is called tool_choice here",
+    "stop_sequences": "it is called stop here",
+}
+"""Where belongs what is often given to a call, though it is no option of one."""
+
+_OF_BODIES: Final = frozenset(
+    {
+        # chat completions and their dialects
+        *("audio", "chat_template_kwargs", "enable_thinking", "frequency_penalty", "guided_choice", "guided_grammar"),
+        *("guided_json", "guided_regex", "logit_bias", "logprobs", "metadata", "min_p", "min_tokens", "modalities"),
+        *("moderation", "plugins", "prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_options"),
+        *("prompt_cache_retention", "provider", "repetition_penalty", "safety_identifier", "service_tier", "store"),
+        *("stream_options", "top_a", "top_logprobs", "transforms", "user", "verbosity", "web_search_options"),
+        # Responses
+        *("background", "context_management", "conversation", "include", "max_tool_calls", "previous_response_id"),
+        *("reasoning", "text", "truncation"),
+        # Anthropic
+        *("cache_control", "container", "inference_geo", "output_config", "speed", "thinking", "top_k"),
+        # Gemini
+        *("cachedContent", "cached_content", "generationConfig", "generation_config", "response_json_schema"),
+        *("response_logprobs", "response_mime_type", "response_modalities", "response_schema", "safetySettings"),
+        *("safety_settings", "thinking_budget", "thinking_config", "tool_config"),
+        # Ollama
+        *("format", "keep_alive", "mirostat", "num_ctx", "num_keep", "options", "repeat_last_n", "repeat_penalty"),
+        *("think", "typical_p"),
+    }
+)
+"""What providers take in the bodies of requests, each in its own protocol."""
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(map(is_text, value))
+
+
+def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
+    """Return the parameters of a request with the common ones that were given as options of their own.
+
+    Arguments:
+        parameters: as they were given; what is no mapping is returned as it is, for others to refuse.
+        options: the common parameters by name.
+
+    Raises:
+        ConfigurationError: an option is unknown or not of its form, or was given in both places.
+    """
+    if not options:
+        return parameters
+    refuse_unknown(options, REQUEST_OPTIONS)
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        holds, form = _FORMS[name]
+        if not holds(value):
+            told = short(value) if is_number(value) else f"of type {type(value).__name__}"
+            raise ConfigurationError(f"{name} must be {form}, not {told}")
+    if not isinstance(parameters, (Mapping, type(None))):
+        return parameters
+    for name in given.keys() & (parameters or {}):
+        raise ConfigurationError(f"{name} is given twice, as an option and in parameters: leave one of them out")
+    return {**(parameters or {}), **given}
+
+
+def refuse_unknown(options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that are none, and say what they may have meant, or where they belong.
+
+    Arguments:
+        options: the names of what was given.
+        known: those of the options that there are.
+
+    Raises:
+        ConfigurationError: one of them is unknown.
+    """
+    known = sorted(known)
+    for name in sorted(set(options).difference(known)):
+        raise ConfigurationError(f"unknown option {short(name)}{_hint(name, known)}")
+
+
+def _hint(name: str, known: list[str]) -> str:
+    if name in _OF_BODIES:
+        return f": put it into parameters, as in parameters={{{name!r}: ...}}"
+    if name in _ELSEWHERE:
+        return f": {_ELSEWHERE[name]}"
+    near = did_you_mean(name, known) or did_you_mean(name, [*_OF_BODIES, *_ELSEWHERE], cutoff=0.8)
+    return f"; {near}" if near else f"; there are: {', '.join(known)}"

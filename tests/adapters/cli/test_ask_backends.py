@@ -1,0 +1,135 @@
+"""`rungwise ask --api` and `--fallback`: every protocol by its name, and what is asked of it."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rungwise.adapters.cli.ask import ask as ask_command
+from rungwise.adapters.cli.backends import Target, chain_of
+from rungwise.adapters.keys import variables_of
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.wires.registry import APIS, backend_class
+from rungwise.fsm.errors import ConfigurationError
+from support.command_line import invoke
+
+EVERY_API = pytest.mark.parametrize("api", APIS)
+KEY = "sk-this-must-be-shown-nowhere"
+ANSWER = ScriptedReply(text='{"bird": "heron"}')
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for api in APIS:
+        for name in variables_of(Target(api, None, "m").origin):
+            monkeypatch.delenv(name, raising=False)
+
+
+def bodies(provider: Any) -> list[Any]:
+    return [request.body for request in provider.requests]
+
+
+@EVERY_API
+def test_a_protocol_is_found_by_the_name_that_it_has_itself(api: str) -> None:
+    assert api == backend_class(api).API
+
+
+@EVERY_API
+def test_each_protocol_is_asked_in_its_own_words(api: str, rungwise_provider: Any) -> None:
+    provider = rungwise_provider(ANSWER)
+    given = ("--api", api, "--model", "m", "--base-url", provider.base_url, "--max-tokens", "50", "--api-key-env", "K")
+    result = invoke("ask", "Name a bird.", *given, env={"K": KEY})
+    assert (result.exit_code, result.stdout) == (0, ANSWER.text)
+    [request] = provider.requests
+    assert "Name a bird." in json.dumps(request.body)
+    assert any(KEY in value for value in request.headers.values()) or api == "bedrock"
+    assert KEY not in result.output
+
+
+@EVERY_API
+def test_each_protocol_may_be_the_fallback(api: str, rungwise_provider: Any) -> None:
+    down, provider = rungwise_provider(ScriptedReply(status=401)), rungwise_provider(ANSWER)
+    given = ("--model", "m", "--base-url", down.base_url, "--api-key-env", "")
+    result = invoke("ask", "Name a bird.", *given, "--fallback", f"{api}:{provider.base_url}#other#K", env={"K": KEY})
+    assert (result.exit_code, result.stdout) == (0, ANSWER.text)
+    assert "authorization" not in down.requests[0].headers
+    assert (len(down.requests), len(provider.requests)) == (1, 1)
+
+
+def targets(*fallbacks: str) -> list[Target]:
+    arguments = ["Hi", "--model", "m", *[part for each in fallbacks for part in ("--fallback", each)]]
+    return list(ask_command.make_context("ask", arguments).params["fallbacks"])
+
+
+def test_a_fallback_has_four_forms() -> None:
+    assert targets(
+        "http://localhost:8000/v1#llama",
+        "http://localhost:8000/v1#llama#KEY",
+        "ollama:llama3.2:latest",
+        "ollama:http://localhost:11434#llama3.2",
+        "anthropic:https://proxy.example.com/v1#claude#WORK_KEY",
+    ) == [
+        Target("openai", "http://localhost:8000/v1", "llama"),
+        Target("openai", "http://localhost:8000/v1", "llama", "KEY"),
+        Target("ollama", None, "llama3.2:latest"),
+        Target("ollama", "http://localhost:11434", "llama3.2"),
+        Target("anthropic", "https://proxy.example.com/v1", "claude", "WORK_KEY"),
+    ]
+
+
+@pytest.mark.parametrize("api", [api for api in APIS if api not in ("ollama", "bedrock")])
+def test_a_missing_key_is_told_by_the_variable_of_the_protocols_own_provider(api: str) -> None:
+    for named in (("--api", api, "--model", "m"), ("--base-url", "http://localhost:1", "--model", "m")):
+        fallback = () if "--api" in named else ("--fallback", f"{api}:m")
+        result = invoke("ask", "Hi", *named, *fallback)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert (
+            f"{' or '.join(variables_of(Target(api, None, 'm').origin))} is not set in the environment" in result.stderr
+        )
+
+
+def test_a_server_on_this_machine_needs_no_key() -> None:
+    for api in APIS:
+        [backend] = chain_of(Target(api, "http://localhost:11434", "llama3.2", is_fallback=False), [], None)
+        assert backend.problem is None
+
+
+def test_a_package_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_spec("no_such_package_at_all") is None
+    monkeypatch.setattr("rungwise.adapters.wires.registry.APIS", {"mute": "no_such_package_at_all.backend:Mute"})
+    with pytest.raises(ConfigurationError, match=r"^mute needs the package no_such_package_at_all: pip install"):
+        backend_class("mute")
+
+
+def test_temperature_effort_and_schema_reach_the_body(rungwise_provider: Any, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"bird": {"type": "string"}}}
+    plain, named = tmp_path / "a bird.json", tmp_path / "named.json"
+    plain.write_text(json.dumps(schema), encoding="utf-8")
+    whole = {"name": "bird", "schema": schema, "strict": True}
+    named.write_text(json.dumps(whole), encoding="utf-8")
+    provider = rungwise_provider(ANSWER)
+    given = ("ask", "Hi", "--model", "m", "--base-url", provider.base_url)
+    result = invoke(*given, "--temperature", "0.2", "--reasoning-effort", "low", "--json-schema", plain)
+    assert (result.exit_code, result.stdout) == (0, ANSWER.text)
+    invoke(*given, "--json-schema", named)
+    invoke(*given)
+    first, second, third = bodies(provider)
+    assert (first["temperature"], first["reasoning_effort"]) == (0.2, "low")
+    assert first["response_format"] == {"type": "json_schema", "json_schema": {"name": "a_bird", "schema": schema}}
+    assert second["response_format"] == {"type": "json_schema", "json_schema": whole}
+    assert not third.keys() & {"temperature", "reasoning_effort", "response_format"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("[1]", "holds no object"), ("{", "is no JSON"), ("[" * 10**5, "is no JSON")]
+)
+def test_a_file_that_holds_no_schema_is_bad_input(text: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text(text, encoding="utf-8")
+    result = invoke("ask", "Hi", "--model", "m", "--base-url", "http://localhost:1", "--json-schema", file)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert told in result.stderr

@@ -1,0 +1,72 @@
+"""What `rungwise serve` says: where each client is pointed, and what each has asked, in any protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rungwise import Client, Request
+from rungwise.adapters.cli.clients import CLIENTS, asked_in, pointers, text_of
+from rungwise.adapters.cli.serve import _line
+from rungwise.adapters.provider.languages.registry import LANGUAGES, language_of
+from rungwise.adapters.provider.playback import ReceivedRequest
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.wires.registry import APIS, backend_class
+
+ANSWER = ScriptedReply(text="Yes.")
+SPOKEN = [client for client in CLIENTS if language_of(client.path) is not None]
+
+
+def test_every_protocol_has_a_client_and_the_other_way_round() -> None:
+    assert [client.api for client in CLIENTS] == list(APIS)
+    assert {type(language_of(client.path)) for client in SPOKEN} == set(map(type, LANGUAGES))
+    lines = list(pointers("http://127.0.0.1:80/v1"))
+    assert len(lines) == len(SPOKEN)
+    for client, line in zip(SPOKEN, lines, strict=True):
+        assert line.startswith(client.protocol)
+        assert f"'http://127.0.0.1:80{client.base}'" in line
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("api", [client.api for client in SPOKEN])
+def test_each_request_has_a_line_that_says_the_same_in_every_protocol(
+    api: str, streams: bool, rungwise_provider: Any
+) -> None:
+    provider = rungwise_provider(ANSWER)
+    backend = backend_class(api)("any", base_url=provider.base_url, api_key="sk-1")
+    messages = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "Where do the herons nest?"},
+    ]
+    with Client(backend, stream_calls=streams) as client:
+        client.call(Request(messages, max_tokens=90))
+    line = _line(1, provider.requests[0], ANSWER)
+    told = '1 model any, 3 messages, last user "Where do the herons nest?", cap 90'
+    assert line == f"{told}{', stream' if streams else ''} <- HTTP 200, text"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/nowhere", *(client.path for client in SPOKEN)])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"messages": 5},
+        {"messages": [5]},
+        {"messages": [{"role": ["x"], "content": {"a": 1}}]},
+        {"contents": [{"parts": 5}]},
+        {"input": [{"type": 5}], "options": 5, "generationConfig": []},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}], "max_tokens": {"a": 1}},
+    ],
+)
+def test_whatever_a_client_sends_has_its_line(path: str, body: dict[str, Any]) -> None:
+    line = _line(1, ReceivedRequest(path, {}, body, 0.0), ANSWER)
+    assert line.startswith("1 model ")
+    assert "\n" not in line
+
+
+def test_what_is_asked_of_responses_may_be_a_text() -> None:
+    request = ReceivedRequest("/v1/responses", {}, {"model": "m", "input": "Hello", "max_output_tokens": 5}, 0.0)
+    asked = asked_in(request)
+    assert (text_of(asked.messages[0]), asked.cap) == (("user", "Hello"), 5)

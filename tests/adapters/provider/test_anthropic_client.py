@@ -1,0 +1,162 @@
+"""The embedded provider is read by Anthropic's own client, with its strictest checks, as the real thing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+import rungwise
+from rungwise import EmbeddedProvider, Reply, Script, ScriptedReply
+from rungwise.adapters.provider.languages.language import SIGNATURE
+from rungwise.adapters.provider.rendering import render
+from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+
+anthropic = pytest.importorskip("anthropic")
+
+MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+ASKED: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Where?"}]}
+COUNTED = {"input_tokens": 7, "output_tokens": 8, "cache_read_input_tokens": 9}
+CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with anthropic.Anthropic(api_key="key", max_retries=0, _strict_response_validation=True) as made:
+        yield made
+
+
+def asked(client: Any, reply: ScriptedReply, streams: bool) -> Any:
+    """Return the message that the client reads, each event of a stream checked by its own models."""
+    with EmbeddedProvider(Script([reply])) as provider:
+        at = client.with_options(base_url=provider.base_url.removesuffix("/v1"))
+        if not streams:
+            raw = at.messages.with_raw_response.create(**ASKED)
+            anthropic.types.Message.model_validate_json(raw.read(), strict=True)
+            return raw.parse()
+        with at.messages.stream(**ASKED) as stream:
+            for _ in stream:
+                pass
+            message = stream.get_final_message()
+        adapter: TypeAdapter[Any] = TypeAdapter(anthropic.types.RawMessageStreamEvent)
+        for piece in render(reply, {**ASKED, "stream": True}, path="/v1/messages").pieces:
+            data = piece.partition(b"data: ")[2]
+            if json.loads(data)["type"] != "ping":
+                adapter.validate_json(data, strict=True)
+        return message
+
+
+@MODES
+def test_text_reasoning_and_calls_are_read(client: Any, streams: bool) -> None:
+    reply = ScriptedReply(text="In the reeds.", reasoning="Herons like reeds.", tool_calls=(CALL,), model="heron-1")
+    message = asked(client, reply, streams)
+    thinking, text, call = message.content
+    assert (thinking.thinking, thinking.signature) == ("Herons like reeds.", SIGNATURE)
+    assert (text.text, call.id, call.name, call.input) == ("In the reeds.", "toolu_1", "look", {"bird": "heron"})
+    assert (message.stop_reason, message.model, message.type) == ("tool_use", "heron-1", "message")
+    assert (message.usage.input_tokens, message.usage.output_tokens_details.thinking_tokens) == (2, 5)
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("reply", "stop"),
+    [
+        (ScriptedReply(text="x"), "end_turn"),
+        (ScriptedReply(), "end_turn"),
+        (ScriptedReply(text="x", finish="length"), "max_tokens"),
+        (ScriptedReply(finish="content_filter"), "refusal"),
+        (ScriptedReply(refusal="Not this."), "refusal"),
+        (ScriptedReply(text="x", finish="pause_turn"), "pause_turn"),
+        (ScriptedReply(text="x", finish=""), None),
+        (
+            ScriptedReply(text="x", usage={"input_tokens": 7, "output_tokens": 8, "cache_read_input_tokens": 9}),
+            "end_turn",
+        ),
+    ],
+)
+def test_each_end_is_read(client: Any, streams: bool, reply: ScriptedReply, stop: str | None) -> None:
+    message = asked(client, reply, streams)
+    assert message.stop_reason == stop
+    if reply.refusal:
+        assert message.stop_details.explanation == "Not this."
+    if reply.usage:
+        assert (message.usage.input_tokens, message.usage.output_tokens) == (7, 8)
+        assert message.usage.cache_read_input_tokens == 9
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        *((400, "BadRequestError"), (401, "AuthenticationError"), (403, "PermissionDeniedError")),
+        *((404, "NotFoundError"), (413, "ContentTooLargeError"), (429, "RateLimitError"), (500, "InternalServerError")),
+        *((504, "GatewayTimeoutError"), (529, "OverloadedError")),
+    ],
+)
+def test_errors_are_read_as_what_they_are(client: Any, streams: bool, status: int, name: str) -> None:
+    with pytest.raises(anthropic.APIStatusError) as caught:
+        asked(client, ScriptedReply(status=status), streams)
+    assert (type(caught.value).__name__, caught.value.status_code) == (name, status)
+    body = caught.value.body
+    assert body["type"] == "error"
+    if status != 413:  # whose documented type the client's models lack
+        anthropic.types.ErrorResponse.model_validate(body, strict=True)
+
+
+def test_an_error_inside_a_stream_is_read_as_one(client: Any) -> None:
+    reply = ScriptedReply(text="In the", error_event={"type": "overloaded_error", "message": "Overloaded"})
+    with pytest.raises(anthropic.APIStatusError) as caught:
+        asked(client, reply, True)
+    assert caught.value.body["error"]["type"] == "overloaded_error"
+
+
+def test_a_stream_without_its_end_has_none(client: Any) -> None:
+    message = asked(client, ScriptedReply(text="In the reeds.", done=False), True)
+    assert message.stop_reason is None
+
+
+# the other way: what its own models write is read
+
+
+def written() -> list[Any]:
+    types = anthropic.types
+    usage = types.Usage(input_tokens=1, output_tokens=5, cache_read_input_tokens=2, cache_creation_input_tokens=3)
+    about: dict[str, Any] = {"id": "msg_1", "model": "m", "role": "assistant", "type": "message", "usage": usage}
+    search = types.ServerToolUseBlock(id="s1", name="web_search", input={"query": "q"}, type="server_tool_use")
+    found = types.WebSearchToolResultBlock(
+        tool_use_id="s1",
+        type="web_search_tool_result",
+        content=[types.WebSearchResultBlock(encrypted_content="e", title="t", type="web_search_result", url="u")],
+    )
+    content = [
+        types.ThinkingBlock(thinking="Hm.", signature="c2ln", type="thinking"),
+        types.RedactedThinkingBlock(data="ZW5j", type="redacted_thinking"),
+        search,
+        found,
+        types.TextBlock(text="In the reeds.", type="text"),
+        types.ToolUseBlock(id="t1", name="look", input={"bird": "heron"}, type="tool_use"),
+    ]
+    return [types.Message(content=content, stop_reason="tool_use", **about)]
+
+
+@pytest.mark.parametrize("dumped", [{}, {"exclude_unset": True}, {"exclude_none": True}])
+def test_replies_that_its_models_write_are_read(dumped: dict[str, Any]) -> None:
+    backend = rungwise.Anthropic("m", base_url="http://localhost/v1")
+    for message in written():
+        body = message.model_dump_json(**dumped).encode()
+        reply = backend.decode(200, {}, body)
+        assert isinstance(reply, Reply)
+        assert [type(part) for part in reply.parts] == [
+            *(ReasoningPart, OpaquePart, OpaquePart, OpaquePart, TextPart, ToolCall)
+        ]
+        opaque = [part.block for part in reply.parts if isinstance(part, OpaquePart)]
+        assert opaque == [json.loads(block.model_dump_json(**dumped)) for block in message.content[1:4]]
+        assert (reply.text, reply.reasoning, reply.tool_calls[0].arguments) == (
+            "In the reeds.",
+            "Hm.",
+            '{"bird":"heron"}',
+        )
+        assert reply.usage == rungwise.Usage(6, 5, 2, 3)

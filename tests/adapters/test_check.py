@@ -1,0 +1,138 @@
+"""What a check tells of a request before anything is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Capabilities, Check, Client, Gemini, OpenAIChat
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
+SAID: list[Any] = [{"role": "user", "content": "Where do herons nest?"}]
+
+
+def local(name: str = "local", **known: Any) -> OpenAIChat:
+    return OpenAIChat("m", base_url="http://localhost:8000/v1", name=name, capabilities=Capabilities(**known))
+
+
+def checked(backend: Any, said: Any = SAID, **options: Any) -> rungwise.BackendCheck:
+    [found] = Client(backend).check(said, **options).backends
+    return found
+
+
+def test_nothing_goes_wrong() -> None:
+    check = Client([local()]).check("hi")
+    assert check
+    assert check == Check((rungwise.BackendCheck("local"),))
+    assert str(check) == "local\n  takes all of it"
+
+
+def test_a_backend_that_cannot_be_used() -> None:
+    check = Client([local(), OpenAIChat("gpt-5", name="mine", api_key="your-key")]).check("hi")
+    assert not check
+    first, second = check.backends
+    assert (first.is_clean, second.is_clean) == (True, False)
+    assert second.problem is not None
+    assert "placeholder" in second.problem
+    assert str(check).splitlines()[2:] == ["mine", f"  cannot be used: {second.problem}"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "lost", "wants"),
+    [
+        (
+            {"said": [{"role": "user", "content": [PICTURE]}]},
+            "images",
+            "pictures, which it does not see",
+            "sees pictures",
+        ),
+        (
+            {"said": [*SAID, {"role": "tool", "tool_call_id": "c", "content": [PICTURE]}]},
+            "images",
+            "pictures, which it does not see",
+            "sees pictures",
+        ),
+        (
+            {"said": [{"role": "user", "content": [PDF]}]},
+            "documents",
+            "documents, which it does not read",
+            "reads documents",
+        ),
+        ({"tools": [TOOL]}, "tools", "tools, which it does not call", "calls tools"),
+        ({"response_format": SCHEMA}, "json_schema", "the JSON schema, which it is not held to", "keeps to a schema"),
+        ({"reasoning_effort": "low"}, "reasoning", "reasoning_effort, which it does not know", "knows efforts"),
+    ],
+)
+def test_what_is_asked_is_held_against_what_a_model_can(
+    asked: dict[str, Any], field: str, lost: str, wants: str
+) -> None:
+    can, cannot, unknown = (checked(local(**{field: known}), **asked) for known in (True, False, None))
+    assert (can.losses, can.unknowns, can.is_clean) == ((), (), True)
+    assert (cannot.losses, cannot.unknowns, cannot.is_clean) == ((lost,), (), False)
+    assert (unknown.losses, unknown.unknowns, unknown.is_clean) == ((), (f"whether it {wants}",), True)
+    plain = checked(local(**{field: False}))
+    assert plain.is_clean, "what is not asked is not missed"
+
+
+def test_the_table_knows_models() -> None:
+    chain = [OpenAIChat(model, api_key="sk-1", name=model) for model in ("gpt-4o", "o3-mini", "gpt-3.5-turbo")]
+    check = Client(chain).check([{"role": "user", "content": [PICTURE]}], response_format=SCHEMA)
+    assert [len(backend.losses) for backend in check.backends] == [0, 1, 2]
+
+
+def test_a_prompt_that_does_not_fit_by_estimate() -> None:
+    long = [{"role": "user", "content": "x" * 24_000}]
+    found = checked(local(window=8_192), long, max_tokens=1_000)
+    assert found.losses == ("about 8002 tokens of prompt and 1000 of output, in a window of 8192",)
+    assert checked(local(window=9_100), long, max_tokens=1_000).is_clean
+    assert checked(local(window=8_192), long, max_tokens=1_000, input_tokens=5_000).is_clean, "the caller has counted"
+    unknown = checked(local(), long, max_tokens=1_000)
+    assert unknown.unknowns == ("whether about 8002 tokens of prompt and 1000 of output fit its window",)
+    assert unknown.is_clean
+
+
+def test_a_cap_above_what_a_model_writes() -> None:
+    found = checked(local(largest_output=900), max_tokens=1_000)
+    assert found.losses == ("1000 tokens of output, of which it writes 900 at most",)
+    own = OpenAIChat(
+        "m",
+        base_url="http://localhost:8000/v1",
+        parameters={"max_tokens": 1_000},
+        capabilities=Capabilities(largest_output=900),
+    )
+    assert not checked(own).is_clean
+
+
+def test_what_a_protocol_cannot_say_is_told_of_its_backend_alone() -> None:
+    gemini = Gemini("gemini-2.5-pro", api_key="key", name="google")
+    check = Client([local(), gemini]).check("hi", parameters={"logit_bias": {"1": 1}})
+    assert [backend.losses for backend in check.backends] == [
+        (),
+        ("logit_bias: it is a parameter of another protocol",),
+    ]
+
+
+def test_a_backend_of_ones_own_may_know_nothing_of_itself() -> None:
+    class Own(rungwise.PlainLink):
+        def encode(self, send: Any, *, stream: bool) -> Any: ...
+
+    found = checked(Own("own", losses=("tools: it has none",)), tools=[TOOL])
+    assert found == rungwise.BackendCheck("own", None, ("tools: it has none",), ("whether it calls tools",))
+
+
+def test_sound_is_unknown_everywhere() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
+    assert checked(local(), [{"role": "user", "content": [sound]}]).unknowns == ("whether it takes audio",)
+
+
+def test_it_takes_what_a_call_takes() -> None:
+    client = Client([local()])
+    assert client.check(rungwise.Request("hi"))
+    assert client.check("hi", policy=rungwise.Policy(), deadline=2.0)
+    with pytest.raises(rungwise.ConfigurationError, match="temprature"):
+        client.check("hi", temprature=0.2)  # type: ignore[call-arg]

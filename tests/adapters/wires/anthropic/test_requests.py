@@ -1,0 +1,644 @@
+"""What goes out to Anthropic: valid by the types of its own client, strictly, and what was meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rungwise import Anthropic, ConfigurationError, MediaPart, Message, OpenAIChat, Request, Send
+from rungwise.adapters.capabilities import Capabilities
+from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
+from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.testing.conversations import conversations
+from support.sampling import examples
+
+NEW, MIDDLE, OLD, OLDEST = "claude-opus-5-5", "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
+QUESTION = {"role": "user", "content": "Which bird is this?"}
+CACHE = {"type": "ephemeral", "ttl": "1h"}
+PIXEL = "iVBORw0KGgoAAAANSUhEUg=="
+CHAT_TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look it up.", "parameters": {"type": "object", "properties": {}}},
+}
+TOOL = {"name": "look", "description": "Look it up.", "input_schema": {"type": "object", "properties": {}}}
+SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "additionalProperties": False}
+WANTED = {"type": "json_schema", "json_schema": {"name": "bird", "schema": SCHEMA, "strict": True}}
+
+
+def backend(model: str = NEW, **options: Any) -> Anthropic:
+    return Anthropic(model, base_url="http://localhost/v1", **options)
+
+
+ME = backend().provider
+THOUGHT = ReasoningPart("Grey. A heron.", "c2ln", ME)
+CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
+
+
+def sent(
+    *messages: Any,
+    to: Anthropic | None = None,
+    tools: Any = (),
+    parameters: Mapping[str, Any] | None = None,
+    stream: bool = False,
+    cap: int | None = None,
+    **send: Any,
+) -> dict[str, Any]:
+    """Return the body of a request."""
+    request = Request(list(messages) or [QUESTION], tools=tools, parameters=parameters or {})
+    given = {"rung": "ask", "backend": 0, "wait": 0.0, "messages": request.messages, "max_tokens": cap, **send}
+    body: dict[str, Any] = json.loads((to or backend()).encode(Send(request=request, **given), stream=stream).body)
+    check(body)
+    return body
+
+
+# the official types
+
+
+@cache
+def strict_types() -> tuple[Any, Any]:
+    pytest.importorskip("anthropic")
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
+    from pydantic import ConfigDict, TypeAdapter
+
+    made = []
+    for kind in (MessageCreateParamsNonStreaming, MessageCreateParamsStreaming):
+        kind.__pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)  # type: ignore[attr-defined]
+        made.append(TypeAdapter(kind))
+    return made[0], made[1]
+
+
+KNOWN: dict[str, set[str]] = {
+    "text": {"type", "text", "cache_control", "citations"},
+    "image": {"type", "source", "cache_control", "transformations"},
+    "document": {"type", "source", "cache_control", "citations", "context", "title"},
+    "tool_use": {"type", "id", "name", "input", "cache_control", "caller", "toolset_name"},
+    "tool_result": {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"},
+    "thinking": {"type", "thinking", "signature"},
+    "redacted_thinking": {"type", "data"},
+    "server_tool_use": {"type", "id", "name", "input", "cache_control", "caller"},
+    "web_search_tool_result": {"type", "tool_use_id", "content", "cache_control", "caller"},
+    "compaction": {"type", "content", "encrypted_content"},
+}
+OLDER = {"temperature", "top_p", "top_k"}
+"""What models up to 4.6 take, and the client of today knows no more."""
+
+
+def exhausted(value: Any) -> Any:
+    """Read every lazily validated list to its end."""
+    if isinstance(value, Mapping):
+        return {name: exhausted(each) for name, each in value.items()}
+    return value if isinstance(value, str | bytes | int | float | None) else [exhausted(each) for each in value]
+
+
+def check(body: dict[str, Any]) -> None:
+    """Check that a body is valid by the official types, and by what the API says besides."""
+    whole, streamed = strict_types()
+    known = {name: value for name, value in body.items() if name not in OLDER}
+    validated = exhausted((streamed if body.get("stream") else whole).validate_python(known))
+    assert validated.keys() == known.keys()
+    assert body["messages"][0]["role"] == "user"
+    for message in body["messages"]:
+        assert message.keys() == {"role", "content"}
+        assert message["role"] in ("user", "assistant")
+        check_content(message["content"])
+    check_content(body.get("system", "x"))
+    assert body["max_tokens"] >= 1
+    thinking = body.get("thinking", {})
+    assert not 0 < body["max_tokens"] <= thinking.get("budget_tokens", 0)
+    assert thinking.get("budget_tokens", 1024) >= 1024
+    assert "tools" in body or "tool_choice" not in body
+
+
+def check_content(content: Any) -> None:
+    if isinstance(content, str):
+        assert content.strip()
+        return
+    assert content
+    results = [block["type"] == "tool_result" for block in content]
+    assert results == sorted(results, reverse=True)
+    for block in content:
+        assert block.keys() <= KNOWN[block["type"]], "a key that the API refuses"
+        if block["type"] == "text":
+            assert block["text"].strip()
+        elif block["type"] == "tool_result" and not isinstance(block.get("content", ""), str):
+            check_content(block["content"])
+
+
+# messages
+
+
+def test_system_messages_go_out_apart_with_their_marks() -> None:
+    body = sent({"role": "system", "content": "Be brief."}, QUESTION)
+    assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
+    marked = [{"type": "text", "text": "Know birds.", "cache_control": CACHE}]
+    body = sent({"role": "system", "content": marked}, QUESTION, Message.saying("system", "Be brief."))
+    assert body["system"] == [*marked, {"type": "text", "text": "Be brief."}]
+    body = sent({"role": "developer", "content": "Be brief."}, QUESTION)
+    assert (body["system"], body["messages"]) == ("Be brief.", [QUESTION])
+    assert "system" not in sent(QUESTION)
+
+
+OWN = [
+    {"role": "user", "content": [{"type": "text", "text": "Which?", "cache_control": CACHE}]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+            {"type": "redacted_thinking", "data": "ZW5j"},
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}},
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ardea.", "cache_control": CACHE}],
+    },
+]
+
+
+def test_messages_of_its_own_form_go_out_word_for_word() -> None:
+    assert sent(*OWN)["messages"] == OWN
+    assert all(map(ANTHROPIC.is_own, OWN))
+    assert [ANTHROPIC.role_of(each) for each in OWN] == ["user", "assistant", "tool"]
+
+
+def test_what_another_provider_may_have_signed_is_left_out() -> None:
+    kept = [OWN[1]["content"][3], OWN[1]["content"][4]]
+    assert sent(*OWN, portable=True)["messages"] == [OWN[0], {**OWN[1], "content": kept}, OWN[2]]
+
+
+def test_what_it_has_said_goes_back_word_for_word_and_in_order() -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    cited = [
+        {
+            "type": "char_location",
+            "cited_text": "x",
+            "document_index": 0,
+            "document_title": None,
+            "start_char_index": 0,
+            "end_char_index": 1,
+        }
+    ]
+    said = (
+        THOUGHT,
+        OpaquePart(ME, {"type": "redacted_thinking", "data": "ZW5j"}),
+        OpaquePart(ME, search),
+        OpaquePart(ME, {"citations": cited}),
+        TextPart("A heron."),
+        TextPart("\n\n"),
+        ToolCall("toolu_1", "look", '{"bird": "heron"}', {"caller": {"type": "direct"}}, ME),
+    )
+    result = Message("tool", (ToolResult("toolu_1", "look", "Ardea."),))
+    body = sent(QUESTION, Message("assistant", said), result)
+    assert body["messages"][1]["content"] == [
+        {"type": "thinking", "thinking": "Grey. A heron.", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "ZW5j"},
+        search,
+        {"type": "text", "text": "A heron.", "citations": cited},
+        {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "look",
+            "input": {"bird": "heron"},
+            "caller": {"type": "direct"},
+        },
+    ]
+    foreign = sent(QUESTION, Message("assistant", said), result, to=backend("another"))
+    assert [block["type"] for block in foreign["messages"][1]["content"]] == ["text", "tool_use"]
+    assert sent(QUESTION, Message("assistant", said), result, unsigned=True)["messages"] == foreign["messages"]
+
+
+def test_results_stand_first_in_one_turn() -> None:
+    calls = Message("assistant", (ToolCall("a", "look", "{}"), ToolCall("b", "look", "")))
+    results = Message("tool", (ToolResult("a", "look", "One."), ToolResult("b", "look", "", is_fault=True)))
+    body = sent(QUESTION, calls, results, Message.saying("user", "And?"))
+    assert body["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "a", "name": "look", "input": {}},
+                {"type": "tool_use", "id": "b", "name": "look", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "One."},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "b",
+                    "content": "(the tool failed and said nothing)",
+                    "is_error": True,
+                },
+                {"type": "text", "text": "And?"},
+            ],
+        },
+    ]
+    empty = sent(QUESTION, Message("assistant", (CALL,)), Message("tool", (ToolResult("toolu_1", "look", ""),)))
+    assert empty["messages"][2]["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1"}]
+
+
+def test_messages_of_chat_completions_are_written_anew() -> None:
+    body = sent(
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Which?"},
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "call:1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "call:1", "content": "Ardea."},
+        tools=[CHAT_TOOL],
+    )
+    assert body["messages"][0]["content"][1] == {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+    }
+    [use], [result] = body["messages"][1]["content"], body["messages"][2]["content"]
+    assert use["id"] == result["tool_use_id"]
+    assert use["id"].isalnum()
+    assert body["tools"] == [TOOL]
+
+
+MEDIA = [
+    (MediaPart("image", PIXEL, "image/png"), "image", "base64"),
+    (MediaPart("image", url="https://example.org/a.png"), "image", "url"),
+    (MediaPart("image", PIXEL, "image/tiff"), "text", None),
+    (MediaPart("file", "JVBERi0=", "application/pdf", name="a.pdf"), "document", "base64"),
+    (MediaPart("file", url="https://example.org/a.pdf"), "document", "url"),
+    (MediaPart("file", "SGVyb25z", "text/plain"), "document", "text"),
+    (MediaPart("file", "/w==", "text/plain"), "text", None),
+    (MediaPart("file", "AAAA", "application/zip"), "text", None),
+    (MediaPart("audio", "AAAA", "audio/wav"), "text", None),
+]
+
+
+@pytest.mark.parametrize(("part", "kind", "source"), MEDIA)
+def test_pictures_and_documents_have_their_blocks(part: MediaPart, kind: str, source: str | None) -> None:
+    part = MediaPart(part.kind, part.data, part.media_type, part.url, part.name, cache=CACHE)
+    calls = Message("assistant", (CALL,))
+    result = Message("tool", (ToolResult("toolu_1", "look", "See:", media=(part,)),))
+    body = sent(Message("user", (part, TextPart("Which?", CACHE))), calls, result)
+    block = body["messages"][0]["content"][0]
+    assert (block["type"], block.get("source", {}).get("type"), block["cache_control"]) == (kind, source, CACHE)
+    assert body["messages"][0]["content"][1]["cache_control"] == CACHE
+    told = body["messages"][2]["content"][0]["content"]
+    assert [each["type"] for each in told] == ["text", kind]
+
+
+def test_a_conversation_begins_with_the_user_and_has_something_in_it() -> None:
+    body = sent(Message.saying("assistant", "A heron."), QUESTION)
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert sent({"role": "system", "content": "Be brief."})["messages"][0]["role"] == "user"
+    only_thought = Message("assistant", (ReasoningPart("Hm."),))
+    assert [message["role"] for message in sent(QUESTION, only_thought, QUESTION)["messages"]] == ["user"]
+
+
+def test_what_is_written_in_its_own_form_stays_word_for_word_beside_what_is_not() -> None:
+    own = [
+        {"role": "user", "content": [{"type": "text", "text": "Which bird is this?", "cache_control": CACHE}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Grey.", "signature": "c2ln"},
+                {"type": "text", "text": "A heron."},
+            ],
+        },
+    ]
+    call = {"id": "functions.look:0", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    foreign = [
+        {"role": "user", "content": "Sure?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "functions.look:0", "content": "It is."},
+    ]
+    messages = sent(*own, *foreign)["messages"]
+    assert messages[:2] == own
+    [use] = messages[3]["content"]
+    assert messages[4]["content"][0]["tool_use_id"] == use["id"] != "functions.look:0"
+
+
+def test_calls_of_another_provider_have_ids_that_fit_at_the_first_backend_too() -> None:
+    call = ToolCall("functions.look:0", "look", "{}", provider="api.moonshot.ai/kimi")
+    messages = sent(
+        QUESTION, Message("assistant", (call,)), Message("tool", (ToolResult("functions.look:0", "look", "It is."),))
+    )["messages"]
+    assert messages[1]["content"][0]["id"] == messages[2]["content"][0]["tool_use_id"] != "functions.look:0"
+
+
+def test_tools_are_written_and_marked() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
+    own = [{**TOOL, "cache_control": CACHE}, search]
+    assert sent(tools=own)["tools"] == own
+    strict = {**CHAT_TOOL, "function": {**CHAT_TOOL["function"], "strict": True}, "cache_control": CACHE}  # type: ignore[dict-item]
+    foreign = {"type": "code_interpreter", "container": {"type": "auto"}}
+    body = sent(tools=[strict, search, foreign])
+    assert body["tools"] == [{**TOOL, "strict": True, "cache_control": CACHE}, search]
+    assert "tools" not in sent(tools=[foreign], parameters={"tool_choice": "auto"})
+    assert backend().lost(Request("x", tools=[foreign, search])) == ("the tool code_interpreter: it has no form here",)
+    made = ANTHROPIC.strictly(ANTHROPIC.tool_of("look", "Look it up.", SCHEMA), True)
+    assert made == {"name": "look", "description": "Look it up.", "input_schema": SCHEMA, "strict": True}
+
+
+@settings(deadline=None, max_examples=examples(60))
+@given(conversations(forms=("call", "message", "block"), scattered=True), st.booleans())
+def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
+    sent(*messages, portable=portable)
+
+
+# parameters
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"stop": "END"}, {"stop_sequences": ["END"]}),
+        ({"stop": ["END", " ", "."]}, {"stop_sequences": ["END", "."]}),
+        ({"stop": "\n"}, {}),
+        ({"stop_sequences": ["END"]}, {"stop_sequences": ["END"]}),
+        ({"seed": 7}, {}),
+        ({"response_format": WANTED}, {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}),
+        ({"response_format": {"type": "json_object"}}, {}),
+        ({"response_format": {"type": "text"}}, {}),
+        ({"metadata": {"user_id": "u"}}, {"metadata": {"user_id": "u"}}),
+        ({"tool_choice": "auto"}, {"tool_choice": {"type": "auto"}}),
+        ({"tool_choice": "none"}, {"tool_choice": {"type": "none"}}),
+        ({"tool_choice": "required"}, {"tool_choice": {"type": "any"}}),
+        ({"tool_choice": {"type": "any"}}, {"tool_choice": {"type": "any"}}),
+        (
+            {"tool_choice": {"type": "function", "function": {"name": "look"}}},
+            {"tool_choice": {"type": "tool", "name": "look"}},
+        ),
+        ({"tool_choice": {"type": "function", "name": "look"}}, {"tool_choice": {"type": "tool", "name": "look"}}),
+        ({"tool_choice": {"type": "tool", "name": "look"}}, {"tool_choice": {"type": "tool", "name": "look"}}),
+        ({"tool_choice": {"type": "allowed_tools", "tools": []}}, {}),
+        ({"parallel_tool_calls": False}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
+        ({"parallel_tool_calls": True}, {}),
+        (
+            {"parallel_tool_calls": False, "tool_choice": "required"},
+            {"tool_choice": {"type": "any", "disable_parallel_tool_use": True}},
+        ),
+        ({"parallel_tool_calls": False, "tool_choice": "none"}, {"tool_choice": {"type": "none"}}),
+    ],
+)
+def test_common_parameters_are_said_in_its_words(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    body = sent(parameters=given, tools=[TOOL])
+    usual = ("model", "messages", "max_tokens", "tools")
+    assert {name: value for name, value in body.items() if name not in usual} == expected
+
+
+EFFORTS = [
+    (NEW, "none", {"type": "disabled"}, None),
+    (NEW, "minimal", {"type": "adaptive"}, "low"),
+    (NEW, "high", {"type": "adaptive"}, "high"),
+    (NEW, "max", {"type": "adaptive"}, "max"),
+    (MIDDLE, "medium", {"type": "adaptive"}, "medium"),
+    (OLD, "none", None, None),
+    (OLD, "low", {"type": "enabled", "budget_tokens": 1024}, None),
+    (OLD, "medium", {"type": "enabled", "budget_tokens": 2048}, None),
+    (OLD, "high", {"type": "enabled", "budget_tokens": 3276}, None),
+    (OLDEST, "high", None, None),
+    (NEW, "gremlins", None, None),
+]
+
+
+@pytest.mark.parametrize(("model", "effort", "thinking", "level"), EFFORTS)
+def test_effort_is_said_as_the_model_takes_it(model: str, effort: str, thinking: Any, level: str | None) -> None:
+    body = sent(to=backend(model), parameters={"reasoning_effort": effort})
+    assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, level)
+    lost = backend(model).lost(Request("x", parameters={"reasoning_effort": effort}))
+    assert bool(lost) is (thinking is None and effort != "none")
+
+
+def test_the_words_of_its_own_win() -> None:
+    own = {"thinking": {"type": "enabled", "budget_tokens": 2000}, "reasoning_effort": "high"}
+    assert sent(to=backend(OLD), parameters=own)["thinking"] == own["thinking"]
+    config = {"output_config": {"effort": "max"}, "reasoning_effort": "low", "response_format": WANTED}
+    assert sent(parameters=config)["output_config"] == {
+        "effort": "max",
+        "format": {"type": "json_schema", "schema": SCHEMA},
+    }
+
+
+def test_sampling_goes_to_models_that_take_it() -> None:
+    sampling = {"temperature": 1.7, "top_p": 0.9}
+    assert not OLDER & sent(parameters=sampling).keys()
+    body = sent(to=backend(OLD), parameters=sampling)
+    assert (body["temperature"], body["top_p"]) == (1, 0.9)
+    thinking = sent(to=backend(OLD), parameters={**sampling, "reasoning_effort": "low"})
+    assert not OLDER & thinking.keys(), "reasoning rules them out"
+    assert backend().lost(Request("x", parameters={**sampling, "seed": 1, "stop": " "})) == (
+        "seed: Anthropic has none",
+        "temperature: this model takes none",
+        "top_p: this model takes none",
+        "stop: Anthropic takes no blank sequence",
+    )
+    assert backend(OLD).lost(Request("x", parameters=sampling)) == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "why"),
+    [
+        (NEW, {"type": "json_object"}, "Anthropic has JSON by a schema alone"),
+        (OLDEST, WANTED, "this model cannot be held to JSON"),
+    ],
+)
+def test_json_that_cannot_be_asked_for_is_lost(model: str, wanted: Any, why: str) -> None:
+    assert backend(model).lost(Request("x", parameters={"response_format": wanted})) == (f"response_format: {why}",)
+    assert "output_config" not in sent(to=backend(model), parameters={"response_format": wanted})
+
+
+def test_what_a_provider_has_rejected_is_left_out_in_either_words() -> None:
+    given = {"stop": "END", "reasoning_effort": "low", "response_format": WANTED, "metadata": {"user_id": "u"}}
+    for name, gone in (
+        ("stop", "stop_sequences"),
+        ("stop_sequences", "stop_sequences"),
+        ("reasoning_effort", "thinking"),
+        ("thinking", "thinking"),
+        ("metadata", "metadata"),
+    ):
+        assert gone in sent(parameters=given)
+        assert gone not in sent(parameters=given, dropped=frozenset({name}))
+    assert "effort" not in sent(parameters=given, dropped=frozenset({"effort"}))["output_config"]
+    kept = sent(parameters=given, dropped=frozenset({"max_tokens", "messages", "model"}), stream=True)
+    assert (kept["max_tokens"], kept["model"], kept["stream"]) == (4096, NEW, True)
+    assert "stream" not in sent(stream=False)
+
+
+@pytest.mark.parametrize("name", ["model", "messages", "system", "stream"])
+def test_what_has_its_own_place_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"parameters cannot set '{name}'"):
+        backend(parameters={name: "x"})
+    with pytest.raises(ConfigurationError, match=f"Request.parameters cannot set '{name}'"):
+        sent(parameters={name: "x"})
+
+
+# the cap
+
+
+def test_there_is_always_a_cap() -> None:
+    assert sent()["max_tokens"] == backend().max_tokens == 4096
+    assert sent(cap=99)["max_tokens"] == 99
+    assert sent(to=backend(parameters={"max_tokens": 77}))["max_tokens"] == 77
+    assert backend(capabilities=Capabilities(largest_output=1000)).max_tokens == 1000
+    reasoning = {"thinking": {"type": "enabled", "budget_tokens": 8000}}
+    assert sent(to=backend(OLD, parameters=reasoning))["max_tokens"] == 8000 + 4096
+
+
+@pytest.mark.parametrize(("cap", "budget"), [(9000, 8000), (8000, 4000), (1500, 1024), (1024, None), (16, None)])
+def test_reasoning_never_fills_the_cap(cap: int, budget: int | None) -> None:
+    reasoning = {"thinking": {"type": "enabled", "budget_tokens": 8000}}
+    body = sent(to=backend(OLD), parameters=reasoning, cap=cap)
+    assert body["max_tokens"] == cap
+    assert body.get("thinking", {}).get("budget_tokens") == budget
+    assert "thinking" not in sent(to=backend(OLD), parameters={"reasoning_effort": "high"}, cap=1024)
+
+
+# reasoning
+
+
+ENABLED = {"type": "enabled"}
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "thinking", "effort"),
+    [
+        (OLD, {"thinking": {**ENABLED, "budget_tokens": 3000}}, {**ENABLED, "budget_tokens": 1024}, None),
+        (OLD, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, {"type": "disabled"}, None),
+        (OLD, {"reasoning_effort": "high"}, {"type": "enabled", "budget_tokens": 1024}, None),
+        (OLD, {}, None, None),
+        (NEW, {"reasoning_effort": "high"}, {"type": "adaptive"}, "low"),
+        (NEW, {"reasoning_effort": "low"}, {"type": "disabled"}, "low"),
+        (NEW, {}, None, "low"),
+        (NEW, {"thinking": {"type": "disabled"}}, {"type": "disabled"}, None),
+    ],
+)
+def test_reasoning_is_lowered_where_it_was_on(model: str, given: Any, thinking: Any, effort: Any) -> None:
+    body = sent(to=backend(model), parameters=given, lower_reasoning=True)
+    assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
+
+
+LOOP = (QUESTION, Message("assistant", (TextPart("I look."), CALL)), Message("tool", (ToolResult("toolu_1", "", "x"),)))
+
+
+def test_reasoning_is_left_out_of_a_tool_loop_that_was_begun_without() -> None:
+    on = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+    to = backend(OLD)
+    thought = ReasoningPart("Grey.", "c2ln", to.provider)
+    assert "thinking" not in sent(*LOOP, to=to, parameters=on)
+    assert "thinking" in sent(LOOP[0], Message("assistant", (thought, CALL)), LOOP[2], to=to, parameters=on)
+    assert "thinking" in sent(*LOOP, Message.saying("assistant", "A heron."), QUESTION, to=to, parameters=on)
+    foreign = ReasoningPart("Grey.", "c2ln", "elsewhere/m")
+    assert "thinking" not in sent(LOOP[0], Message("assistant", (foreign, CALL)), LOOP[2], to=to, parameters=on)
+    # An effort lets the model choose, and the API takes any turn then.
+    assert sent(*LOOP, parameters={"reasoning_effort": "high"})["thinking"] == {"type": "adaptive"}
+
+
+@pytest.mark.parametrize("model", [OLD, NEW])
+def test_reasoning_is_left_out_where_a_tool_is_forced(model: str) -> None:
+    asked = {"reasoning_effort": "high", "tool_choice": "required"}
+    assert "thinking" not in sent(to=backend(model), tools=[TOOL], parameters=asked)
+    assert "thinking" in sent(to=backend(model), tools=[TOOL], parameters={**asked, "tool_choice": "auto"})
+
+
+# prefill
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "parameters", "expected"),
+    [
+        (OLD, {}, {}, True),
+        (NEW, {}, {}, False),
+        (OLD, {}, {"reasoning_effort": "low"}, False),
+        (OLD, {}, {"reasoning_effort": "none"}, True),
+        (OLD, {}, {"thinking": {"type": "enabled", "budget_tokens": 2000}}, False),
+        (OLD, {"thinking": {"type": "enabled", "budget_tokens": 2000}}, {}, False),
+        (OLD, {"reasoning_effort": "low"}, {"reasoning_effort": "none"}, True),
+        (OLD, {}, {"response_format": WANTED}, False),
+        (OLD, {}, {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, False),
+        (OLDEST, {}, {"reasoning_effort": "low"}, True),
+    ],
+)
+def test_prefill_depends_on_what_is_asked(model: str, own: Any, parameters: Any, expected: bool) -> None:
+    made = backend(model, parameters=own)
+    assert made.prefills_with(parameters) is expected
+    if not parameters:
+        assert made.prefills is expected
+
+
+def test_the_turn_that_is_gone_on_from_ends_in_no_blank() -> None:
+    to = backend(OLD)
+    body = sent(QUESTION, Message.saying("assistant", "A heron, \n"), to=to, prefill=True)
+    assert body["messages"][-1] == {"role": "assistant", "content": "A heron,"}
+    said = [{"type": "text", "text": "A"}, {"type": "text", "text": " heron, "}]
+    body = sent(QUESTION, {"role": "assistant", "content": said}, to=to, prefill=True)
+    assert body["messages"][-1]["content"][-1] == {"type": "text", "text": " heron,"}
+
+
+# headers and keys
+
+
+def test_the_key_and_the_version_stand_in_the_headers() -> None:
+    made = backend(api_key="sk-ant-9d2f6b1c44e07a35", beta=["one-2026-01-01", "two-2026-01-01"])
+    request = Request("x")
+    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=1, request=request)
+    http = made.encode(send, stream=False)
+    assert http.url == "http://localhost/v1/messages"
+    assert {name: http.headers[name] for name in ("x-api-key", "anthropic-version", "anthropic-beta")} == {
+        "x-api-key": "sk-ant-9d2f6b1c44e07a35",
+        "anthropic-version": "2023-06-01",
+        "anthropic-beta": "one-2026-01-01,two-2026-01-01",
+    }
+    assert "authorization" not in http.headers
+    assert "9d2f6b" not in repr(made)
+
+
+@pytest.mark.parametrize("beta", [7, [7], [""], ["a\nb"], [None]])
+def test_a_beta_feature_is_a_name(beta: Any) -> None:
+    with pytest.raises(ConfigurationError, match="beta must be a list"):
+        backend(beta=beta)
+
+
+def test_the_key_of_the_environment_goes_to_its_own_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-9d2f6b1c44e07a35")
+    assert Anthropic(NEW).problem is None
+    assert Anthropic(NEW, base_url="https://elsewhere.example.org/v1").problem is not None
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    assert "api_key is missing: give the key, set ANTHROPIC_API_KEY, or " in (Anthropic(NEW).problem or "")
+    elsewhere = Anthropic(NEW, base_url="https://proxy.example.org").problem
+    assert elsewhere == "api_key is missing: give the key, or api_key_required=False for a server without keys"
+
+
+def test_parameters_of_its_own_do_not_go_to_another_protocol() -> None:
+    from rungwise.fsm.call.request import parameters_for
+
+    request = Request("x", parameters={"output_config": {"effort": "low"}, "stop": "END"})
+    chat = OpenAIChat("m", base_url="http://localhost/v1")
+    assert dict(parameters_for(request, backend(), chat)) == {"stop": "END"}
+    assert dict(parameters_for(request, backend(), backend(OLD))) == dict(request.parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"response_format": WANTED}, True),
+        ({"response_format": {"type": "text"}}, False),
+        ({"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}, True),
+        ({"output_config": {"effort": "low"}}, None),
+        ({}, None),
+    ],
+)
+def test_json_is_asked_for_in_either_words(parameters: Any, expected: bool | None) -> None:
+    assert ANTHROPIC.asks_for_json(parameters) is expected

@@ -1,0 +1,149 @@
+"""What is written to each kind of server in its own way."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from rungwise import Message, OpenAIChat, Request, Send, ToolCall
+from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
+from rungwise.fsm.call.parts import ToolResult
+
+KEY = "0123456789abcdef0123456789abcdef"
+MISTRAL = "https://api.mistral.ai/v1"
+USER = {"role": "user", "content": "What is this?"}
+
+
+def body_of(backend: OpenAIChat, *messages: Any, **fields: Any) -> dict[str, Any]:
+    request = Request(messages, max_tokens=50)
+    send = Send(
+        **{
+            **{"rung": "ask", "backend": 0, "wait": 0.0, "messages": request.messages, "max_tokens": 50},
+            **{"request": request, **fields},
+        }
+    )
+    body = json.loads(backend.encode(send, stream=False).body)
+    assert isinstance(body, dict)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("url", "model", "cap", "prefill"),
+    [
+        ("https://api.openai.com/v1", "gpt-5", "max_completion_tokens", "no"),
+        ("https://x.openai.azure.com/openai/v1", "gpt-5", "max_completion_tokens", "no"),
+        ("https://api.deepseek.com", "deepseek-chat", "max_tokens", "no"),
+        ("https://api.deepseek.com/beta", "deepseek-chat", "max_tokens", "prefix"),
+        (MISTRAL, "mistral-large-latest", "max_tokens", "prefix"),
+        ("https://api.moonshot.ai/v1", "kimi-k2", "max_tokens", "partial"),
+        ("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "qwen-max", "max_tokens", "partial"),
+        ("https://api.groq.com/openai/v1", "llama-3.3-70b-versatile", "max_tokens", "trailing"),
+        ("https://api.cerebras.ai/v1", "llama3.1-8b", "max_completion_tokens", "no"),
+        ("https://openrouter.ai/api/v1", "openai/gpt-5", "max_tokens", "no"),
+        ("https://api.x.ai/v1", "grok-4", "max_completion_tokens", "no"),
+        ("https://api.z.ai/api/paas/v4", "glm-4.6", "max_tokens", "no"),
+        ("https://api.minimax.io/v1", "MiniMax-M2", "max_tokens", "no"),
+        ("https://api.together.xyz/v1", "meta-llama/Llama-3.3-70B-Instruct-Turbo", "max_tokens", "no"),
+        ("https://api.fireworks.ai/inference/v1", "accounts/fireworks/models/llama-v3p1-8b", "max_tokens", "no"),
+        ("http://localhost:8000/v1", "llama", "max_tokens", "no"),
+    ],
+)
+def test_caps_and_continuations(url: str, model: str, cap: str, prefill: str) -> None:
+    dialect = dialect_of(url, model)
+    assert (dialect.cap_field, dialect.prefill) == (cap, prefill)
+    assert body_of(OpenAIChat(model, base_url=url, api_key=KEY), USER)[cap] == 50
+
+
+def test_every_row_says_something() -> None:
+    for row in DIALECTS:
+        assert row != type(row)(host=row.host, path=row.path, model=row.model)
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+
+AZURE = "https://x.openai.azure.com"
+TOKEN = "eyJ0eXAiOiJKV1QifQ.eyJhdWQiOiJ4In0.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "name"),
+    [
+        (f"{AZURE}/openai/v1", KEY, "authorization"),
+        ("https://x.services.ai.azure.com/openai/v1/", KEY, "authorization"),
+        (f"{AZURE}/openai/deployments/gpt-4o?api-version=2024-10-21", KEY, "api-key"),
+        ("https://x.services.ai.azure.com/models?api-version=2024-05-01-preview", KEY, "api-key"),
+        (f"{AZURE}/openai/deployments/gpt-4o?api-version=2024-10-21", TOKEN, "authorization"),
+        ("https://models.inference.ai.azure.com", KEY, "authorization"),
+        ("https://api.openai.com/v1", KEY, "authorization"),
+    ],
+)
+def test_where_the_key_goes(url: str, key: str, name: str) -> None:
+    backend = OpenAIChat("gpt-4o", base_url=url, api_key=key)
+    request = Request([USER])
+    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=None, request=request)
+    headers = backend.encode(send, stream=True).headers
+    sent = {each: str(value) for each, value in headers.items() if each in ("authorization", "api-key")}
+    assert sent == {name: f"Bearer {key}" if name == "authorization" else key}
+    assert backend.problem is None
+
+
+def test_azures_key_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    request = Request([USER])
+    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=None, request=request)
+    for url, name, value in (
+        (f"{AZURE}/openai/v1", "authorization", f"Bearer {KEY}"),
+        (f"{AZURE}/openai/deployments/m?api-version=x", "api-key", KEY),
+    ):
+        backend = OpenAIChat("m", base_url=url)
+        assert backend.problem is None
+        assert backend.encode(send, stream=True).headers[name] == value
+    assert backend.encode(send, stream=True).url == f"{AZURE}/openai/deployments/m/chat/completions?api-version=x"
+
+
+# ---- ids of tool calls -----------------------------------------------------------------------------------------------
+
+
+def history(*ids: str) -> list[Any]:
+    calls = [{"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}} for id in ids]
+    results = [{"role": "tool", "tool_call_id": id, "content": id} for id in ids]
+    return [USER, {"role": "assistant", "content": None, "tool_calls": calls}, *results, USER]
+
+
+def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
+    calls = [call["id"] for message in body["messages"] for call in message.get("tool_calls", ())]
+    return calls, [message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"]
+
+
+@pytest.mark.parametrize("is_portable", [False, True])
+def test_mistral_is_sent_ids_of_nine_letters(is_portable: bool) -> None:
+    given = ("call_0fypS1hVX", "abcDEF123", "call_0fypS1hVY", "short")
+    calls, results = ids_in(body_of(OpenAIChat("m", base_url=MISTRAL), *history(*given), portable=is_portable))
+    assert calls == results
+    assert len(set(calls)) == 4
+    assert calls[1] == "abcDEF123"
+    assert all(re.fullmatch("[A-Za-z0-9]{9}", id) for id in calls)
+
+
+def test_replies_that_came_back_are_sent_such_ids_too() -> None:
+    said = Message("assistant", (ToolCall("call_0fypS1hVX", "look", "{}"),))
+    told = Message("tool", (ToolResult("call_0fypS1hVX", "look", "A heron."),))
+    calls, results = ids_in(body_of(OpenAIChat("m", base_url=MISTRAL), USER, said, told))
+    assert calls == results
+    assert re.fullmatch("[A-Za-z0-9]{9}", calls[0])
+
+
+def test_ids_that_are_taken_go_out_as_they_are() -> None:
+    own = history("abcDEF123")
+    assert body_of(OpenAIChat("m", base_url=MISTRAL), *own)["messages"] == own
+    others = history("call_0fypS1hVX")
+    assert body_of(OpenAIChat("m", base_url="http://localhost/v1"), *others)["messages"] == others
+
+
+def test_a_model_that_cannot_think_is_asked_without() -> None:
+    backend = OpenAIChat("m", base_url="http://localhost:11434/v1", parameters={"reasoning_effort": "high"})
+    assert "reasoning_effort" in body_of(backend, USER)
+    assert "reasoning_effort" not in body_of(backend, USER, dropped=frozenset({"thinking"}))

@@ -1,0 +1,170 @@
+"""What we send fits the types of Google's own client, which refuse unknown names, and we read what those write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from rungwise import Call, Gemini, Message, Policy, Reply, Request, TextPart, ToolResult
+from rungwise.adapters.wires.gemini.request import DUMMY
+from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.call.request import Send
+from rungwise.fsm.testing.conversations import conversations
+from rungwise.fsm.values.usage import Usage
+
+types = pytest.importorskip("google.genai.types")
+pydantic = pytest.importorskip("pydantic")
+
+PIXEL = "iVBORw0KGgo="
+SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}
+TOOLS = [
+    {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True}},
+    {"name": "note", "input_schema": SCHEMA},
+    {"googleSearch": {}},
+]
+MODELS = pytest.mark.parametrize("model", ["gemini-2.0-flash", "gemini-2.5-pro", "gemini-3-flash-preview"])
+
+
+def check(body: dict[str, Any]) -> None:
+    """Check a body against the client's own models, which refuse unknown names."""
+    body = dict(body)
+    for content in body.pop("contents"):
+        types.Content.model_validate_json(json.dumps(content))
+        assert content["parts"]
+    config = {**body.pop("generationConfig", {}), **body}
+    types.GenerateContentConfig.model_validate_json(json.dumps(config))
+
+
+def body_of(backend: Gemini, *messages: Any, **fields: Any) -> dict[str, Any]:
+    asked = {name: fields.pop(name) for name in ("tools", "parameters") if name in fields}
+    request = Request(messages, **asked)
+    given = {"messages": request.messages, "max_tokens": 100, **fields}
+    send = Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+    body: dict[str, Any] = json.loads(backend.encode(send, stream=False).body)
+    return body
+
+
+def test_the_client_refuses_what_it_does_not_know() -> None:
+    wrong = (
+        {"contents": [{"role": "user", "parts": [{"txt": "a"}]}]},
+        {"contents": [], "generationConfig": {"topp": 1}},
+    )
+    for body in wrong:
+        with pytest.raises(pydantic.ValidationError):
+            check(body)
+
+
+@MODELS
+def test_everything_that_is_written_is_of_the_clients_types(model: str) -> None:
+    backend = Gemini(model, base_url="http://localhost:1/v1beta")
+    me, shown = backend.provider, MediaPart("image", PIXEL, "image/png")
+    parts = (
+        ReasoningPart("Hm.", "dGhpbms=", me),
+        ReasoningPart("", {"thoughtSignature": "dGV4dA=="}, me),
+        TextPart("I look."),
+        OpaquePart(me, {"executableCode": {"language": "PYTHON", "code": "1"}}),
+        ToolCall("call_gemini_1", "look", '{"bird": "heron"}', {"thoughtSignature": "Y2FsbA=="}, me),
+        ToolCall("b", "note", "{}"),
+    )
+    told = (ToolResult("call_gemini_1", "look", "See.", media=(shown,)), ToolResult("b", "note", "No.", is_fault=True))
+    messages = (
+        Message.saying("system", "Be brief."),
+        Message("user", (TextPart("Which?"), shown, MediaPart("file", url="https://birds.test/a.pdf"))),
+        Message("assistant", parts),
+        Message("tool", told),
+    )
+    parameters = {
+        **{"temperature": 0.5, "top_p": 0.9, "stop": "END", "seed": 3, "reasoning_effort": "low"},
+        **{"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}},
+        **{"tool_choice": {"type": "function", "function": {"name": "look"}}, "parallel_tool_calls": True},
+        **{"safety_settings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}], "top_k": 4},
+    }
+    for unsigned in (False, True):
+        for lower in (False, True):
+            body = body_of(
+                backend, *messages, tools=TOOLS, parameters=parameters, unsigned=unsigned, lower_reasoning=lower
+            )
+            check(body)
+
+
+@MODELS
+@settings(deadline=None)
+@given(conversations(forms=("call", "message", "block"), scattered=True))
+def test_every_conversation_is_of_the_clients_types(model: str, messages: Any) -> None:
+    body = body_of(Gemini(model, base_url="http://localhost:1/v1beta"), *messages, tools=TOOLS)
+    check(body)
+    contents = body["contents"]
+    assert contents[0]["role"] == "user"
+    for content, after in zip(contents, [*contents[1:], None], strict=True):
+        calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
+        if calls:
+            assert after is not None
+            told = [part["functionResponse"] for part in after["parts"] if "functionResponse" in part]
+            assert [each["name"] for each in told] == [each["name"] for each in calls]
+            signed = [part.get("thoughtSignature") for part in content["parts"] if "functionCall" in part]
+            assert signed == [DUMMY if "gemini-3" in model else None, *[None] * (len(calls) - 1)]
+
+
+def response(*parts: Any, **fields: Any) -> Any:
+    content = types.Content(role="model", parts=[*parts])
+    candidate = types.Candidate(content=content, finish_reason=types.FinishReason.STOP, index=0)
+    counts = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=10,
+        candidates_token_count=5,
+        thoughts_token_count=3,
+        cached_content_token_count=4,
+        total_token_count=18,
+    )
+    return types.GenerateContentResponse(candidates=[candidate], usage_metadata=counts, model_version="g", **fields)
+
+
+def test_what_the_clients_models_say_is_what_is_read() -> None:
+    call = types.FunctionCall(id="1", name="look", args={"bird": "heron"})
+    made = response(
+        types.Part(text="Hm.", thought=True),
+        types.Part(text="I look."),
+        types.Part(function_call=call, thought_signature=b"signed"),
+        types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\x89PNG")),
+        response_id="r",
+    )
+    body = made.model_dump_json(by_alias=True, exclude_none=True).encode()
+    backend = Gemini("gemini-3-pro-preview", base_url="http://localhost:1/v1beta")
+    decoder = backend.decoder({})
+    decoder.feed(b"data: %b\n\n" % body)
+    for reply in (backend.decode(200, {}, body), decoder.close()):
+        assert isinstance(reply, Reply)
+        assert (reply.text, reply.reasoning, reply.model, reply.stop_raw) == ("I look.", "Hm.", "g", "STOP")
+        [called] = reply.tool_calls
+        assert (called.id, called.name, json.loads(called.arguments)) == ("1", "look", {"bird": "heron"})
+        assert reply.usage == Usage(10, 8, cache_read_tokens=4, reasoning_tokens=3)
+        told = (ToolResult("1", "look", "See."),)
+        sent = body_of(
+            backend, Message.saying("user", "Where?"), Message("assistant", reply.parts), Message("tool", told)
+        )
+        back = types.Content.model_validate_json(json.dumps(sent["contents"][1]))
+        assert back == made.candidates[0].content
+
+
+@pytest.mark.parametrize("reason", list(types.FinishReason), ids=lambda reason: reason.name)
+def test_every_finish_reason_of_the_client_ends_a_call_or_goes_on(reason: Any) -> None:
+    made = response(types.Part(text="Herons nest in the reeds."))
+    made.candidates[0].finish_reason = reason
+    body = made.model_dump_json(by_alias=True, exclude_none=True).encode()
+    backend = Gemini("g", base_url="http://localhost:1/v1beta")
+    call = Call(Request("Where?"), Policy(), (backend,))
+    call.begin()
+    call.receive(backend.decode(200, {}, body))
+    assert (call.journal.steps[1].event == "answered") is (reason is types.FinishReason.STOP)
+    assert call.journal.steps[1].stop_raw == reason.value
+
+
+@pytest.mark.parametrize("reason", list(types.BlockedReason), ids=lambda reason: reason.name)
+def test_every_block_reason_of_the_client_is_a_refusal(reason: Any) -> None:
+    feedback = types.GenerateContentResponsePromptFeedback(block_reason=reason, block_reason_message="No.")
+    body = types.GenerateContentResponse(prompt_feedback=feedback).model_dump_json(by_alias=True, exclude_none=True)
+    reply = Gemini("g", base_url="http://localhost:1/v1beta").decode(200, {}, body.encode())
+    assert isinstance(reply, Reply)
+    assert (reply.stop_reason, reply.stop_raw, reply.refusal) == ("content_filter", reason.value, "No.")

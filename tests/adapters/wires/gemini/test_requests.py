@@ -1,0 +1,594 @@
+"""What goes to Gemini: the place, the key, the conversation, the tools and the parameters."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rungwise import (
+    Call,
+    ConfigurationError,
+    Failure,
+    Gemini,
+    Message,
+    OpenAIChat,
+    Policy,
+    Reply,
+    Request,
+    TextPart,
+    ToolResult,
+)
+from rungwise.adapters.wires.gemini.request import DUMMY
+from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.call.request import Send
+
+KEY = "AIza-real-looking-0123456789"
+ASKED = {"role": "user", "content": "Where?"}
+SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}, "required": ["bird"]}
+LOOK = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA, "strict": True}}
+DECLARED = {"name": "look", "description": "Look.", "parametersJsonSchema": SCHEMA}
+PIXEL = "iVBORw0KGgo="
+
+
+def gemini(model: str = "gemini-2.5-flash", **options: Any) -> Gemini:
+    return Gemini(model, **{"api_key": KEY, **options})
+
+
+def body_of(*messages: Any, to: Gemini | None = None, **fields: Any) -> Any:
+    backend = to or gemini()
+    asked = {name: fields.pop(name) for name in ("tools", "parameters") if name in fields}
+    request = Request(messages or (ASKED,), **asked)
+    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
+    send = Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+    return json.loads(backend.encode(send, stream=True).body)
+
+
+def config_of(model: str = "gemini-2.5-flash", parameters: Any = None, **fields: Any) -> Any:
+    return body_of(to=gemini(model), parameters=parameters, **fields).get("generationConfig")
+
+
+# where
+
+
+@pytest.mark.parametrize(
+    ("base_url", "root"),
+    [
+        (None, "https://generativelanguage.googleapis.com/v1beta"),
+        ("https://g.test/v1beta/", "https://g.test/v1beta"),
+        ("https://g.test/v1beta/models/other:generateContent", "https://g.test/v1beta"),
+        ("https://g.test/v1beta/models/other:streamGenerateContent?alt=sse", "https://g.test/v1beta"),
+        (
+            "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google",
+            "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google",
+        ),
+    ],
+)
+def test_the_method_stands_behind_the_model(base_url: str | None, root: str) -> None:
+    backend = gemini("g-1", **({"base_url": base_url} if base_url else {}))
+    send = Call(Request("Where?"), Policy(), (backend,)).begin()
+    assert send is not None
+    assert backend.encode(send, stream=True).url == f"{root}/models/g-1:streamGenerateContent?alt=sse"
+    assert backend.encode(send, stream=False).url == f"{root}/models/g-1:generateContent"
+
+
+def test_a_query_is_kept_and_a_collection_is_named() -> None:
+    backend = gemini("tunedModels/my model", base_url="https://g.test/v1?x=1&alt=json")
+    send = Call(Request("Where?"), Policy(), (backend,)).begin()
+    assert send is not None
+    url = "https://g.test/v1/tunedModels/my%20model"
+    assert backend.encode(send, stream=True).url == f"{url}:streamGenerateContent?alt=sse&x=1"
+    assert backend.encode(send, stream=False).url == f"{url}:generateContent?x=1"
+
+
+def test_the_key_goes_into_its_header_and_a_token_into_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = Call(Request("Where?"), Policy(), (gemini(),)).begin()
+    assert send is not None
+    assert gemini().encode(send, stream=True).headers["x-goog-api-key"] == KEY
+    vertex = gemini(
+        api_key=None, base_url="https://eu-aiplatform.googleapis.com/v1", headers={"authorization": "Bearer t"}
+    )
+    headers = vertex.encode(send, stream=True).headers
+    assert (vertex.problem, headers["authorization"], "x-goog-api-key" in headers) == (None, "Bearer t", False)
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    assert gemini(api_key=None).problem is None
+    assert gemini(api_key=None, base_url="https://g.example").problem is not None
+
+
+# the conversation
+
+
+def test_a_conversation_in_the_words_of_chat_completions() -> None:
+    body = body_of(
+        {"role": "system", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Which?"},
+                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"bird": "heron"}'}},
+                {"id": "c2", "type": "function", "function": {"name": "look", "arguments": ""}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c2", "content": "Two."},
+        {"role": "tool", "tool_call_id": "c1", "content": "One."},
+        tools=[LOOK],
+        max_tokens=50,
+    )
+    assert body == {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Which?"}, {"inlineData": {"mimeType": "image/png", "data": PIXEL}}]},
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "I look."},
+                    {"functionCall": {"id": "c1", "name": "look", "args": {"bird": "heron"}}},
+                    {"functionCall": {"id": "c2", "name": "look", "args": {}}},
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"id": "c1", "name": "look", "response": {"output": "One."}}},
+                    {"functionResponse": {"id": "c2", "name": "look", "response": {"output": "Two."}}},
+                ],
+            },
+        ],
+        "tools": [{"functionDeclarations": [DECLARED]}],
+        "generationConfig": {"maxOutputTokens": 50},
+    }
+
+
+OWN = (
+    {"role": "user", "parts": [{"text": "Where?"}, {"fileData": {"fileUri": "files/1"}, "videoMetadata": {"fps": 1}}]},
+    {
+        "role": "model",
+        "parts": [
+            {"text": "Hm.", "thought": True},
+            {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"},
+        ],
+    },
+    {"role": "user", "parts": [{"function_response": {"name": "look", "response": {"seen": [1, 2]}}}]},
+)
+
+
+def test_own_contents_go_out_word_for_word() -> None:
+    assert body_of(*OWN)["contents"] == [*OWN]
+    system = {"role": "system", "parts": [{"text": "Be brief."}]}
+    assert body_of(system, *OWN)["systemInstruction"] == {"parts": system["parts"]}
+
+
+def test_after_a_switch_own_contents_lose_signatures_and_thoughts_alone() -> None:
+    user, model, results = body_of(*OWN, portable=True)["contents"]
+    assert (user["parts"][0], results["parts"][0]["functionResponse"]["name"]) == ({"text": "Where?"}, "look")
+    assert [sorted(part) for part in model["parts"]] == [["functionCall"]]
+
+
+def test_the_first_call_of_each_step_is_signed_for_the_models_that_want_it() -> None:
+    def calls(*names: str) -> list[dict[str, Any]]:
+        return [{"functionCall": {"name": name, "args": {}}} for name in names]
+
+    def results(*names: str) -> dict[str, Any]:
+        parts = [{"functionResponse": {"name": name, "response": {"output": "x"}}} for name in names]
+        return {"role": "user", "parts": parts}
+
+    given = (
+        {"role": "user", "parts": [{"text": "Where?"}]},
+        {"role": "model", "parts": [{"text": "I look."}, *calls("look", "note")]},
+        results("look", "note"),
+        {"role": "model", "parts": [{**calls("look")[0], "thoughtSignature": "c2ln"}]},
+        results("look"),
+    )
+    for model in ("gemini-3-pro-preview", "gemini-3.6-flash", "gemini-4-pro", "m"):
+        contents = body_of(*given, to=gemini(model))["contents"]
+        assert contents[1]["parts"][1:] == [{**calls("look")[0], "thoughtSignature": DUMMY}, *calls("note")]
+        assert [contents[0], *contents[2:]] == [given[0], *given[2:]]
+    for model in ("gemini-2.5-pro", "gemini-2.0-flash", "models/gemini-2.5-flash-lite"):
+        assert body_of(*given, to=gemini(model))["contents"] == [*given]
+
+
+def test_results_are_one_content_in_the_order_of_the_calls() -> None:
+    calls = (ToolCall("call_gemini_1", "look", "{}"), ToolCall("b", "note", "{}"), ToolCall("c", "look", "[1]"))
+    messages = (
+        Message.saying("user", "Where?"),
+        Message("assistant", calls),
+        Message("tool", (ToolResult("c", "look", "three", True),)),
+        Message("tool", (ToolResult("b", "", "two"),)),
+        Message("tool", (ToolResult("call_gemini_1", "look", "one"),)),
+    )
+    for portable in (False, True):
+        _, model, user = body_of(*messages, portable=portable)["contents"]
+        assert [part["functionCall"] for part in model["parts"]] == [
+            {"name": "look", "args": {}},
+            {"id": "b", "name": "note", "args": {}},
+            {"id": "c", "name": "look", "args": {"input": [1]}},
+        ]
+        assert [part["functionResponse"] for part in user["parts"]] == [
+            {"name": "look", "response": {"output": "one"}},
+            {"id": "b", "name": "note", "response": {"output": "two"}},
+            {"id": "c", "name": "look", "response": {"error": "three"}},
+        ]
+
+
+def test_what_is_a_providers_own_goes_back_to_its_place_and_to_nobody_else() -> None:
+    here = gemini("gemini-3-pro-preview")
+    parts = (
+        ReasoningPart("Hm.", "dGhpbms=", here.provider),
+        ReasoningPart("", {"thoughtSignature": "dGV4dA=="}, here.provider),
+        TextPart("I look."),
+        OpaquePart(here.provider, {"executableCode": {"language": "PYTHON", "code": "1"}}),
+        ToolCall("call_gemini_1", "look", "{}", {"thoughtSignature": "Y2FsbA=="}, here.provider),
+        ToolCall("call_gemini_2", "look", "{}", {"id": "twice"}, here.provider),
+        ReasoningPart("", {"text": "", "thoughtSignature": "ZW5k"}, here.provider),
+    )
+    told = (ToolResult("call_gemini_1", "look", "One."), ToolResult("call_gemini_2", "look", "Two."))
+    messages = (Message.saying("user", "Where?"), Message("assistant", parts), Message("tool", told))
+    own = [
+        {"text": "Hm.", "thought": True, "thoughtSignature": "dGhpbms="},
+        {"text": "I look.", "thoughtSignature": "dGV4dA=="},
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "Y2FsbA=="},
+        {"functionCall": {"id": "twice", "name": "look", "args": {}}},
+        {"text": "", "thoughtSignature": "ZW5k"},
+    ]
+    bare = [
+        {"text": "I look."},
+        {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": DUMMY},
+        {"functionCall": {"name": "look", "args": {}}},
+    ]
+    for portable in (False, True):
+        assert body_of(*messages, to=here, portable=portable)["contents"][1]["parts"] == own
+        assert body_of(*messages, to=here, portable=portable, unsigned=True)["contents"][1]["parts"] == bare
+        other = gemini("gemini-3-flash-preview")
+        assert body_of(*messages, to=other, portable=portable)["contents"][1]["parts"] == bare
+
+
+def test_a_signature_outlives_the_blank_text_that_it_signed() -> None:
+    here = gemini()
+    parts = (TextPart("Yes."), ReasoningPart("", {"thoughtSignature": "c2ln"}, here.provider), TextPart(" "))
+    sent = body_of(ASKED, Message("assistant", parts), ASKED)["contents"][1]["parts"]
+    assert sent == [{"text": "Yes."}, {"text": " ", "thoughtSignature": "c2ln"}]
+
+
+@pytest.mark.parametrize("portable", [True, False])
+def test_the_signature_of_a_blank_text_takes_the_place_of_no_other(portable: bool) -> None:
+    here = gemini()
+    own = [
+        {"text": "\n", "thoughtSignature": "b25l"},
+        {"functionCall": {"id": "f1", "name": "look", "args": {}}, "thoughtSignature": "dHdv"},
+    ]
+    whole = {"candidates": [{"content": {"role": "model", "parts": own}, "finishReason": "STOP"}]}
+    reply = here.decode(200, {}, json.dumps(whole).encode())
+    assert isinstance(reply, Reply)
+    found = Message("tool", (ToolResult("f1", "look", "Reeds."),))
+    sent = body_of(ASKED, Message("assistant", reply.parts), found, to=here, portable=portable)
+    assert sent["contents"][1]["parts"] == own
+
+
+@pytest.mark.parametrize(
+    ("model", "part", "sent"),
+    [
+        (
+            "gemini-3-pro-preview",
+            MediaPart("image", url="https://birds.test/heron.png?x=1"),
+            {"fileData": {"mimeType": "image/png", "fileUri": "https://birds.test/heron.png?x=1"}},
+        ),
+        (
+            "gemini-2.0-flash",
+            MediaPart("image", url="https://birds.test/a.png"),
+            {"text": "(image: https://birds.test/a.png)"},
+        ),
+        (
+            "gemini-2.0-flash",
+            MediaPart("video", url="https://www.youtube.com/watch?v=1"),
+            {"fileData": {"mimeType": "video/mp4", "fileUri": "https://www.youtube.com/watch?v=1"}},
+        ),
+        ("gemini-2.5-pro", MediaPart("file", url="gs://b/a"), {"fileData": {"fileUri": "gs://b/a"}}),
+        ("gemini-2.5-pro", MediaPart("file", url="ftp://b/a.pdf"), {"text": "(file: ftp://b/a.pdf)"}),
+        (
+            "gemini-2.5-pro",
+            MediaPart("file", "JVBERi0=", name="a.pdf"),
+            {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}},
+        ),
+    ],
+)
+def test_pictures_and_files_are_sent_or_named(model: str, part: MediaPart, sent: Any) -> None:
+    assert body_of(Message("user", (part,)), to=gemini(model))["contents"][0]["parts"] == [sent]
+
+
+def test_pictures_in_results_stand_in_the_result_or_behind_it() -> None:
+    shown = MediaPart("image", PIXEL, "image/png")
+    messages = (
+        Message.saying("user", "Where?"),
+        Message("assistant", (ToolCall("a", "look", "{}"),)),
+        Message("tool", (ToolResult("a", "look", "See.", media=(shown,)),)),
+    )
+    blob = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
+    result = {"id": "a", "name": "look", "response": {"output": "See."}}
+    [within] = body_of(*messages, to=gemini("gemini-3-flash-preview"))["contents"][2]["parts"]
+    assert within == {"functionResponse": {**result, "parts": [blob]}}
+    assert body_of(*messages)["contents"][2]["parts"] == [{"functionResponse": result}, blob]
+
+
+def test_a_prefill_is_the_last_turn_without_its_blanks() -> None:
+    said = body_of(ASKED, Message.saying("assistant", "In the \n"), prefill=True)["contents"]
+    assert said[-1] == {"role": "model", "parts": [{"text": "In the"}]}
+    assert gemini("gemini-2.5-flash").prefills
+    assert not gemini("gemini-3.6-flash").prefills
+
+
+def test_an_empty_turn_is_no_content() -> None:
+    assert len(body_of(ASKED, Message("assistant", ()), ASKED)["contents"]) == 1
+    empty = {"role": "model", "parts": []}
+    own = {"role": "user", "parts": [{"text": "Where?"}]}
+    assert body_of(own, empty, own)["contents"] == [own, own]
+
+
+# the parameters
+
+
+def test_the_common_parameters_have_their_own_names() -> None:
+    body = body_of(
+        tools=[LOOK],
+        parameters={
+            **{"temperature": 0.5, "top_p": 0.9, "stop": "END", "seed": 3, "tool_choice": "required"},
+            "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}},
+            "parallel_tool_calls": False,
+        },
+    )
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
+    assert body["generationConfig"] == {
+        **{"temperature": 0.5, "topP": 0.9, "stopSequences": ["END"], "seed": 3},
+        **{"responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
+    }
+    assert "parallel_tool_calls" not in json.dumps(body)
+
+
+def test_own_parameters_go_to_their_places_in_either_spelling() -> None:
+    safety = [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
+    backend = gemini(parameters={"topK": 4, "safety_settings": safety, "generationConfig": {"seed": 1, "topP": 0.1}})
+    asked = {"generation_config": {"top_p": 0.2, "presence_penalty": 1}, "cachedContent": "c", "logprobs": 2}
+    body = body_of(to=backend, parameters=asked, max_tokens=9)
+    assert body.pop("contents")
+    assert body == {
+        "safetySettings": safety,
+        "cachedContent": "c",
+        "generationConfig": {
+            **{"seed": 1, "topP": 0.2, "topK": 4, "presencePenalty": 1, "logprobs": 2, "maxOutputTokens": 9}
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "config"),
+    [
+        ("auto", {"mode": "AUTO"}),
+        ("none", {"mode": "NONE"}),
+        ("required", {"mode": "ANY"}),
+        ({"type": "any"}, {"mode": "ANY"}),
+        ({"type": "function", "function": {"name": "look"}}, {"mode": "ANY", "allowedFunctionNames": ["look"]}),
+        ({"type": "tool", "name": "look"}, {"mode": "ANY", "allowedFunctionNames": ["look"]}),
+        (
+            {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [LOOK]}},
+            {"mode": "VALIDATED", "allowedFunctionNames": ["look"]},
+        ),
+    ],
+)
+def test_the_choice_of_tools(choice: Any, config: Any) -> None:
+    body = body_of(tools=[LOOK], parameters={"tool_choice": choice})
+    assert body["toolConfig"] == {"functionCallingConfig": config}
+    assert "toolConfig" not in body_of(parameters={"tool_choice": choice})
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "thinking"),
+    [
+        ("gemini-2.5-flash", "none", {"thinkingBudget": 0}),
+        ("gemini-2.5-flash-lite", "medium", {"thinkingBudget": 8192}),
+        ("gemini-2.5-pro", "none", {"thinkingBudget": 128}),
+        ("gemini-2.5-pro", "high", {"thinkingBudget": 24_576}),
+        ("gemini-3-pro-preview", "minimal", {"thinkingLevel": "LOW"}),
+        ("gemini-3-pro-preview", "medium", {"thinkingLevel": "HIGH"}),
+        ("gemini-3.1-pro-preview", "medium", {"thinkingLevel": "MEDIUM"}),
+        ("gemini-3-flash-preview", "minimal", {"thinkingLevel": "MINIMAL"}),
+        ("gemini-3.7-flash", "minimal", {"thinkingLevel": "LOW"}),
+        ("gemini-flash-latest", "xhigh", {"thinkingLevel": "HIGH"}),
+        ("gemini-2.0-flash", "low", None),
+        ("gemma-3-27b-it", "low", None),
+        ("gemini-2.5-flash", "gremlins", None),
+        ("gemini-2.5-flash", ["low"], None),
+    ],
+)
+def test_the_effort_of_reasoning_in_each_generations_own_way(model: str, effort: Any, thinking: Any) -> None:
+    config = config_of(model, {"reasoning_effort": effort})
+    assert config == ({"thinkingConfig": thinking} if thinking else None)
+    lost = gemini(model).lost(Request("Where?", parameters={"reasoning_effort": effort}))
+    assert [
+        each.startswith("reasoning_effort: it must be one of none, " if "2.5" in model else "reason") for each in lost
+    ] == ([] if thinking else [True])
+
+
+@pytest.mark.parametrize(
+    ("model", "now", "less"),
+    [
+        ("gemini-3-flash-preview", None, {"thinkingLevel": "LOW"}),
+        (
+            "gemini-3-flash-preview",
+            {"thinkingLevel": "HIGH", "includeThoughts": True},
+            {"thinkingLevel": "LOW", "includeThoughts": True},
+        ),
+        ("gemini-3-flash-preview", {"thinkingLevel": "low"}, {"thinkingLevel": "MINIMAL"}),
+        ("gemini-3-pro-preview", {"thinkingLevel": "LOW"}, {"thinkingLevel": "LOW"}),
+        ("gemini-2.5-flash", None, {"thinkingBudget": 1024}),
+        ("gemini-2.5-flash", {"thinkingBudget": -1}, {"thinkingBudget": 1024}),
+        ("gemini-2.5-flash", {"thinkingBudget": 5000}, {"thinkingBudget": 1024}),
+        ("gemini-2.5-flash", {"thinkingBudget": 1024}, {"thinkingBudget": 0}),
+        ("gemini-2.5-pro", {"thinkingBudget": 1024}, {"thinkingBudget": 128}),
+        ("gemini-2.5-flash", {"thinkingBudget": 0}, {"thinkingBudget": 0}),
+        ("gemini-2.0-flash", None, None),
+    ],
+)
+def test_less_reasoning(model: str, now: Any, less: Any) -> None:
+    config = config_of(model, {"thinkingConfig": now} if now else None, lower_reasoning=True)
+    assert config == ({"thinkingConfig": less} if less else None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("temperature", "topP", "top_p", "seed", "stop", "stopSequences", "stop_sequences", "response_format"),
+        *("reasoning_effort", "thinkingConfig", "thinking_config", "Thinking", "thinkingLevel", "tool_choice"),
+        *("toolConfig", "tool_config", "safetySettings", "safety_settings", "responseMimeType"),
+    ],
+)
+def test_what_the_provider_rejected_is_left_out_under_any_name(name: str) -> None:
+    own = {"stop": "stopSequences", "response_format": "responseMimeType", "tool_choice": "toolConfig"}
+    parameters = {
+        **{"temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["x"], "reasoning_effort": "low"},
+        **{"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}, "tool_choice": "auto"},
+        "safetySettings": [],
+    }
+    whole = body_of(tools=[LOOK], parameters=parameters, max_tokens=5)
+    left = body_of(tools=[LOOK], parameters=parameters, max_tokens=5, dropped=frozenset({name}))
+    flat, less = ({**each, **each["generationConfig"]} for each in (whole, left))
+    gone = {key for key in flat if key not in less}
+    camel = own.get(name, "".join(part.capitalize() if index else part for index, part in enumerate(name.split("_"))))
+    camel = "thinkingConfig" if camel.lower().startswith("thinking") or name == "reasoning_effort" else camel
+    assert gone == ({camel, "responseJsonSchema"} if camel == "responseMimeType" else {camel})
+
+
+@pytest.mark.parametrize("name", ["contents", "systemInstruction", "system_instruction", "maxOutputTokens"])
+def test_neither_the_conversation_nor_the_cap_is_ever_left_out(name: str) -> None:
+    asked = ({"role": "system", "content": "Be brief."}, ASKED)
+    assert body_of(*asked, max_tokens=5, dropped=frozenset({name})) == body_of(*asked, max_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"maxOutputTokens": 5}, "'maxOutputTokens': max_tokens is its name"),
+        ({"generationConfig": {"max_output_tokens": 5}}, "['generationConfig'] cannot set 'max_output_tokens'"),
+        ({"candidateCount": 2}, "'candidateCount' above 1"),
+        ({"generation_config": {"candidate_count": 3}}, "'candidate_count' above 1"),
+        ({"n": 2}, "'n' above 1"),
+        ({"contents": []}, "'contents': give the messages to the call"),
+        ({"systemInstruction": "x"}, "give it as a message of role 'system'"),
+    ],
+)
+def test_what_has_its_own_place_is_refused(parameters: Any, told: str) -> None:
+    for build in (lambda: gemini(parameters=parameters), lambda: body_of(parameters=parameters)):
+        with pytest.raises(ConfigurationError, match=r"cannot set") as raised:
+            build()
+        assert told in str(raised.value)
+
+
+def test_the_cap_of_a_backend_reaches_the_wire() -> None:
+    backend = gemini(parameters={"max_tokens": 30})
+    assert body_of(to=backend)["generationConfig"] == {"maxOutputTokens": 30}
+    assert body_of(to=backend, max_tokens=20)["generationConfig"] == {"maxOutputTokens": 20}
+
+
+def test_tools_of_any_form_are_one_list_of_functions() -> None:
+    own = {"functionDeclarations": [{"name": "note"}]}
+    claude = {"name": "look", "description": "Look.", "input_schema": SCHEMA}
+    server = {"googleSearch": {}}
+    assert body_of(tools=[own, claude, server])["tools"] == [
+        {"functionDeclarations": [{"name": "note"}, DECLARED]},
+        server,
+    ]
+    assert gemini().lost(Request("Where?", tools=[LOOK, {"type": "web_search"}])) == (
+        "the tool web_search: it has no form here",
+    )
+
+
+def test_what_cannot_be_said_is_named_in_the_journal() -> None:
+    backend, chat = gemini("gemini-2.0-flash"), OpenAIChat("m", base_url="http://localhost/v1")
+    parameters = {"parallel_tool_calls": False, "reasoning_effort": "low", "logit_bias": {}}
+    call = Call(Request("Where?", parameters=parameters), Policy(), (chat, backend))
+    call.begin()
+    call.receive(Failure("auth", status=401))
+    call.receive(Reply("In the reeds.", stop_reason="stop"))
+    notes = [step.note for step in call.journal.steps if step.event == "sent"]
+    assert notes[-1] == (
+        "left out: logit_bias: it is a parameter of another protocol; "
+        "parallel_tool_calls: Gemini has no switch for it; reasoning_effort: this model takes none"
+    )
+
+
+def test_json_is_asked_for_in_either_words() -> None:
+    asks = gemini().shapes.asks_for_json
+    assert asks({"generationConfig": {"responseMimeType": "application/json"}}) is True
+    assert asks({"response_mime_type": "text/plain"}) is False
+    assert asks({"response_format": {"type": "json_object"}}) is True
+    assert asks({"seed": 1}) is None
+    call = Call(Request("Where?", parameters={"response_format": {"type": "json_object"}}), Policy(), (gemini(),))
+    call.begin()
+    call.receive(Reply("Not JSON.", stop_reason="stop"))
+    assert call.journal.steps[1].event == "malformed"
+
+
+def test_signatures_alone_are_taken_out_of_contents_that_are_sound() -> None:
+    model = {
+        "role": "model",
+        "parts": [{"text": "Hm.", "thought": True}, {"text": "Reeds.", "thoughtSignature": "c2ln"}],
+    }
+    video = {"role": "user", "parts": [{"fileData": {"fileUri": "files/1"}}, {"text": "Where?"}]}
+    bare = {"role": "model", "parts": [{"text": "Reeds."}]}
+    assert body_of(video, model, video)["contents"] == [video, model, video]
+    assert body_of(video, model, video, portable=True)["contents"] == [video, bare, video]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "args"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("", {}),
+        ('{"a": ', {"input": '{"a": '}),
+        ("\ud83d", {"input": "\ufffd"}),
+        ("3", {"input": 3}),
+    ],
+)
+def test_arguments_are_an_object_whatever_another_model_wrote(arguments: str, args: Any) -> None:
+    call, told = ToolCall("a", "look", arguments), ToolResult("a", "look", "See.")
+    body = body_of(ASKED, Message("assistant", (call,)), Message("tool", (told,)))
+    assert body["contents"][1]["parts"][0]["functionCall"]["args"] == args
+
+
+def test_the_core_is_told_what_messages_and_tools_are() -> None:
+    form = gemini().shapes
+    result = {"functionResponse": {"name": "look", "response": {}}}
+    roles = {
+        "tool": [
+            {"role": "user", "parts": [result]},
+            {"role": "user", "parts": [{"function_response": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
+            {"role": "function", "name": "look", "content": "See."},
+            {"role": "tool", "tool_call_id": "a", "content": "See."},
+            Message("tool", (ToolResult("a", "look", "See."),)),
+        ],
+        "assistant": [{"role": "model", "parts": [{"text": "a"}]}, {"role": "assistant", "content": "a"}],
+        "user": [ASKED, {"role": "user", "parts": ["a"]}],
+    }
+    for role, messages in roles.items():
+        assert [form.role_of(message) for message in messages] == [role] * len(messages)
+    made = form.strictly(form.tool_of("look", "", {"type": "object"}), True)
+    assert made == {"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}
+    assert form.needs_no_arguments("look", [made])
+    assert not form.needs_no_arguments("look", [LOOK])
+    assert {"tool_choice", "toolConfig"} <= form.tool_parameters
+
+
+def test_a_form_that_nobody_knows_is_named_and_left_out() -> None:
+    parameters = {"response_format": {"type": "grammar"}, "tool_choice": {"type": "custom"}}
+    body = body_of(tools=[LOOK], parameters=parameters)
+    assert not {"generationConfig", "toolConfig"} & body.keys()
+    assert [each.partition(":")[0] for each in gemini().lost(Request("Where?", parameters=parameters))] == [*parameters]
+    assert config_of(parameters={"response_format": {"type": "text"}}) == {"responseMimeType": "text/plain"}

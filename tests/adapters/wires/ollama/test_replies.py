@@ -1,0 +1,260 @@
+"""How replies of Ollama's chat are read: whole and streamed alike, and whatever a server sends."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rungwise import Failure, Ollama, Reply, Text, Usage
+from rungwise.fsm.call.classify import classify_reply
+from rungwise.fsm.call.events import Reasoning
+
+OLLAMA = Ollama("m")
+ABOUT = {"model": "m", "created_at": "2026-08-21T18:48:22.123Z"}
+COUNTS = {"prompt_eval_count": 26, "eval_count": 298, "total_duration": 4883583458, "eval_duration": 4799921000}
+END = {**ABOUT, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop", **COUNTS}
+CALL = {"function": {"name": "look", "arguments": {"bird": "heron"}}}
+
+
+def piece(**message: Any) -> dict[str, Any]:
+    return {**ABOUT, "message": {"role": "assistant", "content": "", **message}, "done": False}
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join([json.dumps(value).encode() + b"\n" for value in values])
+
+
+def streamed(body: bytes, *places: int) -> tuple[Reply | Failure, str, str]:
+    """Return what a stream amounts to, with the text and the reasoning that it handed out."""
+    decoder, said, thought = OLLAMA.decoder({}), "", ""
+    for start, end in pairwise([0, *sorted(min(place, len(body)) for place in places), len(body)]):
+        for delta in decoder.feed(body[start:end]):
+            if isinstance(delta, Text):
+                said += delta.text
+            else:
+                assert isinstance(delta, Reasoning)
+                thought += delta.text
+    return decoder.close(), said, thought
+
+
+def reply_of(*values: Any) -> Reply:
+    reply, said, thought = streamed(lines(*values))
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.reasoning) == (said, thought)
+    return reply
+
+
+def whole(message: dict[str, Any], **members: Any) -> Reply:
+    reply = OLLAMA.decode(200, {}, json.dumps({**END, "message": message, **members}).encode())
+    assert isinstance(reply, Reply)
+    return reply
+
+
+def test_a_stream_says_what_the_whole_reply_says() -> None:
+    said = {"role": "assistant", "content": "In the reeds.", "thinking": "Herons like reeds.", "tool_calls": [CALL]}
+    reply = reply_of(
+        *[piece(thinking=word) for word in ("Herons", " like", " reeds.")],
+        *[piece(content=word) for word in ("In the", " reeds.")],
+        piece(tool_calls=[CALL]),
+        END,
+    )
+    assert reply == whole(said)
+    assert (reply.text, reply.reasoning, reply.model) == ("In the reeds.", "Herons like reeds.", "m")
+    assert [(each.name, each.arguments) for each in reply.tool_calls] == [("look", '{"bird":"heron"}')]
+    assert reply.usage == Usage(input_tokens=26, output_tokens=298)
+    assert (reply.stop_reason, reply.stop_raw, reply.interrupted) == ("stop", "stop", False)
+
+
+def test_the_last_line_may_say_something() -> None:
+    assert reply_of(piece(content="In the"), {**END, "message": {"content": " reeds."}}).text == "In the reeds."
+
+
+def test_a_stream_without_its_last_line_is_cut() -> None:
+    for body in (lines(piece(content="In the")), lines({**piece(content="In the"), "done": None})):
+        reply, said, _ = streamed(body)
+        assert isinstance(reply, Reply)
+        assert (reply.text, said, reply.interrupted, reply.stop_reason) == ("In the", "In the", True, None)
+
+
+def test_an_end_without_a_reason_is_an_end() -> None:
+    reply = reply_of(piece(content="In the reeds."), {**END, "done_reason": ""})
+    assert (reply.interrupted, reply.stop_reason) == (False, None)
+
+
+def test_what_comes_after_the_end_is_no_part_of_it() -> None:
+    assert reply_of(piece(content="a"), END, piece(content="b"), {"error": "late"}).text == "a"
+
+
+@pytest.mark.parametrize("reason", ["load", "unload"])
+def test_loading_a_model_is_an_empty_reply(reason: str) -> None:
+    body = {**ABOUT, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": reason}
+    reply = OLLAMA.decode(200, {}, json.dumps(body).encode())
+    assert isinstance(reply, Reply)
+    assert (reply.stop_raw, classify_reply(reply, visible="", reasoning="", cap=None)) == (reason, "came_empty")
+
+
+def test_an_error_in_a_stream_keeps_what_came_before() -> None:
+    reply, said, _ = streamed(lines(piece(content="In the"), {"error": "unexpected EOF"}, piece(content=" reeds.")))
+    assert isinstance(reply, Reply)
+    assert (reply.text, said, reply.interrupted) == ("In the", "In the", True)
+    assert reply.failure is not None
+    assert (reply.failure.message, reply.failure.status) == ("unexpected EOF", None)
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_an_error_alone_is_a_failure(is_stream: bool) -> None:
+    body = lines({"error": "server busy, please try again.  maximum pending requests exceeded"})
+    failure = streamed(body)[0] if is_stream else OLLAMA.decode(200, {}, body)
+    assert isinstance(failure, Failure)
+    assert failure.reason == "overloaded"
+
+
+# ---- tool calls ------------------------------------------------------------------------------------------------------
+
+
+def test_calls_without_ids_are_told_apart() -> None:
+    calls = [CALL, CALL, {"id": "call_x", **CALL}, {"id": "call_x", **CALL}]
+    found = reply_of(piece(tool_calls=calls[:1]), piece(tool_calls=calls[1:]), END).tool_calls
+    assert found == whole({"tool_calls": calls}).tool_calls
+    assert len({each.id for each in found}) == 4
+    assert found[2].id == "call_x"
+
+
+@pytest.mark.parametrize("other", [{"created_at": "2026-08-21T18:48:23Z"}, {"prompt_eval_count": 27}, {"model": "n"}])
+def test_the_same_call_of_two_replies_has_two_ids(other: dict[str, Any]) -> None:
+    first, again, second = (whole({"tool_calls": [CALL]}, **members).tool_calls[0] for members in ({}, {}, other))
+    assert (first.id == again.id, first.id == second.id) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [({}, "{}"), (None, ""), ('{"bird": "her', '{"bird": "her'), ([1], "[1]"), (5, "5")]
+)
+def test_arguments_are_handed_over_as_they_came(arguments: Any, expected: str) -> None:
+    call = {"function": {"name": "look", "arguments": arguments}}
+    for reply in (whole({"tool_calls": [call]}), reply_of(piece(tool_calls=[call]), END)):
+        assert [each.arguments for each in reply.tool_calls] == [expected]
+
+
+@pytest.mark.parametrize(
+    "calls", [{}, 5, "x", [5, None, {}, {"function": 5}, {"function": {}}, {"function": {"name": 5}}]]
+)
+def test_what_is_no_call_is_none(calls: Any) -> None:
+    assert whole({"content": "a", "tool_calls": calls}).tool_calls == ()
+    assert reply_of(piece(content="a", tool_calls=calls), END).tool_calls == ()
+
+
+# ---- whatever a server sends -----------------------------------------------------------------------------------------
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just("\ud83d")
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+CALLS = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"id": JSON, "function": JSON | st.fixed_dictionaries({"name": JSON, "arguments": JSON})}
+    )
+    | JSON,
+    max_size=3,
+)
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": JSON,
+        "content": JSON | st.text(),
+        "thinking": JSON | st.text(),
+        "tool_calls": CALLS | JSON,
+        "images": JSON,
+    },
+)
+VALUES = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": JSON,
+        "created_at": JSON,
+        "message": MESSAGES | JSON,
+        "done": st.booleans() | JSON,
+        "done_reason": st.sampled_from(["stop", "length", "load", "gremlins"]) | JSON,
+        "error": JSON,
+        "prompt_eval_count": JSON,
+        "eval_count": JSON,
+        "logprobs": JSON,
+    },
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(VALUES | JSON, max_size=6), st.lists(st.integers(0, 300), max_size=8))
+def test_any_lines_are_read_alike_wherever_they_are_cut(values: list[Any], places: list[int]) -> None:
+    body = lines(*values)
+    reply, said, thought = streamed(body, *places)
+    again, _, _ = streamed(body)
+    assert reply == again
+    if isinstance(reply, Reply):
+        # Half a surrogate pair at the end is held back for its other half, and never shown alone.
+        for text, shown in ((reply.text, said), (reply.reasoning, thought)):
+            assert text in (shown, f"{shown}\N{REPLACEMENT CHARACTER}")
+        reply.text.encode()
+
+
+@settings(deadline=None, max_examples=200)
+@given(VALUES.map(lambda value: {**value, "done": True}))
+def test_any_object_is_the_same_reply_whole_as_streamed(value: dict[str, Any]) -> None:
+    body = json.dumps(value).encode()
+    found, (expected, _, _) = OLLAMA.decode(200, {}, body), streamed(body)
+    if isinstance(found, Failure):
+        assert isinstance(expected, Failure)
+        assert expected.reason == found.reason
+    else:
+        assert found == expected
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60), st.integers(1, 20))
+def test_any_bytes_are_read(body: bytes, size: int) -> None:
+    reply, _, _ = streamed(body, *range(size, len(body), size))
+    assert isinstance(reply, Reply | Failure)
+    assert isinstance(OLLAMA.decode(200, {}, body), Reply | Failure)
+    assert isinstance(OLLAMA.decode(500, {}, body), Failure)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1e300, "7", True, None, [7], 2.5])
+def test_counts_that_are_none_count_nothing(count: Any) -> None:
+    usage = whole({"content": "a"}, prompt_eval_count=count, eval_count=count).usage
+    assert (usage.input_tokens, usage.estimated) == (0, True)
+
+
+def test_deep_nesting_and_endless_integers_are_read() -> None:
+    body = b'{"x": %s1%s, "n": %s, "message": {"content": "a"}, "done": true}\n'
+    for reply in (
+        OLLAMA.decode(200, {}, body % (b"[" * 500, b"]" * 500, b"1" * 5_000)),
+        streamed(body % (b"[" * 500, b"]" * 500, b"1" * 5_000))[0],
+    ):
+        assert isinstance(reply, Reply)
+        assert reply.text == "a"
+    deep = body % (b"[" * 100_000, b"]" * 100_000, b"1")
+    for failure in (OLLAMA.decode(200, {}, deep), streamed(deep)[0]):
+        assert isinstance(failure, Failure)
+        assert failure.reason == "malformed"
+
+
+def test_log_probabilities_harm_nothing() -> None:
+    held = [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1.5}]}]
+    assert reply_of({**piece(content="In the"), "logprobs": held}, {**END, "logprobs": held}).text == "In the"
+    assert whole({"content": "a"}, logprobs=held).raw["logprobs"] == held
+
+
+def test_a_stream_that_nobody_asked_for_is_read() -> None:
+    body = lines(piece(content="In the"), piece(content=" reeds."), END)
+    reply = OLLAMA.decode(200, {"content-type": "application/x-ndjson"}, body)
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.interrupted) == ("In the reeds.", False)
+    cut = OLLAMA.decode(200, {}, body[: -len(lines(END))])
+    assert isinstance(cut, Reply)
+    assert (cut.text, cut.interrupted) == ("In the reeds.", True)

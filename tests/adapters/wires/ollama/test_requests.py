@@ -1,0 +1,318 @@
+"""What goes over the wire to Ollama's chat."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rungwise import Message, Ollama, Request, Send, TextPart, ToolCall
+from rungwise.adapters.capabilities import Capabilities
+from rungwise.fsm.call.parts import MediaPart, ReasoningPart, ToolResult
+from rungwise.fsm.errors import ConfigurationError
+
+KEY = "0123456789abcdef0123456789abcdef"
+USER = {"role": "user", "content": "hi"}
+CALL = ToolCall("call_1", "look", '{"bird": "heron"}')
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def send(*messages: Any, parameters: Any = None, tools: Any = (), max_tokens: int | None = None, **fields: Any) -> Send:
+    request = Request(messages or (USER,), tools=tools, parameters=parameters, max_tokens=max_tokens)
+    given = {"messages": request.messages, "max_tokens": request.max_tokens, **fields}
+    return Send(rung="ask", backend=0, wait=0.0, request=request, **given)
+
+
+def body_of(*messages: Any, to: Ollama | None = None, stream: bool = False, **fields: Any) -> dict[str, Any]:
+    body = json.loads((to or Ollama("m")).encode(send(*messages, **fields), stream=stream).body)
+    assert isinstance(body, dict)
+    return body
+
+
+def sent(*messages: Any, **fields: Any) -> Any:
+    return body_of(*messages, **fields)["messages"]
+
+
+# ---- where it goes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_server_of_ones_own_needs_no_key() -> None:
+    backend = Ollama("llama3.2")
+    request = backend.encode(send(), stream=True)
+    assert (backend.problem, request.url) == (None, "http://localhost:11434/api/chat")
+    assert "authorization" not in request.headers
+    assert (
+        Ollama("m", base_url="http://box.lan:11434/api/chat")
+        .encode(send(), stream=True)
+        .url.endswith(":11434/api/chat")
+    )
+
+
+def test_a_key_goes_to_the_cloud_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_API_KEY", KEY)
+    cloud = Ollama("gpt-oss:120b", base_url="https://ollama.com")
+    assert cloud.encode(send(), stream=True).headers["authorization"] == f"Bearer {KEY}"
+    assert cloud.encode(send(), stream=True).url == "https://ollama.com/api/chat"
+    assert "authorization" not in Ollama("m").encode(send(), stream=True).headers
+    monkeypatch.delenv("OLLAMA_API_KEY")
+    assert "api_key is missing" in str(Ollama("m", base_url="https://ollama.com").problem)
+
+
+def test_the_address_that_a_server_listens_on_is_not_where_requests_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "0.0.0.0:8080")
+    assert Ollama("m").encode(send(), stream=True).url == "http://localhost:11434/api/chat"
+
+
+# ---- parameters ------------------------------------------------------------------------------------------------------
+
+
+def test_common_parameters_are_said_in_ollamas_words() -> None:
+    asked = {"temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": "END", "reasoning_effort": "medium"}
+    assert body_of(parameters=asked, max_tokens=50, stream=True) == {
+        "model": "m",
+        "messages": [USER],
+        "stream": True,
+        "think": "medium",
+        "options": {"temperature": 0.5, "top_p": 0.9, "seed": 7, "stop": ["END"], "num_predict": 50},
+    }
+
+
+SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"response_format": {"type": "json_object"}}, {"format": "json"}),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "b", "schema": SCHEMA}}},
+            {"format": SCHEMA},
+        ),
+        ({"response_format": {"type": "text"}}, {}),
+        ({"format": SCHEMA, "response_format": {"type": "json_object"}}, {"format": SCHEMA}),
+        *[
+            ({"reasoning_effort": effort}, {"think": think})
+            for effort, think in {
+                "none": False,
+                "minimal": "low",
+                "low": "low",
+                "high": "high",
+                "xhigh": "high",
+            }.items()
+        ],
+        ({"think": True}, {"think": True}),
+        ({"tool_choice": "auto", "parallel_tool_calls": True}, {}),
+        (
+            {"keep_alive": "10m", "truncate": False, "shift": False},
+            {"keep_alive": "10m", "truncate": False, "shift": False},
+        ),
+        ({"logprobs": True, "top_logprobs": 3}, {"logprobs": True, "top_logprobs": 3}),
+        ({"options": {"num_ctx": 8192}}, {"options": {"num_ctx": 8192}}),
+        ({"num_ctx": 8192, "options": {"top_k": 4}}, {"options": {"num_ctx": 8192, "top_k": 4}}),
+    ],
+)
+def test_parameters(asked: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert body_of(parameters=asked) == {"model": "m", "messages": [USER], "stream": False, **expected}
+    assert body_of(to=Ollama("m", parameters=asked)) == body_of(parameters=asked)
+    assert Ollama.lost_parameters(asked) == {}
+
+
+def test_the_requests_parameters_win_over_the_backends() -> None:
+    backend = Ollama("m", parameters={"think": True, "temperature": 0.1, "options": {"num_ctx": 4096}, "max_tokens": 9})
+    body = body_of(to=backend, parameters={"reasoning_effort": "none", "options": {"temperature": 0.9}})
+    assert (body["think"], body["options"]) == (False, {"num_ctx": 4096, "temperature": 0.9, "num_predict": 9})
+    assert body_of(to=backend, max_tokens=50)["options"]["num_predict"] == 50
+    assert backend.max_tokens == 9
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"tool_choice": "required"}, "leaves it to the model"),
+        ({"tool_choice": {"type": "function", "function": {"name": "look"}}}, "leaves it to the model"),
+        ({"parallel_tool_calls": False}, "leaves it to the model"),
+        ({"reasoning_effort": "frantic"}, "none, minimal, low"),
+        ({"response_format": {"type": "grammar"}}, "json_schema"),
+    ],
+)
+def test_what_cannot_be_said_is_named_and_not_sent(asked: dict[str, Any], why: str) -> None:
+    (name,) = asked
+    assert why in Ollama.lost_parameters(asked)[name]
+    assert body_of(parameters=asked) == {"model": "m", "messages": [USER], "stream": False}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_predict": 5}, "max_tokens"),
+        ({"options": {"num_predict": 5}}, "max_tokens"),
+        ({"options": 5}, "must be a mapping, not int"),
+        ({"model": "n"}, "give it to the backend"),
+        ({"messages": []}, "give them to the call"),
+        ({"stream": True}, "choose the method that streams"),
+    ],
+)
+def test_what_has_its_own_place_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        Ollama("m", parameters=given)
+    with pytest.raises(ConfigurationError, match=message):
+        body_of(parameters=given)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "left"),
+    [
+        ("temperature", {"think": True, "format": "json", "options": {"seed": 7, "num_predict": 50}}),
+        ("think", {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
+        ("thinking", {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
+        ("reasoning_effort", {"format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
+        ("response_format", {"think": True, "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
+        ("max_tokens", {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}}),
+        ("num_predict", {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7}}),
+        ("options", {"think": True, "format": "json", "options": {"temperature": 0.5, "seed": 7, "num_predict": 50}}),
+    ],
+)
+def test_what_was_rejected_is_left_out(dropped: str, left: dict[str, Any]) -> None:
+    asked = {"temperature": 0.5, "options": {"seed": 7}, "format": "json", "think": True}
+    body = body_of(parameters=asked, max_tokens=50, dropped=frozenset({dropped}))
+    assert body == {"model": "m", "messages": [USER], "stream": False, **left}
+
+
+@pytest.mark.parametrize(
+    ("model", "think", "expected"),
+    [
+        *[("qwen3", think, "low") for think in ("max", "high", "medium")],
+        *[("qwen3", think, False) for think in ("low", True, None, False)],
+        *[("gpt-oss:20b", think, "low") for think in ("high", "low", True, None)],
+    ],
+)
+def test_thinking_is_lowered(model: str, think: Any, expected: Any) -> None:
+    given = {} if think is None else {"think": think}
+    assert body_of(to=Ollama(model), parameters=given, lower_reasoning=True)["think"] == expected
+
+
+def test_a_backend_that_asks_for_json_says_so() -> None:
+    assert Ollama("m", parameters={"format": "json"}).expects_json
+    assert Ollama("m", parameters={"format": SCHEMA}).expects_json
+    assert Ollama("m", parameters={"response_format": {"type": "json_object"}}).expects_json
+    assert not Ollama("m", parameters={"format": ""}).expects_json
+    assert not Ollama("m").expects_json
+
+
+# ---- messages --------------------------------------------------------------------------------------------------------
+
+OWN = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "What is this?", "images": [PIXEL]},
+    {
+        "role": "assistant",
+        "content": "",
+        "thinking": "A bird?",
+        "tool_calls": [{"id": "call_9", "function": {"index": 0, "name": "look", "arguments": {"bird": "heron"}}}],
+    },
+    {"role": "tool", "tool_name": "look", "content": "A heron."},
+]
+
+
+def test_messages_of_ones_own_go_out_word_for_word() -> None:
+    assert sent(*OWN) == OWN
+
+
+def test_messages_of_chat_completions_are_translated() -> None:
+    call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"bird": "heron"}'}}
+    url = {"url": f"data:image/png;base64,{PIXEL}"}
+    parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": url}]
+    assert sent(
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "A heron."},
+    ) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What is this?", "images": [PIXEL]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"function": {"name": "look", "arguments": {"bird": "heron"}}}],
+        },
+        {"role": "tool", "tool_name": "look", "content": "A heron."},
+    ]
+
+
+def test_what_has_no_place_is_named() -> None:
+    url = "https://example.org/heron.png"
+    parts = (TextPart("See "), MediaPart("image", url=url), MediaPart("file", data="AAAA", name="heron.pdf"))
+    assert sent(Message("user", parts)) == [{"role": "user", "content": f"See \n\n(image: {url})\n\n(file: heron.pdf)"}]
+
+
+def test_pictures_of_a_tool_come_behind_its_result() -> None:
+    result = ToolResult("call_1", "look", "Here.", media=(MediaPart("image", data=PIXEL),))
+    assert sent(USER, Message("assistant", (CALL,)), Message("tool", (result,)))[2:] == [
+        {"role": "tool", "tool_name": "look", "content": "Here."},
+        {"role": "user", "content": "", "images": [PIXEL]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [("", {}), ("{}", {}), ('{"a": [1]}', {"a": [1]}), ("[1]", {"input": [1]}), ('{"a": ', {"input": '{"a": '})],
+)
+def test_arguments_are_an_object(arguments: str, expected: dict[str, Any]) -> None:
+    call = ToolCall("call_1", "look", arguments)
+    (function,) = [each["function"] for each in sent(USER, Message("assistant", (call,)))[1]["tool_calls"]]
+    assert function == {"name": "look", "arguments": expected}
+
+
+def test_the_models_own_thinking_goes_back_to_it_and_to_no_other() -> None:
+    backend = Ollama("m")
+    own, other = (ReasoningPart("A bird?", provider=provider) for provider in (backend.provider, "ollama.com/n"))
+    for thought, expected in ((own, "A bird?"), (other, None)):
+        history = [USER, Message("assistant", (thought, TextPart("A heron."))), USER]
+        for fields in ({}, {"portable": True}):
+            assert sent(*history, to=backend, **fields)[1].get("thinking") == expected
+        assert "thinking" not in sent(*history, to=backend, unsigned=True)[1]
+        assert sent(*history, to=backend, restore_reasoning=True)[1]["thinking"] == "A bird?"
+
+
+def test_after_a_switch_thinking_that_may_be_anothers_is_left_out() -> None:
+    history = [USER, {"role": "assistant", "content": "A heron.", "thinking": "A bird?"}, USER]
+    assert sent(*history) == history
+    assert sent(*history, portable=True) == [USER, {"role": "assistant", "content": "A heron."}, USER]
+
+
+def test_a_turn_is_continued_where_the_caller_knows_that_the_template_does() -> None:
+    allowed = Ollama("m", capabilities=Capabilities(prefill=True))
+    assert (Ollama("m").prefills, allowed.prefills) == (False, True)
+    said = sent(USER, Message.saying("assistant", "In the \n"), to=allowed, prefill=True)
+    assert said[-1] == {"role": "assistant", "content": "In the"}
+
+
+# ---- tools -----------------------------------------------------------------------------------------------------------
+
+TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": SCHEMA}}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        TOOL,
+        {"type": "function", "function": {**TOOL["function"], "strict": True}},  # type: ignore[dict-item]
+        {"type": "function", "name": "look", "description": "Look.", "parameters": SCHEMA, "strict": False},
+        {"name": "look", "description": "Look.", "input_schema": SCHEMA},
+        {"functionDeclarations": [{"name": "look", "description": "Look.", "parameters": SCHEMA}]},
+    ],
+)
+def test_tools_of_any_form_are_written(tool: dict[str, Any]) -> None:
+    assert body_of(tools=[tool])["tools"] == [TOOL]
+
+
+def test_a_tool_that_a_provider_runs_has_no_form_here() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    assert body_of(tools=[TOOL, search])["tools"] == [TOOL]
+    assert Ollama("m").shapes.lost_tools([TOOL, search]) == [search]
+
+
+def test_no_tool_is_called_where_none_is_offered() -> None:
+    assert "tools" not in body_of(tools=[TOOL], parameters={"tool_choice": "none"})
+    assert body_of(tools=[TOOL], parameters={"tool_choice": "auto"})["tools"] == [TOOL]

@@ -1,0 +1,58 @@
+"""Gemini's contents as callers write them, in either spelling, are read whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
+
+PIXEL = "iVBORw0KGgo="
+SHOWN = MediaPart("image", PIXEL, "image/png")
+
+
+@pytest.mark.parametrize(
+    ("part", "read"),
+    [
+        ("Where?", TextPart("Where?")),
+        ({"text": "Where?"}, TextPart("Where?")),
+        ({"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"}, ReasoningPart("Hm.")),
+        ({"inlineData": {"mimeType": "image/png", "data": PIXEL}}, SHOWN),
+        ({"inline_data": {"mime_type": "image/png", "data": PIXEL}}, SHOWN),
+        (
+            {"fileData": {"fileUri": "gs://b/v", "mimeType": "video/mp4"}},
+            MediaPart("video", "", "video/mp4", "gs://b/v"),
+        ),
+        ({"executableCode": {"code": "1"}}, OpaquePart("", {"executableCode": {"code": "1"}})),
+    ],
+)
+def test_each_part(part: Any, read: Any) -> None:
+    [message] = read_messages([{"role": "model", "parts": [part]}])
+    assert (message.role, message.parts) == ("assistant", (read,))
+
+
+def test_a_part_that_is_empty_but_for_its_signature_says_nothing() -> None:
+    [message] = read_messages([{"role": "model", "parts": [{"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}]}])
+    assert message.parts == (TextPart("a"),)
+
+
+def test_calls_and_results_with_what_they_show() -> None:
+    blob = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
+    result = {"id": "1", "name": "look", "response": {"output": "See."}, "parts": [blob, {"text": "not shown"}]}
+    calls, results = read_messages(
+        [
+            {"role": "model", "parts": [{"functionCall": {"id": "1", "name": "look", "args": {"bird": "heron"}}}]},
+            {
+                "role": "user",
+                "parts": [{"functionResponse": result}, {"functionResponse": {"response": {"error": "No."}}}],
+            },
+        ]
+    )
+    assert calls.parts == (ToolCall("1", "look", '{"bird":"heron"}'),)
+    assert results.role == "tool"
+    assert results.parts == (
+        ToolResult("1", "look", "See.", media=(SHOWN,)),
+        ToolResult("", "", "No.", is_fault=True),
+    )

@@ -1,0 +1,468 @@
+"""What goes out as Responses: by OpenAI's own types, and word for word what its models want back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import (
+    ConfigurationError,
+    MediaPart,
+    Message,
+    OpaquePart,
+    OpenAIResponses,
+    ReasoningPart,
+    Request,
+    Send,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from rungwise.adapters.capabilities import Capabilities
+from rungwise.adapters.wires.responses.items import parts_of_items
+
+URL = "http://localhost/v1"
+BACKEND = OpenAIResponses("gpt-5", base_url=URL)
+OWN = BACKEND.provider
+USER = {"role": "user", "content": "Where?"}
+SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+THOUGHT = {
+    "id": "rs_1",
+    "type": "reasoning",
+    "summary": [{"type": "summary_text", "text": "I look."}],
+    "encrypted_content": "gAAAA==",
+}
+SAID = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "I look.", "annotations": [
+        {"type": "url_citation", "url": "https://e.org", "title": "E", "start_index": 0, "end_index": 1}]}],
+}  # fmt: skip
+CALLED = {"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "c1", "name": "f", "arguments": "{}"}
+FREE = {"id": "ct_1", "type": "custom_tool_call", "call_id": "c2", "name": "g", "input": 'say "hi"'}
+OUTPUT = [THOUGHT, SEARCH, SAID, CALLED, FREE]
+
+
+def sent(*messages: Any, backend: OpenAIResponses = BACKEND, stream: bool = False, **options: Any) -> dict[str, Any]:
+    """Return the body of a request, which must be what OpenAI's own types say."""
+    asked = {name: options.pop(name) for name in ("tools", "parameters") if name in options}
+    request = Request(list(messages) or [USER], **asked)
+    options.setdefault("max_tokens", None)
+    send = Send(rung="ask", backend=0, wait=0.0, messages=request.messages, request=request, **options)
+    body: dict[str, Any] = json.loads(backend.encode(send, stream=stream).body)
+    check_types(body)
+    return body
+
+
+def check_types(body: dict[str, Any]) -> None:
+    """Check that OpenAI's types take a body, and know every member of it, at any depth."""
+    pytest.importorskip("openai")
+    assert plain(adapter_of(stream=body["stream"]).validate_python(body)) == body
+
+
+@cache
+def adapter_of(*, stream: bool) -> Any:
+    from openai.types.responses import response_create_params as types
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(types.ResponseCreateParamsStreaming if stream else types.ResponseCreateParamsNonStreaming)
+
+
+def plain(value: Any) -> Any:
+    """Return what a type has taken: what it does not know is left out, and what can be iterated is read only then."""
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    return value if isinstance(value, str) or not isinstance(value, Iterable) else [plain(each) for each in value]
+
+
+@pytest.mark.parametrize("wrong", [{"gremlin": 1}, {"input": [{**USER, "name": "ann"}]}, {"tools": [{"type": "x"}]}])
+def test_the_check_by_types_knows_what_is_wrong(wrong: dict[str, Any]) -> None:
+    with pytest.raises((AssertionError, ValueError)):
+        check_types({**sent(), **wrong})
+
+
+def test_a_prompt() -> None:
+    assert sent() == {
+        "model": "gpt-5",
+        "input": [USER],
+        "stream": False,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "is_asked"),
+    [
+        ("gpt-5", {}, True),
+        ("openai/o4-mini", {}, True),
+        ("gpt-5-chat-latest", {}, False),
+        ("gpt-4.1", {}, False),
+        ("grok-4", {}, True),
+        ("gpt-4.1", {"capabilities": Capabilities(reasoning=True)}, True),
+        ("gpt-5", {"capabilities": Capabilities(reasoning=False)}, False),
+        ("gpt-5", {"parameters": {"store": True}}, False),
+    ],
+)
+def test_encrypted_reasoning_is_asked_for_where_a_model_reasons_and_nothing_is_stored(
+    model: str, options: Any, is_asked: bool
+) -> None:
+    body = sent(backend=OpenAIResponses(model, base_url=URL, **options))
+    assert ("include" in body) is is_asked
+
+
+def test_what_the_caller_includes_stays() -> None:
+    asked = ["message.output_text.logprobs"]
+    assert sent(parameters={"include": asked})["include"] == [*asked, "reasoning.encrypted_content"]
+
+
+def test_the_parts_of_a_turn_go_back_word_for_word_to_their_own_model() -> None:
+    parts, _ = parts_of_items(OUTPUT, OWN)
+    results = Message("tool", (ToolResult("c1", "f", "one"), ToolResult("c2", "g", "two")))
+    body = sent(USER, Message("assistant", parts), results)
+    assert body["input"] == [
+        USER,
+        *OUTPUT,
+        {"type": "function_call_output", "call_id": "c1", "output": "one"},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "two"},
+    ]
+
+
+@pytest.mark.parametrize("why", ["another model", "unsigned", "fallback"])
+def test_nobody_else_is_sent_what_only_their_model_can_read(why: str) -> None:
+    provider = "api.openai.com/gpt-4/responses" if why == "another model" else OWN
+    parts, _ = parts_of_items(OUTPUT, provider)
+    results = Message("tool", (ToolResult("c1", "f", "one"), ToolResult("c2", "g", "two")))
+    options = {"unsigned": {"unsigned": True, "portable": True}, "fallback": {"portable": True}}.get(why, {})
+    body = sent(USER, Message("assistant", parts), results, **options)
+    if why == "fallback":  # to the very same model
+        assert body["input"][1:6] == OUTPUT
+        return
+    assert body["input"][1:] == [
+        {"role": "assistant", "content": "I look."},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call", "call_id": "c2", "name": "g", "arguments": '{"input":"say \\"hi\\""}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "one"},
+        {"type": "function_call_output", "call_id": "c2", "output": "two"},
+    ]
+
+
+def test_chat_completions_of_the_same_model_are_sent_no_items() -> None:
+    parts, _ = parts_of_items([THOUGHT, SAID], OWN)
+    chat = rungwise.OpenAIChat("gpt-5", base_url=URL)
+    request = Request([USER, Message("assistant", parts), USER])
+    send = Send(rung="ask", backend=0, wait=0.0, messages=request.messages, request=request, max_tokens=None)
+    body = json.loads(chat.encode(send, stream=False).body)
+    assert body["messages"][1] == {"role": "assistant", "content": "I look."}
+
+
+@pytest.mark.parametrize("items", [[THOUGHT], [SAID, THOUGHT], [THOUGHT, THOUGHT]])
+def test_reasoning_that_nothing_follows_is_left_out(items: list[Any]) -> None:
+    parts, _ = parts_of_items(items, OWN)
+    body = sent(USER, Message("assistant", parts), USER)
+    assert "reasoning" not in [item.get("type") for item in body["input"]]
+
+
+def test_reasoning_by_its_id_alone_is_left_out_where_nothing_is_stored() -> None:
+    bare = {name: value for name, value in THOUGHT.items() if name != "encrypted_content"}
+    parts, _ = parts_of_items([bare, SAID], OWN)
+    messages = [USER, Message("assistant", parts), USER]
+    assert sent(*messages)["input"] == [USER, SAID, USER]
+    assert sent(*messages, parameters={"store": True})["input"] == [USER, bare, SAID, USER]
+
+
+def test_reasoning_that_did_not_come_to_its_end_is_not_sent_back() -> None:
+    parts, _ = parts_of_items([{**THOUGHT, "status": "incomplete"}, SAID], OWN)
+    assert parts[0] == ReasoningPart("I look.")
+    assert sent(USER, Message("assistant", parts), USER)["input"] == [USER, SAID, USER]
+
+
+def test_text_that_was_changed_is_a_message_of_its_own() -> None:
+    parts, _ = parts_of_items([SAID], OWN)
+    body = sent(USER, Message("assistant", (*parts, TextPart(" And on."))), USER)
+    assert body["input"][1] == {"role": "assistant", "content": "I look. And on."}
+
+
+def test_items_of_the_callers_own_go_out_as_they_are() -> None:
+    items = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "input_text", "text": "Where?"}]},
+        *OUTPUT,
+        {"type": "function_call_output", "call_id": "c1", "output": "one"},
+        {"type": "custom_tool_call_output", "call_id": "c2", "output": "two"},
+    ]
+    assert sent(*items)["input"] == items
+
+
+def test_items_lose_signatures_where_they_may_be_anothers() -> None:
+    body = sent(
+        USER, THOUGHT, SAID, CALLED, {"type": "function_call_output", "call_id": "c1", "output": "x"}, portable=True
+    )
+    assert body["input"][1:3] == [
+        {"role": "assistant", "content": "I look."},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+    ]
+
+
+def test_messages_of_any_form_become_items() -> None:
+    body = sent(
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [
+            {"type": "text", "text": "Look:"},
+            {"type": "image_url", "image_url": {"url": "https://e.org/a.png", "detail": "low"}},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        ]},
+        {"role": "assistant", "content": "I do.", "reasoning_content": "Hm.", "tool_calls": [
+            {"id": "x" * 80, "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}]},
+        {"role": "tool", "tool_call_id": "x" * 80, "content": "one"},
+        {"role": "user", "name": "ann", "content": "And?"},
+    )  # fmt: skip
+    call = body["input"][3]
+    assert len(call["call_id"]) <= 64
+    assert body["input"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [
+            {"type": "input_text", "text": "Look:"},
+            {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "low"},
+            {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+        ]},
+        {"role": "assistant", "content": "I do."},
+        {"type": "function_call", "call_id": call["call_id"], "name": "f", "arguments": '{"a": 1}'},
+        {"type": "function_call_output", "call_id": call["call_id"], "output": "one"},
+        {"role": "user", "content": "And?"},
+    ]  # fmt: skip
+
+
+def test_files_and_what_has_no_place() -> None:
+    parts = (
+        MediaPart("file", data="aGk=", media_type="application/pdf", name="a.pdf"),
+        MediaPart("file", url="https://e.org/a.pdf"),
+        MediaPart("audio", data="aGk=", media_type="audio/wav"),
+    )
+    assert sent(Message("user", parts))["input"][0]["content"] == [
+        {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="},
+        {"type": "input_file", "file_url": "https://e.org/a.pdf"},
+        {"type": "input_text", "text": "(audio: audio/wav)"},
+    ]
+
+
+def test_a_tool_may_return_a_picture() -> None:
+    result = ToolResult("c1", "f", "Here:", media=(MediaPart("image", url="https://e.org/a.png"),))
+    body = sent(USER, Message("assistant", (ToolCall("c1", "f", "{}"),)), Message("tool", (result,)))
+    assert body["input"][-1]["output"] == [
+        {"type": "input_text", "text": "Here:"},
+        {"type": "input_image", "image_url": "https://e.org/a.png", "detail": "auto"},
+    ]
+
+
+# tools
+
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [
+        (
+            {"type": "function", "function": {"name": "f", "description": "d", "parameters": SCHEMA}},
+            {"type": "function", "name": "f", "description": "d", "parameters": SCHEMA, "strict": False},
+        ),
+        (
+            {"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": True}},
+            {"type": "function", "name": "f", "description": "", "parameters": SCHEMA, "strict": True},
+        ),
+        (
+            {"name": "f", "input_schema": SCHEMA},
+            {"type": "function", "name": "f", "description": "", "parameters": SCHEMA, "strict": False},
+        ),
+        (
+            {"type": "custom", "custom": {"name": "g", "format": {
+                "type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}},
+            {"type": "custom", "name": "g", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}},
+        ),
+        ({"type": "web_search"}, {"type": "web_search"}),
+        ({"type": "custom", "name": "g"}, {"type": "custom", "name": "g"}),
+    ],
+)  # fmt: skip
+def test_tools_keep_their_meaning(tool: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert sent(tools=[tool])["tools"] == [expected]
+
+
+def test_a_tool_in_the_words_of_responses_goes_out_as_it_is() -> None:
+    tool = {"type": "function", "name": "f", "parameters": SCHEMA, "strict": None}
+    assert sent(tools=[tool])["tools"] == [tool]
+
+
+def test_what_another_provider_runs_by_itself_is_left_out() -> None:
+    given = [{"type": "web_search_20250305", "name": "web_search"}, {"type": "web_search"}]
+    assert sent(tools=given)["tools"] == [{"type": "web_search"}]
+
+
+# parameters
+
+
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"temperature": 0.5, "top_p": 0.1}, {"temperature": 0.5, "top_p": 0.1}),
+        ({"reasoning_effort": "low"}, {"reasoning": {"effort": "low"}}),
+        (
+            {"reasoning_effort": "low", "reasoning": {"summary": "auto"}},
+            {"reasoning": {"effort": "low", "summary": "auto"}},
+        ),
+        ({"reasoning_effort": "low", "reasoning": {"effort": "high"}}, {"reasoning": {"effort": "high"}}),
+        ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
+        ({"tool_choice": "required"}, {"tool_choice": "required"}),
+        (
+            {"tool_choice": {"type": "function", "function": {"name": "f"}}},
+            {"tool_choice": {"type": "function", "name": "f"}},
+        ),
+        ({"tool_choice": {"type": "function", "name": "f"}}, {"tool_choice": {"type": "function", "name": "f"}}),
+        (
+            {"tool_choice": {"type": "allowed_tools", "allowed_tools": {
+                "mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}}},
+            {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]}},
+        ),
+        ({"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
+        (
+            {"response_format": JSON_SCHEMA},
+            {"text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA, "strict": False}}},
+        ),
+        (
+            {"response_format": {"type": "json_object"}, "text": {"verbosity": "low"}},
+            {"text": {"verbosity": "low", "format": {"type": "json_object"}}},
+        ),
+        ({"stop": ["x"], "seed": 7}, {}),
+        ({"service_tier": "flex", "metadata": {"a": "b"}}, {"service_tier": "flex", "metadata": {"a": "b"}}),
+    ],
+)  # fmt: skip
+def test_parameters_are_translated_and_own_ones_pass(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    plain = sent()
+    assert {name: value for name, value in sent(parameters=given).items() if name not in plain} == expected
+
+
+def test_what_is_lost_is_named() -> None:
+    lost = OpenAIResponses.lost_parameters({"stop": ["x"], "seed": 0, "temperature": 1})
+    assert lost.keys() == {"stop", "seed"}
+    assert OpenAIResponses.lost_parameters({"stop": None}) == {}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_json"),
+    [
+        ({"text": {"format": {"type": "json_object"}}}, True),
+        ({"text": {"format": {"type": "text"}}}, False),
+        ({"response_format": JSON_SCHEMA}, True),
+        ({"text": {"verbosity": "low"}}, None),
+        ({}, None),
+    ],
+)
+def test_a_request_for_json_is_known(parameters: dict[str, Any], is_json: bool | None) -> None:
+    assert BACKEND.shapes.asks_for_json(parameters) is is_json
+    assert OpenAIResponses("m", base_url=URL, parameters=parameters).expects_json is bool(is_json)
+
+
+@pytest.mark.parametrize("name", ["max_output_tokens", "input", "messages", "model", "stream", "background"])
+def test_what_has_its_own_place_is_no_parameter(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        OpenAIResponses("m", base_url=URL, parameters={name: 1})
+    with pytest.raises(ConfigurationError, match=name):
+        sent(parameters={name: 1})
+
+
+def test_the_cap_goes_out_as_it_was_reserved_also_below_what_openai_takes() -> None:
+    assert sent(max_tokens=5)["max_output_tokens"] == 5
+    own = OpenAIResponses("m", base_url=URL, parameters={"max_tokens": 50})
+    assert (own.max_tokens, sent(backend=own, max_tokens=50)["max_output_tokens"]) == (50, 50)
+    dropped = frozenset({"max_output_tokens"})
+    assert "max_output_tokens" not in sent(max_tokens=5, dropped=dropped)
+    assert sent(max_tokens=5, dropped=dropped, must_cut=True)["max_output_tokens"] == 5
+
+
+@pytest.mark.parametrize(
+    ("dropped", "name"),
+    [
+        ("reasoning_effort", "reasoning"),
+        ("reasoning", "reasoning"),
+        ("temperature", "temperature"),
+        ("include", "include"),
+        ("store", "store"),
+        ("service_tier", "service_tier"),
+    ],
+)
+def test_what_a_server_rejected_is_left_out(dropped: str, name: str) -> None:
+    given = {"temperature": 0.5, "reasoning_effort": "low", "service_tier": "flex"}
+    assert name in sent(parameters=given)
+    assert name not in sent(parameters=given, dropped=frozenset({dropped}))
+
+
+def test_a_format_that_was_rejected_is_left_out_and_nothing_else_of_the_text() -> None:
+    given = {"response_format": {"type": "json_object"}, "text": {"verbosity": "low"}}
+    assert sent(parameters=given, dropped=frozenset({"response_format"}))["text"] == {"verbosity": "low"}
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "lowered"),
+    [
+        ("gpt-5", {"reasoning_effort": "high"}, "low"),
+        ("gpt-5", {"reasoning": {"effort": "low"}}, "minimal"),
+        ("gpt-5.1", {"reasoning": {"effort": "low"}}, "none"),
+        ("o3", {"reasoning": {"effort": "low"}}, "low"),
+        ("o3", {}, "low"),
+        ("gpt-4.1", {}, None),
+        ("grok-4", {}, None),
+    ],
+)
+def test_reasoning_is_lowered_where_it_was_on(model: str, given: dict[str, Any], lowered: str | None) -> None:
+    body = sent(backend=OpenAIResponses(model, base_url=URL), parameters=given, lower_reasoning=True)
+    assert body.get("reasoning", {}).get("effort") == lowered
+
+
+def test_the_options_of_streams_go_out_with_streams_alone() -> None:
+    given = {"stream_options": {"include_obfuscation": False}}
+    assert sent(parameters=given, stream=True)["stream_options"] == given["stream_options"]
+    assert "stream_options" not in sent(parameters=given)
+
+
+# what goes on from a stored response
+
+
+@pytest.mark.parametrize("name", ["previous_response_id", "conversation"])
+def test_what_goes_on_from_a_stored_response_is_stored_and_says_what_is_new(name: str) -> None:
+    result = {"type": "function_call_output", "call_id": "c1", "output": "one"}
+    for message in (result, {"role": "tool", "tool_call_id": "c1", "content": "one"}):
+        body = sent(message, parameters={name: "resp_1"})
+        assert (body[name], body["input"]) == ("resp_1", [result])
+        assert "store" not in body
+        assert "include" not in body
+
+
+def test_the_callers_word_on_storing_counts() -> None:
+    body = sent(parameters={"previous_response_id": "resp_1", "store": False})
+    assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
+    assert sent(parameters={"store": True})["store"] is True
+
+
+def test_the_whitespace_at_the_end_of_a_prefill_is_left_out() -> None:
+    body = sent(USER, Message.saying("assistant", "And so \n"), prefill=True)
+    assert body["input"][-1] == {"role": "assistant", "content": "And so"}
+    assert not BACKEND.prefills
+
+
+@pytest.mark.parametrize("block", [{}, {"type": "message"}, {"type": "message", "content": 1}, [1], "x", {"type": 5}])
+def test_an_own_part_of_any_shape_can_be_written(block: Any) -> None:
+    request = Request([USER, Message("assistant", (OpaquePart(OWN, block), TextPart("a"))), USER])
+    send = Send(rung="ask", backend=0, wait=0.0, messages=request.messages, request=request, max_tokens=None)
+    items = json.loads(BACKEND.encode(send, stream=False).body)["input"]
+    assert {"role": "assistant", "content": "a"} in items

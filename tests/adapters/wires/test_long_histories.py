@@ -1,0 +1,94 @@
+"""A long conversation is written in time that grows as it does, in any protocol; and so that it can always be sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rungwise import Message, Reply, Request, ToolResult
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.request import Send
+from support import protocols
+from support.sampling import sampled
+
+
+def encode(api: str, messages: Any, *, is_portable: bool) -> bytes:
+    request = Request(messages)
+    send = Send(
+        rung="ask",
+        backend=0,
+        wait=0.0,
+        messages=request.messages,
+        max_tokens=1000,
+        request=request,
+        portable=is_portable,
+    )
+    written: bytes = protocols.backend(api, "http://localhost:1/v1").encode(send, stream=True).body
+    return written
+
+
+def call(number: int) -> dict[str, Any]:
+    return {"id": f"call_{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def result(number: int) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": f"call_{number}", "content": "Three."}
+
+
+def neutral_result(number: int) -> Message:
+    return Message("tool", (ToolResult(f"call_{number}", "look", "Three."),))
+
+
+QUESTION = {"role": "user", "content": "Where?"}
+LONG: dict[str, Callable[[int], list[Any]]] = {
+    "calls one after another": lambda n: [
+        each for k in range(n) for each in ({"role": "assistant", "content": None, "tool_calls": [call(k)]}, result(k))
+    ],
+    "calls at once": lambda n: [
+        {"role": "assistant", "content": None, "tool_calls": [call(k) for k in range(n)]},
+        *[result(k) for k in range(n)],
+    ],
+    "calls at once, in parts": lambda n: [
+        Message("assistant", [ToolCall(f"call_{k}", "look", "{}") for k in range(n)]),
+        *[neutral_result(k) for k in range(n)],
+    ],
+    "results without calls": lambda n: [each for k in range(n) for each in (result(k), QUESTION)],
+    "items": lambda n: [
+        *[{"type": "function_call", "call_id": f"c{k}", "name": "look", "arguments": "{}"} for k in range(n)],
+        *[{"type": "function_call_output", "call_id": f"c{k}", "output": "Three."} for k in range(n)],
+    ],
+    "questions": lambda n: [QUESTION] * n,
+    "questions in parts": lambda n: [Message.saying("user", "Where?")] * n,
+}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("api", sampled(protocols.PROTOCOLS, one_in=2))
+@pytest.mark.parametrize("kind", LONG)
+def test_the_work_is_linear(kind: str, api: str) -> None:
+    """Sixteen times as much takes sixteen times as long, and not 256 times."""
+    little, much = ([QUESTION, *LONG[kind](n)] for n in (250, 4_000))
+    for is_portable in (True, False):
+        least = min(seconds(lambda: encode(api, little, is_portable=is_portable)) for _ in range(3))  # noqa: B023
+        most = min(seconds(lambda: encode(api, much, is_portable=is_portable)) for _ in range(2))  # noqa: B023
+        assert most < max(100 * least, 1.0)
+
+
+def test_what_a_provider_says_in_numbers_too_large_for_json_goes_back_all_the_same() -> None:
+    """`NaN` beside such a number hands the body to another reader, which knows no limit."""
+    body = b"""{"responseId": "r", "modelVersion": "m", "candidates": [{"index": 0, "finishReason": "STOP", "x": NaN,
+        "content": {"parts": [{"functionCall": {"name": "look", "args": {"k": 1000000000000000000000000}}}]}}]}"""
+    reply = protocols.backend("gemini", "http://localhost:1/v1").decode(200, {}, body)
+    assert isinstance(reply, Reply)
+    assert [each.arguments for each in reply.tool_calls] == ['{"k":1e+24}']
+    messages = [QUESTION, Message("assistant", reply.parts), QUESTION]
+    for api in protocols.PROTOCOLS:
+        assert b"1e+24" in encode(api, messages, is_portable=False)

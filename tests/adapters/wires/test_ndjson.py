@@ -1,0 +1,197 @@
+"""How lines of JSON are read: cut anywhere, in work that grows no faster than their bytes, and each as it stands."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rungwise import Ollama, Text
+from rungwise.adapters.wires.ollama.stream import OllamaDecoder
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+
+OLLAMA = Ollama("m")
+END = b'{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
+
+
+def line(text: str = "", moment: str = "2026-08-21T18:48:22.5Z", *, spaces: bool = False, **members: Any) -> bytes:
+    value = {
+        "model": "m",
+        "created_at": moment,
+        "message": {"role": "assistant", "content": text, **members},
+        "done": False,
+    }
+    separators = (", ", ": ") if spaces else (",", ":")
+    return json.dumps(value, separators=separators, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def read(*pieces: bytes) -> tuple[Reply | Failure, str]:
+    """Return what a stream amounts to, and the text that it handed out."""
+    decoder, said = OLLAMA.decoder({}), []
+    for piece in pieces:
+        said += [delta.text for delta in decoder.feed(piece) if isinstance(delta, Text)]
+    return decoder.close(), "".join(said)
+
+
+def text_of(*pieces: bytes) -> str:
+    reply, said = read(*pieces)
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.interrupted) == (said, False)
+    return said
+
+
+TEXTS = st.text(max_size=8) | st.sampled_from(["m", "~", '"', "\\", "\\u00e9", "a~", "content", '","message":{"', "🐦"])
+MOMENTS = st.from_regex(r"2026-08-21T18:48:\d{2}\.\d{1,9}Z", fullmatch=True) | TEXTS
+LINES = st.lists(
+    st.tuples(TEXTS, MOMENTS, st.booleans(), st.sampled_from([b"\n", b"\r\n", b"\n\n", b" \n"])), max_size=20
+)
+
+
+@settings(deadline=None)
+@given(LINES, st.integers(1, 40))
+@example([("a", "x", False, b"\n"), ("b", '\\","message":{"role":"assistant","content":"', False, b"\n")], 7)
+@example([("a", "é", False, b"\n"), ("b", "x", False, b"\n"), ("é", "e", False, b"\n")], 1000)
+def test_lines_say_the_same_wherever_they_are_cut(lines: list[tuple[str, str, bool, bytes]], size: int) -> None:
+    body = b"".join([line(text, moment, spaces=spaces)[:-1] + end for text, moment, spaces, end in lines]) + END
+    expected = "".join([text for text, *_ in lines])
+    assert text_of(*[body[start : start + size] for start in range(0, len(body), size)]) == expected
+    assert text_of(body) == expected
+
+
+def test_lines_that_differ_in_text_and_moment_alone_are_not_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Any] = []
+    piece_in = OllamaDecoder.piece_in
+
+    def count(self: OllamaDecoder, value: Any) -> Any:
+        parsed.append(value)
+        return piece_in(self, value)
+
+    monkeypatch.setattr(OllamaDecoder, "piece_in", count)
+    lines = [line(f" word{number}", f"2026-08-21T18:48:22.{number}Z") for number in range(1_000)]
+    thoughts = [line("", f"2026-08-21T18:49:22.{number}Z", thinking=f"hm{number}") for number in range(1_000)]
+    assert text_of(*thoughts, *lines, END) == "".join([f" word{number}" for number in range(1_000)])
+    assert len(parsed) < 20
+
+
+def test_what_surrounds_the_text_is_not_taken_for_it() -> None:
+    # The model is called as its first word; a line that only looks like the learned one is read for itself.
+    whole = line("m") + line("m") + line("n") + line("o")
+    other = line("p").replace(b'"done":false', b'"done":false,"logprobs":[{"token":"p","logprob":-1.5}]')
+    assert text_of(whole, other, line("q"), END) == "mmnopq"
+
+
+def test_a_last_line_needs_no_end() -> None:
+    assert text_of(line("In the reeds."), END.rstrip()) == "In the reeds."
+
+
+def test_a_cut_last_line_is_nothing() -> None:
+    reply, said = read(line("In the"), line(" reeds.")[:-20])
+    assert isinstance(reply, Reply)
+    assert (reply.text, said, reply.interrupted, reply.failure) == ("In the", "In the", True, None)
+
+
+@pytest.mark.parametrize("indent", [1, 4])
+def test_an_object_in_many_lines_is_a_whole_reply(indent: int) -> None:
+    call = {"function": {"name": "look", "arguments": {}}}
+    message = {"role": "assistant", "content": "In the reeds.", "tool_calls": [call, {}]}
+    body = json.dumps({"model": "m", "message": message, "done": True}, indent=indent).encode()
+    reply, _ = read(*[body[start : start + 9] for start in range(0, len(body), 9)])
+    assert reply == OLLAMA.decode(200, {}, body)
+    assert isinstance(reply, Reply)
+    assert (reply.text, [each.name for each in reply.tool_calls]) == ("In the reeds.", ["look"])
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n\n", b": waiting\n", b"\xef\xbb\xbf \r\n"])
+def test_what_comes_before_the_first_line_is_no_part_of_it(before: bytes) -> None:
+    assert text_of(before + line("In the reeds."), END) == "In the reeds."
+
+
+@pytest.mark.parametrize(
+    "stray", [b"null\n", b"[1, 2]\n", b"<html>\n", b"\xff\xfe\n", b'"In the"\n', b'{"status":"x"}\n']
+)
+def test_what_is_no_line_of_a_reply_says_nothing(stray: bytes) -> None:
+    assert text_of(line("In the"), stray, line(" reeds."), END) == "In the reeds."
+
+
+def test_a_hole_ends_a_stream() -> None:
+    reply, said = read(line("In the"), line(" tall")[:-30] + b"\n", line(" reeds."), END)
+    assert isinstance(reply, Reply)
+    assert (said, reply.interrupted) == ("In the", True)
+    assert reply.failure is not None
+    assert reply.failure.reason == "malformed"
+
+
+def test_halves_of_characters_are_joined_across_lines() -> None:
+    halves = [
+        rb'{"model":"m","message":{"content":"%s"},"done":false}' % half + b"\n" for half in (rb"\ud83d", rb"\udc26")
+    ]
+    assert text_of(line("a"), *halves, END) == "a🐦"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>It works!</html>", b"[]", b"{", b'{"a": 1}', b"null", b"data: {}\n\n"])
+def test_what_is_no_reply_is_none(body: bytes) -> None:
+    reply, said = read(body)
+    assert said == ""
+    if isinstance(reply, Reply):
+        assert reply.interrupted
+    else:
+        assert reply.reason == "malformed"
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+GROWING: dict[str, Callable[[int], list[bytes]]] = {
+    "lines alike": lambda n: [line(f"w{k}", f"2026-08-21T18:48:22.{k}Z") for k in range(n)],
+    "lines that differ": lambda n: [line(f"w{k}", **{f"x{k}": k}) for k in range(n)],
+    "a line byte by byte": lambda n: [bytes([byte]) for byte in line("x" * n)],
+    "blank lines": lambda n: [b"\n" * n, *[b"\n"] * n, b" \n" * n],
+    "an object in many lines": lambda n: [b"{\n", *[b'"a": {},\n'] * n],
+    "strays before the stream": lambda n: [b"x\n"] * n,
+    "strays": lambda n: [line("a"), *[b"x\n"] * n],
+    "broken objects": lambda n: [b"{x\n"] * n,
+    "tool calls": lambda n: [line(tool_calls=[{"function": {"name": "f", "arguments": {"k": k}}}]) for k in range(n)],
+    "halves": lambda n: [rb'{"message":{"content":"\ud83d"},"done":false}' + b"\n"] * n,
+    "quotes without end": lambda n: [line("a"), b'{"model":"m","created_at":"' + b'\\"' * n + b"\n"],
+}
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_the_work_is_linear(kind: str) -> None:
+    """Forty times as much takes forty times as long, and not 1600 times."""
+    little, much = (GROWING[kind](n) for n in (500, 20_000))
+    least = min(seconds(lambda: read(*little, END)) for _ in range(5))
+    assert min(seconds(lambda: read(*much, END)) for _ in range(2)) < max(400 * least, 0.5)
+
+
+def test_what_is_held_is_counted() -> None:
+    decoder = OLLAMA.decoder({})
+    for piece in ([line("a" * 1_000)] * 10, [b"{" * 1_000], [b"x" * 1_000]):
+        before = decoder.size
+        for each in piece:
+            decoder.feed(each)
+        assert decoder.size - before >= 1_000
+    calls = OLLAMA.decoder({})
+    for _ in range(100):
+        calls.feed(line(tool_calls=[{"function": {"name": "f", "arguments": {}}}]))
+    assert calls.size > 100 * 200
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_line_of_too_many_values_is_not_read(is_stream: bool) -> None:
+    heavy = b'{"message": [' + b"{}," * 1_000_000 + b"1]}\n"
+    reply = read(line("In the"), heavy, END)[0] if is_stream else OLLAMA.decode(200, {}, heavy)
+    if isinstance(reply, Reply):
+        assert (reply.text, reply.interrupted) == ("In the", True)
+        reply = reply.failure  # type: ignore[assignment]
+    assert isinstance(reply, Failure)
+    assert reply.reason == "malformed"

@@ -1,0 +1,90 @@
+"""Log probabilities and annotations of a stream stand in `Reply.raw` where a whole body has them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rungwise import Reply
+from support import protocols
+
+LOGS = [{"token": "In", "logprob": -0.5, "bytes": [73, 110], "top_logprobs": []}, {"token": " it", "logprob": -1.0}]
+CITED = [
+    {"type": "url_citation", "url_citation": {"url": "https://a.test"}},
+    {"type": "url_citation", "url_citation": {"url": "https://b.test"}},
+]
+
+
+def read(api: str, events: list[bytes]) -> Reply:
+    decoder = protocols.backend(api, "http://localhost:1/v1").decoder({})
+    for event in events:
+        decoder.feed(event)
+    reply = decoder.close()
+    assert isinstance(reply, Reply)
+    assert reply.text == "In it"
+    assert not reply.interrupted
+    return reply
+
+
+def event(value: Any) -> bytes:
+    return b"data: %b\n\n" % json.dumps(value).encode()
+
+
+def test_chat_completions() -> None:
+    def chunk(delta: Any, logs: Any, finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": {"content": logs} if logs else None, "finish_reason": finish}
+        return event({"id": "c", "model": "m", "choices": [choice]})
+
+    reply = read(
+        "openai",
+        [
+            chunk({"role": "assistant", "content": ""}, None),
+            chunk({"content": "In", "annotations": CITED[:1]}, LOGS[:1]),
+            chunk({"content": " it"}, LOGS[1:]),
+            chunk({"annotations": CITED[1:]}, None, "stop"),
+            b"data: [DONE]\n\n",
+        ],
+    )
+    assert reply.raw == {"choices": [{"logprobs": {"content": LOGS}, "message": {"annotations": CITED}}]}
+
+
+def test_nothing_aside_is_nothing_raw() -> None:
+    chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "In it"}, "finish_reason": "stop"}]}
+    assert read("openai", [event(chunk), b"data: [DONE]\n\n"]).raw is None
+
+
+def test_ollama() -> None:
+    lines = [
+        {"model": "m", "message": {"role": "assistant", "content": "In"}, "logprobs": LOGS[:1], "done": False},
+        {"model": "m", "message": {"role": "assistant", "content": " it"}, "logprobs": LOGS[1:], "done": False},
+        {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"},
+    ]
+    reply = read("ollama", [json.dumps(line).encode() + b"\n" for line in lines])
+    assert reply.raw == {"logprobs": LOGS}
+
+
+def test_responses() -> None:
+    text = {"type": "output_text", "text": "In it", "annotations": CITED, "logprobs": LOGS}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+    response = {"id": "r", "model": "m", "status": "completed", "output": [item]}
+    reply = read("responses", [event({"type": "response.completed", "response": response})])
+    assert reply.raw == response
+
+
+def test_what_stands_aside_is_bounded() -> None:
+    decoder = protocols.backend("openai", "http://localhost:1/v1").decoder({})
+    for _ in range(20_000):
+        choice = {"index": 0, "delta": {"content": "a"}, "logprobs": {"content": LOGS}}
+        decoder.feed(event({"id": "c", "choices": [choice]}))
+    assert decoder.size < 2**20
+    reply = decoder.close()
+    assert isinstance(reply, Reply)
+    assert 0 < len(reply.raw["choices"][0]["logprobs"]["content"]) < 5_000
+
+
+@pytest.mark.parametrize("odd", [1, "x", [1], {"content": 1}, {"content": None, "refusal": []}, {}])
+def test_odd_log_probabilities_do_no_harm(odd: Any) -> None:
+    first, last = ({"index": 0, "delta": {"content": each}, "logprobs": odd} for each in ("In", " it"))
+    read("openai", [event({"choices": [first]}), event({"choices": [{**last, "finish_reason": "stop"}]})])

@@ -1,0 +1,236 @@
+"""What Anthropic's Messages alone have, over HTTP: signatures, cache counters, pauses, prefill, its own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+import rungwise
+from rungwise import Client, EmbeddedProvider, Message, ScriptedReply, ToolResult
+from rungwise.adapters.provider.languages.language import SIGNATURE
+from rungwise.fsm.call.parts import ToolCall
+from support.modes import EVERY, ask, options_of, waits_into
+from support.runs import Stage
+
+OLD, NEW = "claude-sonnet-4-5", "claude-opus-5-5"
+TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
+THINK = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+KEY = "sk-ant-9d2f6b1c44e07a35"
+HINTS = rungwise.Hints(continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}")
+Ask = Callable[..., rungwise.Result]
+
+
+@pytest.fixture(params=[pytest.param(mode, marks=[pytest.mark.full] * (mode in ("acall", "awhole"))) for mode in EVERY])
+def asks(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Return what asks a provider that plays a script, in one mode, and the bodies that it was sent."""
+    mode = str(request.param)
+
+    @contextmanager
+    def begin(*script: Any, model: str = NEW, others: tuple[Any, ...] = (), **options: Any) -> Iterator[Any]:
+        stage = Stage(script)
+        with stage.provider as provider:
+            backend = rungwise.Anthropic(
+                model, base_url=provider.base_url, api_key="sk-ant-9d2f6b1c44e07a35", **options
+            )
+            policy = rungwise.Policy(hints=HINTS)
+            waits: list[float] = []
+            made = Client([backend, *others], policy=policy, **options_of(mode), **waits_into(waits))
+
+            def one(asked: Any = "Where?", **given: Any) -> rungwise.Result:
+                try:
+                    return ask(made, mode, asked, **given)
+                except rungwise.CallError as error:
+                    return error.result
+
+            yield one, stage, waits
+            made.close()
+
+    return begin
+
+
+def bodies(stage: Stage) -> list[dict[str, Any]]:
+    return [dict(request.body) for request in stage.requests]
+
+
+def path(result: rungwise.Result) -> list[str]:
+    return [step.target for step in result.journal.steps if step.target != "await"]
+
+
+def test_signed_reasoning_goes_back_word_for_word_in_a_tool_loop(asks: Any) -> None:
+    call = ToolCall("toolu_1", "look", '{"bird": "heron"}')
+    first = ScriptedReply(text="I look.", reasoning="Grey. A heron.", tool_calls=(call,))
+    with asks(first, ScriptedReply(text="In the reeds."), model=OLD, parameters=THINK) as (one, stage, _):
+        result = one(tools=[TOOL])
+        assert result.tool_calls[0].id == "toolu_1"
+        told = Message("tool", (ToolResult("toolu_1", "look", "Ardea."),))
+        assert one([{"role": "user", "content": "Where?"}, result.message, told], tools=[TOOL]).text == "In the reeds."
+        sent = bodies(stage)[1]
+    assert sent["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Grey. A heron.", "signature": SIGNATURE},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"bird": "heron"}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ardea."}]},
+    ]
+    assert sent["thinking"] == THINK["thinking"]
+    assert sent["max_tokens"] == 2000 + 4096
+
+
+def test_a_signature_that_is_refused_is_left_out(asks: Any) -> None:
+    wrong = ScriptedReply(
+        status=400, error={"message": "messages.1.content.0: Invalid `signature` in `thinking` block"}
+    )
+    first = ScriptedReply(text="One.", reasoning="Hm.")
+    with asks(first, wrong, ScriptedReply(text="Two.")) as (one, stage, _):
+        result = one()
+        history = [{"role": "user", "content": "Where?"}, result.message, {"role": "user", "content": "And?"}]
+        assert one(history).text == "Two."
+        sent = bodies(stage)
+    assert "signature" in orjson.dumps(sent[1]).decode()
+    assert "signature" not in orjson.dumps(sent[2]).decode()
+    assert sent[2]["messages"][1] == {"role": "assistant", "content": "One."}
+
+
+def test_cut_text_goes_on_behind_itself_where_the_model_takes_that(asks: Any) -> None:
+    with asks(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."), model=OLD) as (
+        one,
+        stage,
+        _,
+    ):
+        assert one().text == "In the reeds, mostly."
+        sent = bodies(stage)
+    assert [body["max_tokens"] for body in sent] == [4096, 8192]
+    assert sent[1]["messages"][-1] == {"role": "assistant", "content": "In the reeds,"}
+
+
+@pytest.mark.parametrize(
+    ("model", "given"), [(NEW, {}), (OLD, {"parameters": {"reasoning_effort": "low"}}), (OLD, {"parameters": THINK})]
+)
+def test_and_behind_a_hint_where_it_does_not(asks: Any, model: str, given: Any) -> None:
+    script = (ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly."))
+    with asks(*script, model=model) as (one, stage, _):
+        assert one(max_tokens=5000, **given).text == "In the reeds, mostly."
+        sent = bodies(stage)
+    assert [body["max_tokens"] for body in sent] == [5000, 10_000]
+    assert [message["content"] for message in sent[1]["messages"]] == ["Where?", "In the reeds, ", "Go on."]
+
+
+def paused(*blocks: Any) -> ScriptedReply:
+    usage = {"input_tokens": 5, "output_tokens": 5}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [*blocks]}
+    return ScriptedReply(body=orjson.dumps({**message, "stop_reason": "pause_turn", "usage": usage}).decode())
+
+
+def test_a_paused_turn_goes_on_with_the_blocks_of_the_provider(asks: Any) -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    again = {**search, "id": "srvtoolu_2"}
+    script = (
+        paused({"type": "text", "text": "I search. "}, search),
+        paused(found, again),
+        ScriptedReply(text="In the reeds."),
+    )
+    with asks(*script) as (one, stage, _):
+        result = one()
+        sent = bodies(stage)
+    assert (result.text, path(result)) == ("I search. In the reeds.", ["continuation", "continuation", "done"])
+    assert sent[1]["messages"][1:] == [
+        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, search]}
+    ]
+    assert sent[2]["messages"][1:] == [
+        {"role": "assistant", "content": [{"type": "text", "text": "I search. "}, search, found, again]}
+    ]
+
+
+def test_what_was_said_before_a_pause_stands_before_it(asks: Any) -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
+    cut = ScriptedReply(text="First of all, ", finish="length")
+    with asks(cut, paused({"type": "text", "text": "I search. "}, search), ScriptedReply(text="Reeds.")) as (
+        one,
+        stage,
+        _,
+    ):
+        result = one()
+        sent = bodies(stage)
+    assert result.text == "First of all, I search. Reeds."
+    assert [block.get("text") for block in sent[2]["messages"][1]["content"]] == ["First of all, ", "I search. ", None]
+
+
+def test_a_paused_turn_falls_back_as_text(asks: Any) -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "herons"}}
+    with EmbeddedProvider(rungwise.Script([ScriptedReply(text="In the reeds.")])) as second:
+        other = rungwise.OpenAIChat("m", base_url=second.base_url)
+        script = (paused({"type": "text", "text": "I search. "}, search), ScriptedReply(status=401))
+        with asks(*script, others=(other,)) as (one, _, _):
+            assert one().text == "I search. In the reeds."
+        assert [each["content"] for each in second.requests[0].body["messages"]] == ["Where?", "I search. ", "Go on."]
+
+
+def test_all_tokens_are_counted_in_one_meaning(asks: Any) -> None:
+    usage = {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 1000,
+        "output_tokens": 70,
+        "output_tokens_details": {"thinking_tokens": 30},
+    }
+    with asks(ScriptedReply(text="Reeds.", usage=usage), prices=rungwise.Prices(1.0, 10.0, 0.1, 1.25)) as (one, _, _):
+        result = one()
+    assert result.usage == rungwise.Usage(1110, 70, 100, 1000, 30)
+    assert result.cost == pytest.approx((10 + 0.1 * 100 + 1.25 * 1000 + 10 * 70) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("error", "changed"),
+    [
+        ("`temperature` is deprecated for this model.", "temperature"),
+        ("`temperature` and `top_p` cannot both be specified for this model. Please use only one.", "top_p"),
+        ("This model does not support the effort parameter.", "output_config"),
+    ],
+)
+def test_what_the_model_refuses_is_left_out_once(asks: Any, error: str, changed: str) -> None:
+    refused = ScriptedReply(status=400, error={"message": error})
+    given = {"temperature": 0.5, "top_p": 0.5, "output_config": {"effort": "low"}}
+    with asks(refused, ScriptedReply(text="Reeds."), model=OLD) as (one, stage, _):
+        result = one(parameters=given)
+        first, second = bodies(stage)
+    assert (result.text, path(result)) == ("Reeds.", ["repair", "done"])
+    assert changed in first
+    assert changed not in second
+
+
+def test_a_prefill_that_is_refused_is_never_sent_again(asks: Any) -> None:
+    said = "This model does not support assistant message prefill. The conversation must end with a user message."
+    refused = ScriptedReply(status=400, error={"message": said}, headers={"x-should-retry": "false"})
+    cut = ScriptedReply(text="In the reeds, ", finish="length")
+    with asks(cut, refused, ScriptedReply(text="mostly."), model=OLD) as (one, stage, _):
+        assert one().text == "In the reeds, mostly."
+        assert [body["messages"][-1]["role"] for body in bodies(stage)] == ["user", "assistant", "user"]
+
+
+def test_the_wait_that_it_asks_for_is_kept(asks: Any) -> None:
+    busy = ScriptedReply(status=429, headers={"retry-after": "7"})
+    with asks(busy, ScriptedReply(text="Reeds.")) as (one, _, waits):
+        assert one().text == "Reeds."
+        assert [wait for wait in waits if wait >= 7]
+
+
+def test_the_cap_is_kept_within_a_budget(asks: Any) -> None:
+    with asks(ScriptedReply(text="Reeds."), prices=rungwise.Prices(1.0, 10.0)) as (one, stage, _):
+        one(within=rungwise.SharedBudget(rungwise.Budget(output_tokens=500)))
+        assert bodies(stage)[0]["max_tokens"] < 500
+
+
+def test_what_is_lost_stands_in_the_journal(asks: Any) -> None:
+    with asks(ScriptedReply(text="Reeds.")) as (one, _, _):
+        result = one(parameters={"seed": 7, "temperature": 0.5})
+    noted = next(step.note for step in result.journal.steps if step.note)
+    assert noted == "left out: seed: Anthropic has none; temperature: this model takes none"

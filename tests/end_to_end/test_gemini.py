@@ -1,0 +1,277 @@
+"""Gemini over HTTP, in every mode: signatures through a round of tools, repairs, blocks, and what Vertex is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Client, Gemini, Message, ReceivedRequest, Result, ScriptedReply, ToolResult
+from rungwise.adapters.provider.languages.language import SIGNATURE
+from rungwise.adapters.wires.gemini.request import DUMMY
+from rungwise.fsm.call.parts import MediaPart, ToolCall
+from support.modes import Caller, options_of
+from support.sampling import sampled
+
+KEY = "AIza-9d2f6b1c44e07a35"
+ASKED = {"role": "user", "content": "Where do herons nest?"}
+TOOL = {"functionDeclarations": [{"name": "look", "parametersJsonSchema": {"type": "object"}}]}
+ANSWER = ScriptedReply(text="In the reeds, mostly.")
+EVERY_MODE = pytest.mark.parametrize(
+    "mode", sampled(("stream", "call", "acall", "whole", "astream", "awhole"), one_in=3)
+)
+PIXEL = "iVBORw0KGgo="
+
+
+def backend(provider: Any, model: str = "gemini-3-pro-preview", **options: Any) -> Gemini:
+    return Gemini(model, **{"base_url": provider.base_url, "api_key": KEY, "name": "primary", **options})
+
+
+def path_of(result: Result) -> str:
+    return " ".join(step.target for step in result.journal.steps if step.target != "await")
+
+
+def contents(request: ReceivedRequest) -> Any:
+    return request.body["contents"]
+
+
+def whatever(*chunks: dict[str, Any]) -> Callable[[ReceivedRequest], ScriptedReply]:
+    """Answer with these objects: as events, or merged into one list of parts where the reply is not streamed."""
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        if ":stream" in request.path:
+            body = "".join(f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in chunks)
+            return ScriptedReply(body=body, headers={"content-type": "text/event-stream"})
+        *_, last = chunks
+        merged = json.loads(json.dumps(last))
+        if "candidates" in last:
+            parts = [part for chunk in chunks for part in chunk["candidates"][0]["content"].get("parts", [])]
+            merged["candidates"][0]["content"]["parts"] = parts
+        return ScriptedReply(body=json.dumps(merged))
+
+    return answer
+
+
+def chunk(*parts: Any, **candidate: Any) -> dict[str, Any]:
+    return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, **candidate}]}
+
+
+OWN = [
+    {"text": "Herons like reeds.", "thought": True},
+    {"text": "I look.", "thoughtSignature": "dGV4dA=="},
+    {"functionCall": {"name": "look", "args": {"bird": "heron"}}, "thoughtSignature": "Y2FsbA=="},
+    {"functionCall": {"name": "look", "args": {"bird": "heron"}}},
+]
+ASKS = whatever(*map(chunk, OWN), chunk({"text": "", "thoughtSignature": "ZW5k"}, finishReason="STOP"))
+
+
+@EVERY_MODE
+def test_a_round_of_tools_goes_back_word_for_word(serve: Any, mode: str) -> None:
+    provider = serve(ASKS, ANSWER)
+    with Caller(mode, backend(provider)) as caller:
+        first = caller.ask([ASKED], tools=[TOOL])
+        assert (first.text, first.reasoning) == ("I look.", "Herons like reeds.")
+        told = [
+            Message("tool", (ToolResult(call.id, call.name, f"{call.id}."),)) for call in reversed(first.tool_calls)
+        ]
+        second = caller.ask([ASKED, first.message, *told], tools=[TOOL])
+    assert second.text == ANSWER.text
+    _, model, user = contents(provider.requests[1])
+    assert model == {"role": "model", "parts": [*OWN, {"text": "", "thoughtSignature": "ZW5k"}]}
+    results = [part["functionResponse"] for part in user["parts"]]
+    assert [(each["name"], each["response"]) for each in results] == [
+        ("look", {"output": f"{call.id}."}) for call in first.tool_calls
+    ]
+    assert all("id" not in each for each in results)
+    assert [request.headers["x-goog-api-key"] for request in provider.requests] == [KEY, KEY]
+
+
+def test_another_model_gets_no_signature_but_the_stand_in_that_it_wants(serve: Any) -> None:
+    provider, other = serve(ASKS), serve(ANSWER)
+    with Client(backend(provider)) as client:
+        turn = client.call([ASKED], tools=[TOOL]).message
+    told = Message("tool", [ToolResult(call.id, call.name, "See.") for call in turn.tool_calls])
+    bare = {"text": "I look."}, {"functionCall": {"name": "look", "args": {"bird": "heron"}}}
+    for model, call in (
+        ("gemini-3-flash-preview", {**bare[1], "thoughtSignature": DUMMY}),
+        ("gemini-2.5-pro", bare[1]),
+    ):
+        with Client(backend(other, model)) as client:
+            assert client.call([ASKED, turn, told], tools=[TOOL]).text == ANSWER.text
+        assert contents(other.requests[-1])[1]["parts"] == [bare[0], call, bare[1]]
+
+
+@EVERY_MODE
+def test_a_signature_that_is_rejected_is_sent_no_more(serve: Any, mode: str) -> None:
+    broken = ScriptedReply(status=400, error={"message": "Corrupted thought signature."})
+    provider = serve(ASKS, broken, ANSWER)
+    with Caller(mode, backend(provider)) as caller:
+        turn = caller.ask([ASKED], tools=[TOOL]).message
+        told = Message("tool", [ToolResult(call.id, call.name, "See.") for call in turn.tool_calls])
+        result = caller.ask([ASKED, turn, told], tools=[TOOL])
+    assert (result.text, path_of(result)) == (ANSWER.text, "repair done")
+    signed = [part.get("thoughtSignature") for part in contents(provider.requests[2])[1]["parts"]]
+    assert signed == [None, DUMMY, None]
+
+
+@EVERY_MODE
+@pytest.mark.parametrize(
+    ("message", "gone"),
+    [
+        (
+            "Invalid JSON payload received. Unknown name \"temperature\" at 'generation_config': Cannot find field.",
+            "temperature",
+        ),
+        ("`top_p` is not supported for this model.", "topP"),
+        ("Thinking level LOW is not supported for this model.", "thinkingConfig"),
+    ],
+)
+def test_a_rejected_parameter_is_left_out(serve: Any, mode: str, message: str, gone: str) -> None:
+    provider = serve(ScriptedReply(status=400, error={"message": message}), ANSWER)
+    with Caller(mode, backend(provider)) as caller:
+        parameters = {"temperature": 0.2, "top_p": 0.5, "reasoning_effort": "low"}
+        result = caller.ask([ASKED], parameters=parameters, max_tokens=100)
+    assert (result.text, path_of(result)) == (ANSWER.text, "repair done")
+    first, second = (request.body["generationConfig"] for request in provider.requests)
+    assert first == {**second, gone: first[gone]}
+
+
+@EVERY_MODE
+def test_a_model_that_prefills_goes_on_and_one_that_rejects_it_is_asked(serve: Any, mode: str) -> None:
+    cut = ScriptedReply(text="Herons nest in the ", finish="length")
+    provider = serve(cut, ScriptedReply(text="reeds."))
+    with Caller(mode, backend(provider, "gemini-2.5-flash")) as caller:
+        assert caller.ask([ASKED]).text == "Herons nest in the reeds."
+    assert contents(provider.requests[1])[-1] == {"role": "model", "parts": [{"text": "Herons nest in the"}]}
+    rejects = ScriptedReply(status=400, error={"message": "Requests ending with a model turn are not supported."})
+    provider = serve(cut, rejects, ScriptedReply(text="reeds."))
+    with Caller(mode, backend(provider, "gemini-2.5-pro")) as caller:
+        result = caller.ask([ASKED])
+    assert (result.text, path_of(result)) == ("Herons nest in the reeds.", "continuation repair done")
+    assert contents(provider.requests[2])[-1]["role"] == "user"
+
+
+@EVERY_MODE
+def test_what_a_rung_adds_stands_behind_contents_that_are_sent_word_for_word(serve: Any, mode: str) -> None:
+    own = [
+        {
+            "role": "user",
+            "parts": [{"fileData": {"fileUri": "files/1"}, "videoMetadata": {"fps": 1}}, {"text": "Where?"}],
+        },
+        {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"seen": 1}}}]},
+    ]
+    provider = serve(
+        ScriptedReply(), ScriptedReply(text="Herons nest in", finish="length"), ScriptedReply(text=" reeds.")
+    )
+    with Caller(mode, backend(provider, "gemini-3.6-flash")) as caller:
+        result = caller.ask(own, tools=[TOOL])
+    assert (result.text, path_of(result)) == ("Herons nest in reeds.", "nudge continuation done")
+    assert all(contents(request)[:3] == own for request in provider.requests)
+    assert [each["role"] for each in contents(provider.requests[2])[3:]][-2:] == ["model", "user"]
+
+
+@EVERY_MODE
+def test_reasoning_that_used_up_the_cap_is_lowered(serve: Any, mode: str) -> None:
+    provider = serve(ScriptedReply(reasoning="Herons like reeds.", finish="length"), ANSWER)
+    with Caller(mode, backend(provider)) as caller:
+        result = caller.ask([ASKED], max_tokens=100)
+    assert (result.text, path_of(result)) == (ANSWER.text, "enlarge done")
+    assert [request.body["generationConfig"] for request in provider.requests] == [
+        {"maxOutputTokens": 100},
+        {"maxOutputTokens": 200, "thinkingConfig": {"thinkingLevel": "LOW"}},
+    ]
+
+
+@EVERY_MODE
+def test_a_call_that_the_server_could_not_read_is_asked_for_again(serve: Any, mode: str) -> None:
+    broken = whatever(chunk(finishReason="MALFORMED_FUNCTION_CALL", finishMessage="Malformed function call: print("))
+    provider = serve(broken, ScriptedReply(tool_calls=(ToolCall("1", "look", "{}"),)))
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    with Caller(mode, backend(provider), sleep=waits.append, async_sleep=wait) as caller:
+        result = caller.ask([ASKED], tools=[TOOL])
+    assert ([call.name for call in result.tool_calls], path_of(result)) == (["look"], "retry done")
+    assert provider.requests[0].body == provider.requests[1].body
+
+
+@EVERY_MODE
+def test_a_blocked_prompt_is_refused_and_its_word_is_in_the_journal(serve: Any, mode: str) -> None:
+    blocked = whatever(
+        {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 8}}
+    )
+    with Caller(mode, backend(serve(blocked))) as caller, pytest.raises(rungwise.Refused) as raised:
+        caller.ask([ASKED])
+    result = raised.value.result
+    assert (result.journal.last.stop_raw, result.usage.input_tokens) == ("PROHIBITED_CONTENT", 8)
+
+
+@EVERY_MODE
+def test_a_wait_that_stands_in_the_body_is_kept(serve: Any, mode: str) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "14s"}]
+    error = {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Too many.", "details": details}}
+    busy = ScriptedReply(status=429, body=json.dumps([error]))
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    with Caller(mode, backend(serve(busy, ANSWER)), sleep=waits.append, async_sleep=wait) as caller:
+        assert caller.ask([ASKED]).text == ANSWER.text
+    assert waits == [14.0]
+
+
+@EVERY_MODE
+def test_a_picture_alone_is_an_answer(serve: Any, mode: str) -> None:
+    shown = chunk(
+        {"inlineData": {"mimeType": "image/png", "data": PIXEL}, "thoughtSignature": SIGNATURE}, finishReason="STOP"
+    )
+    provider = serve(whatever(shown), ANSWER)
+    with Caller(mode, backend(provider, "gemini-3-pro-image-preview")) as caller:
+        first = caller.ask([ASKED])
+        assert (first.outcome, first.text) == ("done", "")
+        assert [part for part in first.message.parts if isinstance(part, MediaPart)] == [
+            MediaPart("image", PIXEL, "image/png")
+        ]
+        caller.ask([ASKED, first.message, ASKED])
+    assert contents(provider.requests[1])[1] == shown["candidates"][0]["content"]
+
+
+def test_vertex_is_told_a_token(serve: Any) -> None:
+    provider = serve(ANSWER)
+    url = f"{provider.base_url}/projects/p/locations/l/publishers/google"
+    vertex = backend(provider, "gemini-2.5-pro", base_url=url, api_key=None, headers={"authorization": "Bearer t0ken"})
+    with Client(vertex, **options_of("call")) as client:
+        assert client.call([ASKED]).text == ANSWER.text
+    [request] = provider.requests
+    assert (
+        request.path
+        == "/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
+    )
+    assert (request.headers["authorization"], "x-goog-api-key" in request.headers) == ("Bearer t0ken", False)
+
+
+def test_a_turn_runs_its_tools(serve: Any) -> None:
+    def look(bird: str) -> str:
+        """Look a bird up."""
+        return f"{bird}: in the reeds."
+
+    asks = ScriptedReply(reasoning="Hm.", tool_calls=(ToolCall("1", "look", '{"bird": "heron"}'),))
+    provider = serve(asks, ANSWER)
+    with Client(backend(provider)) as client:
+        result = client.turn([ASKED], tools=[look])
+    assert result.text == ANSWER.text
+    [declared] = provider.requests[0].body["tools"][0]["functionDeclarations"]
+    assert (declared["name"], declared["description"]) == ("look", "Look a bird up.")
+    assert "bird" in declared["parametersJsonSchema"]["properties"]
+    _, model, user = contents(provider.requests[1])
+    assert model["parts"][-1]["thoughtSignature"] == SIGNATURE
+    assert user["parts"] == [
+        {"functionResponse": {"id": "1", "name": "look", "response": {"output": "heron: in the reeds."}}}
+    ]

@@ -1,0 +1,241 @@
+"""Every scene of a call in every protocol, streamed and not, in threads and in event loops: the same call each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pytest
+from attrs import field, frozen
+
+import rungwise
+from rungwise import ScriptedReply
+from rungwise.adapters.demo.scenarios import AFTER_A_TOOL, LONG, TIDES, WEATHER_TOOL
+from rungwise.fsm.call.parts import ToolCall
+from support import protocols
+from support.modes import EVERY, MODES, WHOLE
+from support.runs import MESSAGES, Ended, Run, Scripted, Stage
+
+WELL: Final = ScriptedReply(text="In the reeds, mostly.")
+HINTS: Final = rungwise.Hints(
+    placeholder="(no reply)", continuation="Go on.", nudge="Answer now.", seed="You thought: {reasoning}"
+)
+POLICY: Final = rungwise.Policy(hints=HINTS)
+HASTY: Final = rungwise.Policy(hints=HINTS, timeouts=rungwise.Timeouts(first_token=0.5, stall=0.2))
+TOO_LONG: Final = {"message": "prompt is too long: 300 tokens > 200 maximum", "code": "context_length_exceeded"}
+CALL: Final = ToolCall("call_2", "get_weather", '{"city": "Reykjavik"}')
+CUT_CALL: Final = ToolCall("call_1", "get_weather", '{"city": "Reykj')
+
+
+def shorter(messages: Sequence[Any]) -> Any:
+    return messages[-1:]
+
+
+@frozen(kw_only=True)
+class Scene:
+    """Hold what providers do, and what a call makes of it.
+
+    Arguments:
+        scripts: for each backend what it answers; the last reply is repeated.
+        outcome: what the call ends with.
+        text: the whole of it.
+        path: the rungs and the outcome; `whole_path` where the reply was not asked for as a stream.
+        modes: those in which it is played.
+        options: for the call.
+        check: looks at what was sent.
+    """
+
+    scripts: tuple[tuple[Scripted, ...], ...]
+    outcome: str = "done"
+    text: str = WELL.text
+    path: str = "done"
+    whole_path: str | None = None
+    modes: tuple[str, ...] = EVERY
+    options: dict[str, Any] = field(factory=dict)
+    check: Callable[[Ended], None] = lambda ended: None
+
+
+def ends_with(*turns: tuple[str, str]) -> Callable[[Ended], None]:
+    """Check that the last request ends with these turns."""
+
+    def check(ended: Ended) -> None:
+        said = [(one.role, one.text.rstrip()) for one in protocols.said(ended.requests[-1])][-len(turns) :]
+        assert [role for role, _ in said] == [role for role, _ in turns]
+        assert [text for _, text in said[1:]] == [text.rstrip() for _, text in turns[1:]]
+        assert said[0][1].endswith(turns[0][1].rstrip())  # it may share its turn with what was said before
+
+    return check
+
+
+def caps(*expected: int) -> Callable[[Ended], None]:
+    def check(ended: Ended) -> None:
+        assert ended.caps == [*expected]
+
+    return check
+
+
+def waits(*seconds: float) -> Callable[[Ended], None]:
+    def check(ended: Ended) -> None:
+        assert ended.waits == [*seconds]
+
+    return check
+
+
+def calls(*expected: ToolCall) -> Callable[[Ended], None]:
+    def check(ended: Ended) -> None:
+        assert [(each.name, each.arguments.replace(" ", "")) for each in ended.result.tool_calls] == [
+            (each.name, each.arguments.replace(" ", "")) for each in expected
+        ]
+
+    return check
+
+
+def both(*checks: Callable[[Ended], None]) -> Callable[[Ended], None]:
+    def check(ended: Ended) -> None:
+        for each in checks:
+            each(ended)
+
+    return check
+
+
+SCENES: Final[dict[str, Scene]] = {
+    "clean": Scene(scripts=((WELL,),)),
+    "reasoning": Scene(scripts=((ScriptedReply(text=WELL.text, reasoning="Herons like reeds."),),)),
+    "rate limit": Scene(
+        scripts=((ScriptedReply(status=429, headers={"retry-after": "30"}), WELL),), path="retry done", check=waits(30)
+    ),
+    "nothing to say to a tool": Scene(
+        scripts=((ScriptedReply(), WELL),),
+        path="nudge done",
+        options={"messages": list(AFTER_A_TOOL), "tools": [WEATHER_TOOL]},
+        check=ends_with(("assistant", "(no reply)"), ("user", "Answer now.")),
+    ),
+    "thinking only": Scene(
+        scripts=((ScriptedReply(reasoning="Herons like reeds."), WELL),),
+        path="prefill done",
+        check=ends_with(("user", "You thought: Herons like reeds.")),
+    ),
+    "truncated twice": Scene(
+        scripts=(
+            (
+                ScriptedReply(text=LONG[:64], finish="length"),
+                ScriptedReply(text=LONG[64:192], finish="length"),
+                ScriptedReply(text=LONG[192:]),
+            ),
+        ),
+        text=LONG,
+        path="continuation continuation done",
+        options={"max_tokens": 40},
+        check=both(caps(40, 80, 120), ends_with(("assistant", LONG[:192]), ("user", "Go on."))),
+    ),
+    "a stream cut in the middle": Scene(
+        scripts=((protocols.cut_in_half(ScriptedReply(text=TIDES)), ScriptedReply(text=TIDES)),),
+        text=TIDES,
+        path="continuation done",
+        whole_path="retry done",
+    ),
+    "a stream that falls silent": Scene(
+        scripts=((protocols.cut_in_half(ScriptedReply(text=TIDES), hang=True),), (ScriptedReply(text=TIDES),)),
+        text=TIDES,
+        path="fallback done",
+        modes=MODES,
+        options={"policy": HASTY},
+    ),
+    "a cut tool call": Scene(
+        scripts=(
+            (
+                ScriptedReply(text="Let me look.", tool_calls=(CUT_CALL,), finish="length"),
+                ScriptedReply(tool_calls=(CALL,)),
+            ),
+        ),
+        text="",
+        path="enlarge done",
+        options={"tools": [WEATHER_TOOL], "max_tokens": 40},
+        check=both(calls(CALL), caps(40, 80)),
+    ),
+    "tool calls": Scene(
+        scripts=((ScriptedReply(text="I look.", tool_calls=(CALL, ToolCall("call_3", "get_weather", "{}"))),),),
+        text="I look.",
+        options={"tools": [WEATHER_TOOL]},
+        check=calls(CALL, ToolCall("call_3", "get_weather", "{}")),
+    ),
+    "a refusal": Scene(
+        scripts=((ScriptedReply(text="To kill a zombie, you first", finish="content_filter"),), (WELL,)),
+        path="fallback done",
+    ),
+    "refused by all": Scene(
+        scripts=((ScriptedReply(finish="content_filter"),),),
+        outcome="refused",
+        text="",
+        path="refused",
+    ),
+    "everything is broken": Scene(
+        scripts=(
+            (ScriptedReply(status=500), ScriptedReply(), ScriptedReply(body="<html>It works!</html>")),
+            (ScriptedReply(status=529), ScriptedReply(cut_after=0), ScriptedReply(status=401)),
+        ),
+        outcome="failed",
+        text="",
+        path="retry reask fallback retry retry failed",
+    ),
+    "a wrong key": Scene(scripts=((ScriptedReply(status=401),), (WELL,)), path="fallback done"),
+    "no such model": Scene(scripts=((ScriptedReply(status=404),), (WELL,)), path="fallback done"),
+    "an error inside": Scene(
+        scripts=(
+            (
+                ScriptedReply(text=TIDES, error_event={"message": "Overloaded", "type": "overloaded_error"}),
+                ScriptedReply(text=TIDES),
+            ),
+        ),
+        text=TIDES,
+        path="continuation done",
+        whole_path="retry done",
+    ),
+    "a prompt that does not fit": Scene(
+        scripts=((ScriptedReply(status=400, error=TOO_LONG), WELL),),
+        path="compact done",
+        options={
+            "compactor": shorter,
+            "messages": [*MESSAGES, {"role": "assistant", "content": "Here."}, {"role": "user", "content": "Shorter?"}],
+        },
+        check=ends_with(("user", "Shorter?")),
+    ),
+    "a history that ends on an answer": Scene(
+        scripts=((WELL,),),
+        options={"messages": [*MESSAGES, {"role": "assistant", "content": "They nest"}]},
+        check=ends_with(("assistant", "They nest"), ("user", "Go on.")),
+    ),
+    "empty for ever": Scene(
+        scripts=((ScriptedReply(),),), outcome="exhausted", text="", path="reask reask reask exhausted"
+    ),
+    "a word that nobody knows": Scene(
+        scripts=((ScriptedReply(text="In the", finish="gremlins"), WELL),), path="retry done"
+    ),
+}
+
+COMMON: Final = ("call", "stream")
+"""The modes of the ordinary run for every protocol; the others are tried with a few scenes."""
+
+
+def _cases() -> list[Any]:
+    cases = []
+    for api in protocols.PROTOCOLS:
+        for number, (name, scene) in enumerate(SCENES.items()):
+            for mode in scene.modes:
+                is_full = mode != (*COMMON, "awhole", "whole")[(number + len(api)) % 4] and not (
+                    mode == "stream" and name in ("clean", "tool calls", "truncated twice")
+                )
+                marks = [pytest.mark.full] if is_full else []
+                cases.append(pytest.param(api, name, mode, id=f"{api}-{name.replace(' ', '-')}-{mode}", marks=marks))
+    return cases
+
+
+@pytest.mark.parametrize(("api", "name", "mode"), _cases())
+def test_every_scene_is_the_same_call(
+    api: str, name: str, mode: str, stages: tuple[Stage, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = SCENES[name]
+    ended = Run(mode, stages, caplog, api)(*scene.scripts, **{"policy": POLICY, **scene.options})
+    path = scene.whole_path if scene.whole_path and mode in WHOLE else scene.path
+    assert (ended.outcome, ended.text, " ".join(ended.path)) == (scene.outcome, scene.text, path)
+    scene.check(ended)

@@ -1,0 +1,155 @@
+"""Calls to OpenAI's Responses over HTTP: what of a reply goes back, and what is asked of the server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Client, EmbeddedProvider, OpenAIResponses, Script, ScriptedReply
+from rungwise.fsm.call.parts import Message, OpaquePart, ToolCall, ToolResult
+from support import modes
+from support.modes import EVERY
+
+USER = {"role": "user", "content": "Where?"}
+CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+}
+SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+
+
+def backend(provider: EmbeddedProvider, **options: Any) -> OpenAIResponses:
+    return OpenAIResponses(base_url=provider.base_url, **{"model": "gpt-5", "name": "primary", **options})
+
+
+def serve(*replies: ScriptedReply) -> EmbeddedProvider:
+    return EmbeddedProvider(Script(replies))
+
+
+def ask(mode: str, chain: Any, messages: Any = (USER,), **options: Any) -> rungwise.Result:
+    waits: list[float] = []
+    client = Client(chain, **modes.waits_into(waits), **modes.options_of(mode))
+    try:
+        return modes.ask(client, mode, [*messages], **options)
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("mode", EVERY)
+def test_signed_reasoning_goes_back_word_for_word_in_a_tool_round(mode: str) -> None:
+    with serve(ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")) as provider:
+        first = ask(mode, backend(provider), tools=[TOOL])
+        assert first.tool_calls == (CALL,)
+        told = Message("tool", (ToolResult("call_1", "look", "rain"),))
+        last = ask(mode, backend(provider), [USER, first.message, told], tools=[TOOL])
+    assert last.text == "There."
+    asked, again = [request.body for request in provider.requests]
+    assert (asked["store"], asked["include"]) == (False, ["reasoning.encrypted_content"])
+    thought, called, output = again["input"][1:]
+    assert thought["type"] == "reasoning"
+    assert thought["summary"] == [{"type": "summary_text", "text": "I look."}]
+    assert thought["encrypted_content"]
+    assert (called["type"], called["id"], called["call_id"]) == ("function_call", "fc_000000010000", "call_1")
+    assert output == {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
+
+
+@pytest.mark.parametrize("mode", ["call", "whole"])
+def test_another_model_is_sent_no_reasoning_of_the_first(mode: str) -> None:
+    with serve(ScriptedReply(reasoning="I look.", tool_calls=[CALL]), ScriptedReply(text="There.")) as provider:
+        first = ask(mode, backend(provider), tools=[TOOL])
+        told = Message("tool", (ToolResult("call_1", "look", "rain"),))
+        ask(mode, backend(provider, model="gpt-6"), [USER, first.message, told], tools=[TOOL])
+    called, output = provider.requests[1].body["input"][1:]
+    assert called == {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": CALL.arguments}
+    assert output["call_id"] == "call_1"
+
+
+@pytest.mark.parametrize("mode", ["stream", "whole"])
+def test_rejected_reasoning_is_sent_no_more(mode: str) -> None:
+    error = {"message": "Item 'rs_1' of type 'reasoning' was provided without its required following item."}
+    with serve(
+        ScriptedReply(reasoning="I look.", text="I look."),
+        ScriptedReply(status=400, error=error),
+        ScriptedReply(text="So."),
+    ) as provider:
+        first = ask(mode, backend(provider))
+        result = ask(mode, backend(provider), [USER, first.message, USER])
+    assert (result.text, [step.target for step in result.journal.steps if step.event != "sent"]) == (
+        "So.",
+        ["repair", "done"],
+    )
+    kinds = [[item.get("type") for item in request.body["input"]] for request in provider.requests]
+    assert kinds[1:] == [[None, "reasoning", "message", None], [None, None, None]]
+    assert provider.requests[2].body["input"][1] == {"role": "assistant", "content": "I look."}
+
+
+def test_a_model_that_gives_no_encrypted_reasoning_is_asked_without() -> None:
+    error = {"message": "Encrypted content is not supported with this model.", "param": "include"}
+    with serve(ScriptedReply(status=400, error=error), ScriptedReply(text="There.")) as provider:
+        assert ask("call", backend(provider)).text == "There."
+    assert ["include" in request.body for request in provider.requests] == [True, False]
+
+
+@pytest.mark.parametrize("mode", EVERY)
+def test_a_refusal_in_its_own_part_falls_back(mode: str) -> None:
+    with serve(ScriptedReply(refusal="I will not.")) as provider, serve(ScriptedReply(text="There.")) as other:
+        result = ask(mode, [backend(provider), rungwise.OpenAIChat("m", base_url=other.base_url)])
+    assert (result.outcome, result.text) == ("done", "There.")
+    assert [step.event for step in result.journal.steps if step.event != "sent"] == ["refused", "answered"]
+
+
+def test_a_cap_below_what_openai_takes_is_not_raised() -> None:
+    with serve(ScriptedReply(text="There.")) as provider:
+        ask("call", backend(provider), max_tokens=5)
+    assert provider.requests[0].body["max_output_tokens"] == 5
+
+
+def test_a_call_goes_on_from_a_stored_response_with_what_is_new() -> None:
+    new = {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
+    with serve(ScriptedReply(text="In the ", finish="length"), ScriptedReply(text="reeds, mostly.")) as provider:
+        result = ask("call", backend(provider), [new], parameters={"previous_response_id": "resp_1"}, max_tokens=100)
+    assert result.text == "In the reeds, mostly."
+    for request in provider.requests:
+        assert request.body["previous_response_id"] == "resp_1"
+        assert "store" not in request.body
+        assert request.body["input"][0] == new
+
+
+@pytest.mark.parametrize("mode", ["call", "whole"])
+def test_what_the_providers_own_tools_did_goes_back_to_it(mode: str) -> None:
+    said = {"type": "output_text", "text": "There.", "annotations": []}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [said]}
+    body = json.dumps({"id": "resp_1", "status": "completed", "output": [SEARCH, message], "model": "gpt-5"})
+    with serve(ScriptedReply(body=body), ScriptedReply(text="So.")) as provider:
+        first = ask(mode, backend(provider))
+        assert OpaquePart(backend(provider).provider, SEARCH) in first.message.parts
+        ask(mode, backend(provider), [USER, first.message, USER])
+    assert provider.requests[1].body["input"] == [USER, SEARCH, message, USER]
+
+
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_reasoning_is_handed_out_as_it_comes(mode: str) -> None:
+    events: list[Any] = []
+    with serve(ScriptedReply(text="There.", reasoning="I look around here.", chunk_size=5)) as provider:
+        result = ask(mode, backend(provider), events=events)
+    thought = "".join(event.text for event in events if isinstance(event, rungwise.Reasoning))
+    assert thought == result.reasoning == "I look around here."
+
+
+def test_json_is_asked_for_in_the_words_of_responses() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
+    with serve(ScriptedReply(text='{"a": '), ScriptedReply(text='{"a": 1}')) as provider:
+        result = ask("call", backend(provider), parameters={"response_format": schema})
+    assert (result.outcome, result.text) == ("done", '{"a": 1}')
+    assert provider.requests[0].body["text"]["format"]["name"] == "a"
+    assert "response_format" not in provider.requests[0].body
+
+
+def test_the_journal_has_the_providers_own_words() -> None:
+    with serve(ScriptedReply(text="In the reeds, ", finish="length"), ScriptedReply(text="mostly.")) as provider:
+        result = ask("call", backend(provider))
+    assert [step.stop_raw for step in result.journal.steps if step.stop_raw] == ["max_output_tokens", "completed"]

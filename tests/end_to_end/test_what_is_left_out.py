@@ -1,0 +1,171 @@
+"""What a protocol cannot be told is not sent, and is said once, in the journal of a chain of several protocols."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Client, Journal, Request, ScriptedReply
+from rungwise.adapters.cli.clients import CLIENTS
+from rungwise.adapters.cli.told import told_in_lines
+from rungwise.adapters.provider.languages.registry import language_of
+from rungwise.adapters.wires.registry import backend_class
+from rungwise.fsm.journal.path import read_path
+from support.command_line import invoke
+from support.modes import MODES, ask, waits_into
+
+DOWN, AGAIN = ScriptedReply(status=401), ScriptedReply(status=500)
+ANSWER = ScriptedReply(text="In the reeds.")
+NAMED: dict[str, Any] = {"temperature": 0.5, "seed": 7}
+
+
+def notes(result: rungwise.Result) -> list[tuple[str, str | None]]:
+    return [(step.backend, step.note) for step in result.journal.steps if step.event == "sent"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_the_fallback_cannot_be_told_is_not_sent_and_said_once(mode: str, serve: Any) -> None:
+    first, second = serve(DOWN), serve(AGAIN, AGAIN, ANSWER)
+    chain = [
+        backend_class("openai")("m", base_url=first.base_url, api_key="sk-1", name="first"),
+        backend_class("anthropic")("m", base_url=second.base_url, api_key="sk-2", name="second"),
+    ]
+    request = Request("Where?", **NAMED, parameters={"logit_bias": {"5": 1}})
+    with Client(chain, **waits_into([])) as client:
+        result = ask(client, mode, request)
+    told = notes(result)
+    assert [name for name, _ in told] == ["first", "second", "second", "second"]
+    assert [note for _, note in told[:1] + told[2:]] == [None] * 3
+    said = told[1][1]
+    assert said is not None
+    assert said.startswith("left out: logit_bias: it is a parameter of another protocol; seed: ")
+    assert "temperature" not in said
+    assert first.requests[0].body["seed"] == 7
+    for received in second.requests:
+        assert received.body["temperature"] == 0.5
+        assert not {"seed", "logit_bias"} & received.body.keys()
+    text = result.journal.to_json()
+    assert notes(rungwise.replay(Journal.from_json(text))) == told
+    assert said in told_in_lines(read_path(text, rungwise.CALL, Journal))
+
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+TRACES: dict[str, tuple[Any, str]] = {
+    "temperature": (0.25, r"0\.25"),
+    "top_p": (0.875, r"0\.875"),
+    "stop": (["HALT"], "HALT"),
+    "seed": (7919, "7919"),
+    "response_format": (
+        {"type": "json_schema", "json_schema": {"name": "bird", "schema": {"type": "object", "title": "Bird7919"}}},
+        "Bird7919",
+    ),
+    "reasoning_effort": ("low", r"(?i)effort\W+low|budget|\bthink|reasoning"),
+    "tool_choice": ("required", r"(?i)required|\bany\b"),
+    "parallel_tool_calls": (False, r"(?i)parallel"),
+}
+"""A value for each option by name, and what shows in a body that says it, in whatever words."""
+
+MODELS = ("m", "gpt-5", "claude-opus-4-6", "claude-3-5-haiku-latest", "gemini-2.5-flash", "gemini-3-pro", "gpt-oss:20b")
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("api", [client.api for client in CLIENTS if language_of(client.path) is not None])
+def test_no_option_vanishes_without_a_word(api: str, model: str, serve: Any) -> None:
+    provider = serve(ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}]))
+    backend = backend_class(api)(model, base_url=provider.base_url, api_key="sk-1")
+    every = {name: value for name, (value, _) in TRACES.items()}
+    with Client(backend) as client:
+        unforced = {name: value for name, value in every.items() if name != "tool_choice"}
+        given_together = [*({name: value} for name, value in every.items()), every, unforced]
+        for given, cap in product(given_together, (300, 30_000)):
+            result = client.call("Where?", tools=[TOOL], max_tokens=cap, **given)  # type: ignore[typeddict-item]
+            body, note = json.dumps(provider.requests[-1].body), notes(result)[0][1] or ""
+            for name in given:
+                assert re.search(TRACES[name][1], body) or f"{name}: " in note, (name, note, body)
+
+
+def test_a_turn_says_it_in_each_of_its_calls(serve: Any) -> None:
+    provider = serve(ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}]), ANSWER)
+    backend = backend_class("anthropic")("m", base_url=provider.base_url, api_key="sk-2")
+
+    def look() -> str:
+        """Look around."""
+        return "reeds"
+
+    with Client(backend) as client:
+        result = client.turn("Where?", tools=[look], seed=7)
+    assert result.outcome == "finished"
+    document = json.loads(result.journal.to_json())
+    assert str(document).count("left out: seed: ") == 2
+    assert rungwise.replay(rungwise.TurnJournal.from_json(json.dumps(document))).outcome == "finished"
+
+
+def test_the_command_line_says_it_beside_the_request(serve: Any, tmp_path: Any) -> None:
+    provider, journal = serve(ANSWER), tmp_path / "call.json"
+    given = ("--api", "gemini", "--model", "gemini-2.0-flash", "--base-url", provider.base_url)
+    result = invoke("ask", "Where?", *given, "--reasoning-effort", "low", "--journal", journal)
+    assert (result.exit_code, result.stdout) == (0, "In the reeds.")
+    assert "(left out: reasoning_effort" in result.stderr
+    shown = invoke("explain", journal, "--format", "text")
+    assert "(left out: reasoning_effort" in shown.stdout
+    assert "left out: reasoning_effort" in invoke("explain", journal, "--format", "html").stdout
+
+
+ODD = {"type": "hologram", "x": 1}
+
+
+def test_parts_of_a_message_that_have_no_form_are_told(serve: Any) -> None:
+    first, second = serve(DOWN), serve(ANSWER)
+    chain = [
+        backend_class("openai")("m", base_url=first.base_url, api_key="sk-1", name="first"),
+        backend_class("gemini")("m", base_url=second.base_url, api_key="sk-2", name="second"),
+    ]
+    messages = [{"role": "user", "content": [ODD, {"type": "text", "text": "Where?"}, ODD]}]
+    with Client(chain) as client:
+        found = client.check(messages)
+        result = client.call(messages)
+    said = "hologram in the messages, 2 x: it has no form here"
+    assert said in str(found)
+    assert notes(result)[1:] == [("second", f"left out: {said}")]
+    assert first.requests[0].body["messages"][0]["content"][0] == ODD
+
+
+def test_cache_marks_stay_with_the_backend_that_they_were_given_for(serve: Any) -> None:
+    first, second = serve(DOWN), serve(ANSWER)
+    chain = [backend_class("openai")("m", base_url=each.base_url, api_key="sk-1") for each in (first, second)]
+    marked = {"type": "text", "text": "Where?", "cache_control": {"type": "ephemeral"}}
+    with Client(chain) as client:
+        client.call([{"role": "user", "content": [marked]}])
+    assert first.requests[0].body["messages"][0]["content"] == [marked]
+    assert second.requests[0].body["messages"][0]["content"] == [{"type": "text", "text": "Where?"}]
+
+
+def test_tools_that_another_provider_runs_are_left_out_and_told(serve: Any) -> None:
+    provider = serve(ANSWER)
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    with Client(backend_class("openai")("m", base_url=provider.base_url, api_key="sk-1", name="first")) as client:
+        result = client.call("Where?", tools=[search, TOOL])
+    assert provider.requests[0].body["tools"] == [TOOL]
+    assert notes(result) == [("first", "left out: the tool web_search: it has no form here")]
+
+
+@pytest.mark.parametrize(
+    ("api", "parameters", "told"),
+    [
+        ("openai", {"best_of": 3}, "best_of"),
+        ("openai", {"max_output_tokens": 9}, "max_tokens"),
+        ("openai", {"extra_body": {"max_tokens": 9}}, "extra_body"),
+        ("anthropic", {"max_tokens_to_sample": 9}, "max_tokens"),
+        ("bedrock", {"additionalModelRequestFields": {"max_gen_len": 9}}, "max_tokens"),
+    ],
+)
+def test_no_other_name_of_the_cap_and_no_second_answer_goes_round_a_budget(
+    api: str, parameters: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(rungwise.ConfigurationError, match=told):
+        backend_class(api)("m", base_url="http://localhost:1/v1", api_key="sk-1", parameters=parameters)

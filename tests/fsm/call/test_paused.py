@@ -1,0 +1,138 @@
+"""A turn that its provider has paused goes on with the provider's own blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Message, OpaquePart, ReasoningPart, Reply, TextPart, ToolCall
+from rungwise.fsm.failures.failure import Failure
+
+SEARCH, FOUND = OpaquePart("p/m", {"type": "search"}), OpaquePart("p/m", {"type": "found"})
+THOUGHT = ReasoningPart("Hm.", "signed", "p/m")
+CALL = ToolCall("1", "look", "{}")
+ASKED = {"role": "user", "content": "Where?"}
+
+
+def paused(*parts: Any) -> Reply:
+    return Reply(parts=parts, stop_reason="paused", stop_raw="pause_turn")
+
+
+def cut(text: str) -> Reply:
+    return Reply(text, stop_reason="length")
+
+
+def played(*replies: Reply | Failure, chain: int = 1, **options: Any) -> tuple[list[rungwise.Send], rungwise.Result]:
+    """Play a call and return what was sent, and its end."""
+    links = tuple(rungwise.PlainLink(f"link{index}") for index in range(chain))
+    policy = rungwise.Policy(limits=rungwise.Limits(continuations=4))
+    call = rungwise.Call(rungwise.Request([ASKED], **options), policy, links)
+    script, sends, send = list(replies), [], call.begin(0.0)
+    while send is not None:
+        sends.append(send)
+        send = call.receive(script.pop(0), 0.1)
+    assert not script
+    return sends, call.result
+
+
+def added(send: rungwise.Send) -> list[Any]:
+    return [*send.messages[1:]]
+
+
+def test_the_blocks_of_a_paused_reply_go_back_as_they_came() -> None:
+    sends, result = played(paused(THOUGHT, TextPart("I look. "), SEARCH), Reply("There.", stop_reason="stop"))
+    assert added(sends[1]) == [Message("assistant", (THOUGHT, TextPart("I look. "), SEARCH))]
+    assert result.text == "I look. There."
+    assert result.message == Message("assistant", (THOUGHT, TextPart("I look. "), SEARCH, TextPart("There.")))
+
+
+def test_a_pause_without_a_word_goes_back_too() -> None:
+    sends, result = played(paused(SEARCH), paused(FOUND), Reply("There.", stop_reason="stop"))
+    assert [added(send) for send in sends[1:]] == [
+        [Message("assistant", (SEARCH,))],
+        [Message("assistant", (SEARCH, FOUND))],
+    ]
+    assert result.message.parts == (SEARCH, FOUND, TextPart("There."))
+    assert result.text == "There."
+
+
+def test_text_that_was_cut_before_a_pause_stands_before_its_blocks() -> None:
+    sends, result = played(
+        cut("The first half, "), paused(TextPart("then "), SEARCH), Reply("this.", stop_reason="stop")
+    )
+    assert added(sends[2]) == [Message("assistant", (TextPart("The first half, "), TextPart("then "), SEARCH))]
+    assert (result.text, result.message.text) == ("The first half, then this.", "The first half, then this.")
+
+
+def test_text_that_is_cut_after_a_pause_follows_its_blocks() -> None:
+    sends, result = played(
+        paused(SEARCH),
+        cut("The first half, "),
+        Reply("the second half, ", interrupted=True),
+        paused(FOUND),
+        Reply("the end.", stop_reason="stop"),
+    )
+    turn, asked_on = added(sends[2])
+    assert turn == Message("assistant", (SEARCH, TextPart("The first half, ")))
+    assert (asked_on.role, asked_on.text) == ("user", rungwise.Hints().continuation)
+    halves = (TextPart("The first half, "), TextPart("the second half, "))
+    assert added(sends[3])[0] == Message("assistant", (SEARCH, *halves))
+    assert added(sends[4]) == [Message("assistant", (SEARCH, *halves, FOUND))]
+    assert result.message.parts == (SEARCH, *halves, FOUND, TextPart("the end."))
+    assert result.text == "The first half, the second half, the end."
+
+
+def test_tool_calls_that_end_a_paused_turn_stand_at_its_end() -> None:
+    _, result = played(paused(SEARCH), Reply(parts=(FOUND, CALL), stop_reason="tool_calls"))
+    assert result.message.parts == (SEARCH, FOUND, CALL)
+    assert result.message.tool_calls == result.tool_calls == (CALL,)
+
+
+def test_half_a_tool_call_after_a_pause_is_never_a_part_of_the_turn() -> None:
+    half = ToolCall("1", "look", '{"a')
+    sends, result = played(
+        paused(SEARCH),
+        Reply(parts=(TextPart("So "), half), stop_reason="length"),
+        Reply("There.", stop_reason="stop"),
+    )
+    assert not any(message.tool_calls for send in sends for message in added(send))
+    assert result.message.parts == (SEARCH, TextPart("There."))
+
+
+def test_another_backend_is_given_the_text_with_the_blocks_and_none_of_a_turn_without_text() -> None:
+    refused = Failure("auth", status=401)
+    sends, _ = played(paused(TextPart("I look. "), SEARCH), refused, Reply("Here.", stop_reason="stop"), chain=2)
+    assert (sends[2].backend, sends[2].portable) == (1, True)
+    assert added(sends[2])[0] == Message("assistant", (TextPart("I look. "), SEARCH))
+    sends, result = played(paused(SEARCH), refused, Reply("Here.", stop_reason="stop"), chain=2)
+    assert added(sends[2]) == []
+    assert result.message.parts == (TextPart("Here."),)
+
+
+def test_a_turn_that_stays_paused_is_partial_with_its_blocks() -> None:
+    _, result = played(*[paused(TextPart("More, "), SEARCH)] * 5)
+    assert result.outcome == "partial"
+    assert result.message.parts == (TextPart("More, "), SEARCH) * 5
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_nudge_stands_where_it_was_given(is_early: bool) -> None:
+    nothing, tool = Reply(stop_reason="stop"), {"role": "tool", "tool_call_id": "1", "content": "found"}
+    replies = [nothing, paused(SEARCH)] if is_early else [paused(SEARCH), nothing]
+    links = (rungwise.PlainLink(),)
+    call = rungwise.Call(rungwise.Request([ASKED, tool]), rungwise.Policy(), links)
+    call.begin(0.0)
+    sends = [call.receive(reply, 0.1) for reply in replies]
+    assert sends[-1] is not None
+    nudge = [Message.saying("assistant", rungwise.Hints().placeholder), Message.saying("user", rungwise.Hints().nudge)]
+    turn = [Message("assistant", (SEARCH,))]
+    assert [*sends[-1].messages[2:]] == (nudge + turn if is_early else turn + nudge)
+
+
+def test_what_is_sent_back_is_counted() -> None:
+    sends, _ = played(
+        paused(OpaquePart("p/m", {"data": "x" * 3_000})), Reply("There.", stop_reason="stop"), max_tokens=100
+    )
+    assert sends[1].added_tokens > 1_000

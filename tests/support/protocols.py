@@ -1,0 +1,90 @@
+"""The protocols, and what a request says in any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import evolve
+
+import rungwise
+from rungwise import ReceivedRequest
+from rungwise.adapters.provider.languages.registry import language_of
+from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.fsm.call.parts import Message
+
+BACKENDS: Final[Mapping[str, str]] = {
+    "openai": "OpenAIChat",
+    "responses": "OpenAIResponses",
+    "anthropic": "Anthropic",
+    "gemini": "Gemini",
+    "ollama": "Ollama",
+    "bedrock": "Bedrock",
+}
+"""The class of each protocol, by what the command line calls it."""
+
+PROTOCOLS: Final = tuple(api for api, name in BACKENDS.items() if hasattr(rungwise, name))
+KEY: Final = "sk-9d2f6b1c44e07a35"
+
+_CONVERSATIONS: Final = ("messages", "input", "contents")
+_CAPS: Final = (
+    ("max_tokens",),
+    ("max_completion_tokens",),
+    ("max_output_tokens",),
+    ("generationConfig", "maxOutputTokens"),
+    ("options", "num_predict"),
+    ("inferenceConfig", "maxTokens"),
+)
+
+
+def backend(api: str, base_url: str, **options: Any) -> Any:
+    """Return a backend of a protocol at a base URL of the embedded provider."""
+    given = {"model": "m", "name": "primary", "api_key": KEY, **options}
+    if api == "bedrock":
+        given["region"] = "eu-north-1"
+    return getattr(rungwise, BACKENDS[api])(base_url=base_url, **given)
+
+
+def said(request: ReceivedRequest) -> tuple[Message, ...]:
+    """Return the conversation that a request holds, in neutral parts."""
+    given = next(request.body[name] for name in _CONVERSATIONS if name in request.body)
+    return read_messages([{"role": "user", "content": given}] if isinstance(given, str) else given)
+
+
+def cap(request: ReceivedRequest) -> int | None:
+    """Return the output cap of a request."""
+    for path in _CAPS:
+        value: Any = request.body
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if isinstance(value, int):
+            return value
+    return None
+
+
+def model_of(request: ReceivedRequest) -> str:
+    """Return the model that a request asks, which may stand in its path."""
+    for mark in ("/models/", "/model/"):
+        if mark in request.path:
+            return request.path.partition(mark)[2].partition(":")[0].partition("/")[0]
+    return str(request.body["model"])
+
+
+def streams(request: ReceivedRequest) -> bool:
+    """Tell whether a request asks for a stream, in its body or by its path."""
+    language = language_of(request.path)
+    assert language is not None
+    return language.asked(request.path.partition("?")[0], request.body, 1).streams
+
+
+def cut_in_half(reply: ScriptedReply, *, hang: bool = False) -> Callable[[ReceivedRequest], ScriptedReply]:
+    """Cut a reply behind the event in its middle, in whichever protocol it is asked for."""
+
+    def answer(request: ReceivedRequest) -> ScriptedReply:
+        pieces = render(reply, request.body, path=request.path).pieces
+        half = pieces[: len(pieces) // 2] if len(pieces) > 1 else (pieces[0][: len(pieces[0]) // 2],)
+        return evolve(reply, cut_after=sum(map(len, half)), hang=hang)
+
+    return answer
