@@ -138,13 +138,21 @@ class Connection:
     def buffered(self) -> bytes | None:
         """Return what has been read of the body and not been handed out: nothing if more must be read, None at its end.
 
+        The chunks that came in one reading are one piece: what each of them costs on its way is more than it says.
+
         Raises:
             httpx.RemoteProtocolError: the body is broken.
         """
-        event = self._next_event()
-        if isinstance(event, h11.Data):
-            return bytes(event.data)
-        return b"" if event is h11.NEED_DATA else None
+        pieces: list[bytes] = []
+        try:
+            while isinstance(event := self._next_event(), h11.Data):
+                pieces.append(event.data)
+        except httpx.RemoteProtocolError:
+            if not pieces:  # or else h11 says so again, when it is asked for more
+                raise
+        if pieces:
+            return b"".join(pieces)
+        return b"" if self._protocol.their_state is h11.SEND_BODY else None
 
     def fill(self, limits: AttemptLimits) -> Operation[None]:
         """Read on in the body.

@@ -266,13 +266,14 @@ class Exchange:
 
         A driver asks when what has come was handed out: the time that its consumer takes is not the provider's.
         """
-        if self.is_finished or self._overran:
+        decoder = self.decoder
+        if (decoder is not None and decoder.finished) or self._overran:
             return False
         now, limits = time.monotonic(), self.limits
         if now >= limits.ends_at:
             self._failure = Failure("timeout")
             return False
-        if limits.awaits_whole and getattr(self.decoder, "is_stream", False):
+        if limits.awaits_whole and getattr(decoder, "is_stream", False):
             limits.awaits_whole = False  # the head called it something else
         if self._has_content:
             self._has_content = False

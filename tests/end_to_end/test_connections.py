@@ -252,8 +252,16 @@ def test_a_reply_that_nobody_asked_for_answers_no_later_call(way: str, tls: bool
 
 
 @BOTH
-def test_a_stream_that_was_left_early_answers_no_later_call(way: str) -> None:
-    with RawServer(lambda peer: [peer.send(stream_of("one", "two")) for _ in peer.requests()]) as server:
+@pytest.mark.parametrize(("is_whole", "connections"), [(False, 2), (True, 1)])
+def test_a_stream_that_was_left_early_answers_no_later_call(way: str, is_whole: bool, connections: int) -> None:
+    reply = stream_of("one", "two")
+
+    def play(peer: Peer) -> None:
+        for request in peer.requests():
+            is_first = request["messages"][0]["content"] == "first"
+            peer.send(reply if is_whole or not is_first else reply[: reply.index(b"two")])
+
+    with RawServer(play) as server:
         client = quick(way, server)
 
         async def main() -> Any:
@@ -272,7 +280,45 @@ def test_a_stream_that_was_left_early_answers_no_later_call(way: str) -> None:
                 next(step for step in stream if isinstance(step, rungwise.Text))
             second = ask(way, client, "second")
     assert second.text == "onetwo"
-    assert server.connections == 2
+    assert server.connections == connections, "one serves again only when the whole reply has been read"
+
+
+def texts_of(way: str, client: Client) -> list[str]:
+    """Ask for a stream, and return its texts as they were handed out."""
+
+    async def main() -> list[str]:
+        texts = [each.text async for each in client.astream("x") if isinstance(each, rungwise.Text)]
+        await aclose(client)
+        return texts
+
+    if is_async(way):
+        return asyncio.run(main())
+    return [each.text for each in client.stream("x") if isinstance(each, rungwise.Text)]
+
+
+@BOTH
+def test_what_came_together_is_handed_out_together(way: str) -> None:
+    words = [f"word{number} " for number in range(200)]
+    with RawServer(lambda peer: [peer.send(stream_of(*words)) for _ in peer.requests()]) as server:
+        texts = texts_of(way, quick(way, server))
+    assert "".join(texts) == "".join(words)
+    assert len(texts) <= 20, "a few readings brought all of it"
+
+
+@BOTH
+def test_what_came_together_with_a_broken_chunk_is_kept(way: str) -> None:
+    whole = stream_of("Herons ", "nest in ", "reeds.")
+    place = whole.index(b"data: ", whole.index(b"nest in ") + 1)
+    broken = whole[: whole.rindex(b"\r\n", 0, place - 2) + 2] + b"no number\r\n"
+
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(broken if peer.number == 1 else stream_of("reeds."))
+
+    with RawServer(play) as server:
+        texts = texts_of(way, quick(way, server))
+    assert "".join(texts) == "Herons nest in reeds."
+    assert [b'"Herons nest in "' in request for request in server.requests] == [False, True]
 
 
 # forks

