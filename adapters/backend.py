@@ -8,8 +8,9 @@ from typing import Final, Protocol
 from attrs import field, frozen
 
 from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Link, Send
+from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.failure import Failure
 
 PIECE: Final = 2**16

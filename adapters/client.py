@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
@@ -11,17 +10,22 @@ from typing import TYPE_CHECKING, Any, Unpack
 import anyio
 from attrs import evolve
 
-from rungwise.adapters.backend import Backend
-from rungwise.adapters.connections import Connections, LoopCalls
-from rungwise.adapters.deadline import Deadlines, header_name
-from rungwise.adapters.functions import (
+from rungwise.adapters.arguments import (
+    check_chain,
+    check_flag,
     check_functions,
     check_http,
+    check_policy,
+    check_sizes,
+    check_sync,
     checked_clock,
     checked_draws,
     checked_sleep,
     checked_waits,
 )
+from rungwise.adapters.backend import Backend
+from rungwise.adapters.connections import Connections, LoopCalls
+from rungwise.adapters.deadline import Deadlines, header_name
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
 from rungwise.adapters.http.borrowed import AsyncHttpClient, HttpClient
 from rungwise.adapters.http.cancellation import Cancellation, either
@@ -37,10 +41,7 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.recording import Observer
 from rungwise.fsm.call.request import TurnContext
 from rungwise.fsm.call.result import Result
-from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
-from rungwise.fsm.values.checks import is_flag, is_whole
-from rungwise.fsm.values.label import short
 
 if TYPE_CHECKING:
     from rungwise.adapters.check import Check
@@ -105,19 +106,12 @@ class Client:
         deadline_header: str | None = None,
     ) -> None:
         self.chain: tuple[Backend, ...] = tuple(chain) if isinstance(chain, Iterable) else (chain,)
-        _check_policy(policy)
-        if not is_whole(largest_reply, 1):
-            raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
-        self.policy = policy
+        check_sizes(max_connections, largest_reply)
+        check_flag("stream_calls", stream_calls)
+        self.policy = check_policy(policy)
         clocks = {"clock": clock, "wall_clock": wall_clock, "sleep": sleep, "async_sleep": async_sleep}
         check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
         check_http(http, async_http)
-        if not is_whole(max_connections, 1):
-            raise ConfigurationError(
-                f"max_connections must be a whole number of 1 or more, not {short(max_connections)}"
-            )
-        if not is_flag(stream_calls):
-            raise ConfigurationError(f"stream_calls must be True or False, not {short(stream_calls)}")
         self._largest_reply, self._stream_calls = largest_reply, stream_calls
         self._connections = Connections(http, async_http, max_connections)
         self._options: dict[str, Any] = {
@@ -130,13 +124,7 @@ class Client:
         self._deadlines = Deadlines(clock, checked_clock(wall_clock), header_name(deadline_header))
         self._clock, self._async_sleep = clock, checked_waits(async_sleep)
         self._sleep = None if sleep is None else checked_sleep(sleep)
-        for backend in self.chain:
-            # A text and a class have some of what a backend has.
-            is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
-            if not is_backend or isinstance(backend, type):
-                raise ConfigurationError(
-                    f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}"
-                )
+        check_chain(self.chain)
         Chain.of(self.chain, needs_prices=policy.budget.money is not None)
 
     # calls
@@ -159,7 +147,7 @@ class Client:
             CallError: the outcome is `refused`, `exhausted`, `failed`, `cancelled` or `over_budget`.
             ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
-        self._check_sync(cancellation)
+        check_sync(cancellation, self._compactor)
         call = self._new(messages, options, is_streaming=False)
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._driver(ending, call.policy.timeouts).run(call).raise_for_outcome()
@@ -172,7 +160,7 @@ class Client:
 
         Takes and raises what `call` does; an error comes after the last event.
         """
-        self._check_sync(cancellation)
+        check_sync(cancellation, self._compactor)
         call = self._new(messages, options, is_streaming=True)
         own = Cancellation()
         stream = Stream(call, self._stream(call, own, cancellation), own)
@@ -224,7 +212,7 @@ class Client:
             TurnError: the outcome is `failed`, `cancelled` or `over_budget`.
             ConfigurationError: something is not of its form.
         """
-        self._check_sync(cancellation, options.get("compactor"))
+        check_sync(cancellation, options.get("compactor") or self._compactor)
         planned = self._planned(messages, options, is_streaming=False)
         with either(self._connections.in_threads.cancellation, cancellation) as ending:
             return self._turn_driver(planned, ending).run(planned.turn).raise_for_outcome()
@@ -237,7 +225,7 @@ class Client:
 
         Takes and raises what `turn` does; an error comes after the last event.
         """
-        self._check_sync(cancellation, options.get("compactor"))
+        check_sync(cancellation, options.get("compactor") or self._compactor)
         planned = self._planned(messages, options, is_streaming=True)
         own = Cancellation()
         from rungwise.adapters.turn.running import TurnStream
@@ -323,7 +311,7 @@ class Client:
     def _new(self, messages: Messages, options: CallOptions, *, is_streaming: bool) -> Call:
         request = request_of(messages, options, OF_CALLS)
         turn, policy = options.get("turn") or TurnContext(), options.get("policy")
-        policy = self.policy if policy is None else _check_policy(policy)
+        policy = self.policy if policy is None else check_policy(policy)
         deadline = self._deadlines.of(options.get("deadline"), request.headers)
         given = {"within": options.get("within"), "deadline": deadline, **self._options}
         return Call(request, with_overrides(policy), self.chain, turn, is_streaming=is_streaming, **given)
@@ -384,12 +372,6 @@ class Client:
             "stream_calls": self._stream_calls,
         }
 
-    def _check_sync(self, cancellation: Cancellation | None, compactor: object = None) -> None:
-        if cancellation is not None and not isinstance(cancellation, Cancellation):
-            raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
-        if inspect.iscoroutinefunction(compactor or self._compactor):
-            raise ConfigurationError("the compactor is a coroutine function; only what is asynchronous can await it")
-
     def close(self) -> None:
         """End the calls that run in threads, and close their connections; a client that was passed in stays open.
 
@@ -412,9 +394,3 @@ class Client:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-def _check_policy(policy: object) -> Policy:
-    if not isinstance(policy, Policy):
-        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
-    return policy

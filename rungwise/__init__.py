@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.journal import Journal
     from rungwise.fsm.call.lessons import Lessons
     from rungwise.fsm.call.limits import Limits
+    from rungwise.fsm.call.link import Link, PlainLink, Prices
     from rungwise.fsm.call.parts import (
         MediaPart,
         Message,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Reserve, Timeouts, Waits
     from rungwise.fsm.call.recording import Observer
     from rungwise.fsm.call.reply import Reply
-    from rungwise.fsm.call.request import Link, PlainLink, PlainMessage, Prices, Request, Send, TurnContext
+    from rungwise.fsm.call.request import PlainMessage, Request, Send, TurnContext
     from rungwise.fsm.call.result import Result
     from rungwise.fsm.call.shared import SharedBudget
     from rungwise.fsm.call.table import CALL
@@ -129,7 +130,8 @@ _NAMES = {
     ),
     "fsm.call.reply": ("Reply",),
     "fsm.call.recording": ("Observer",),
-    "fsm.call.request": ("Link", "PlainLink", "PlainMessage", "Prices", "Request", "Send", "TurnContext"),
+    "fsm.call.link": ("Link", "PlainLink", "Prices"),
+    "fsm.call.request": ("PlainMessage", "Request", "Send", "TurnContext"),
     "fsm.call.result": ("Result",),
     "fsm.call.shared": ("SharedBudget",),
     "fsm.certificate.certificate": ("Certificate",),

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.streams import SyncStream
     from rungwise.adapters.wires.backend import HttpBackend
+    from rungwise.fsm.call.link import Prices
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.call.request import Prices, Request
+    from rungwise.fsm.call.request import Request
     from rungwise.fsm.turn.policy import TurnPolicy
     from rungwise.fsm.turn.tools import Toolbox
 
@@ -136,10 +137,7 @@ def ask(context: click.Context, /, prompt: str | None, tools: str | None, **opti
       rungwise ask "Hello" --api anthropic --model claude-sonnet-4-5 \\
           --fallback openai:gpt-5 --fallback ollama:llama3.2
       rungwise ask "Hello" --base-url http://localhost:8000/v1 --model llama
-      rungwise ask "Hello" --model gpt-4o --deadline 20s
-      rungwise ask "Hello" --model gpt-4o --json --journal steps.json \\
-          --fallback https://api.openai.com/v1#gpt-4o-mini \\
-          --fallback gemini:gemini-2.5-flash \\
+      rungwise ask "Hello" --model gpt-4o --deadline 20s --json \\
           --fallback http://localhost:8000/v1#qwen
       rungwise ask "Who nests by the Vomb?" --model gpt-4o --tools birds:look
     """

@@ -14,8 +14,8 @@ from rungwise.adapters.cli.output import progress_bar, put
 from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
 
 if TYPE_CHECKING:
+    from rungwise.fsm.call.link import Prices
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.call.request import Prices
     from rungwise.fsm.certificate.worst_case import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -81,7 +81,7 @@ def _verify(
     prices: Prices | None,
     exhaustive: bool,
 ) -> int:
-    from rungwise.fsm.call.request import PlainLink
+    from rungwise.fsm.call.link import PlainLink
     from rungwise.fsm.certificate.verify import verify as certify
     from rungwise.fsm.certificate.verify import worst_by_fallbacks
 

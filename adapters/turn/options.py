@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from rungwise.adapters.arguments import check_functions
 from rungwise.adapters.backend import Backend
-from rungwise.adapters.functions import check_functions
 from rungwise.adapters.options import RunOptions
 from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
 from rungwise.adapters.turn.sync_driver import TurnCompactor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attrs import define
 
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.pricing import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of
-from rungwise.fsm.call.request import Prices
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

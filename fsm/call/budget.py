@@ -5,10 +5,10 @@ from __future__ import annotations
 from attrs import define
 
 from rungwise.fsm.call.kept import Kept
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.pricing import bought, dearest_prompt, price_of
-from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number

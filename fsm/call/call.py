@@ -30,6 +30,7 @@ from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.facts import FactFinder
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.lessons import Lessons
+from rungwise.fsm.call.link import Link, PlainLink
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.observe import observe, observe_cancel
 from rungwise.fsm.call.outcome import Outcome
@@ -40,7 +41,7 @@ from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.proposer import Proposer
 from rungwise.fsm.call.recording import Observer, Recorder
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Link, PlainLink, Request, Send, TurnContext
+from rungwise.fsm.call.request import Request, Send, TurnContext
 from rungwise.fsm.call.reserve import has_left
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shared import SharedBudget

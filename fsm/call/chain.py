@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define
 
-from rungwise.fsm.call.request import Link
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
 

@@ -11,9 +11,10 @@ from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.journal import Journal, Links, Setting
 from rungwise.fsm.call.kept import NOTHING_KEPT, Kept
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons, lessons_of
+from rungwise.fsm.call.link import Link, losses_of
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.position import Position
-from rungwise.fsm.call.request import Link, Request, TurnContext, losses_of
+from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError

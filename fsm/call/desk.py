@@ -15,9 +15,9 @@ from typing import Literal
 from attrs import define, field
 
 from rungwise.fsm.call.account import Account
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.pricing import LARGEST_PRICED_CAP, dearest_prompt, price_of
-from rungwise.fsm.call.request import Prices
 from rungwise.fsm.values.usage import Usage
 
 logger = logging.getLogger("rungwise")

@@ -11,8 +11,9 @@ from attrs import define
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
+from rungwise.fsm.call.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
-from rungwise.fsm.call.request import Link, PlainLink, Prices, Request
+from rungwise.fsm.call.request import Request
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import (
     COUNT,

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.request import MOST_TOKENS, Link
+from rungwise.fsm.call.link import Link
+from rungwise.fsm.call.request import MOST_TOKENS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
 from rungwise.fsm.values.checks import is_flag, is_text, is_whole, must, or_none

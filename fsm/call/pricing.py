@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.request import Prices
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.values.usage import Usage
 
 TOKENS_PRICED = 1_000_000

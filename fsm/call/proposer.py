@@ -9,8 +9,9 @@ from attrs import define, evolve
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.kept import NOTHING_KEPT
+from rungwise.fsm.call.link import headers_for, parameters_for, prefills_for
 from rungwise.fsm.call.proposal import Proposal
-from rungwise.fsm.call.request import CAP_PARAMETERS, Send, headers_for, parameters_for, prefills_for
+from rungwise.fsm.call.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed

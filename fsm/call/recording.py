@@ -10,10 +10,10 @@ from attrs import define
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.delivery import Delivery
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.position import NO_WAIT, RungWait
 from rungwise.fsm.call.proposal import Proposal
-from rungwise.fsm.call.request import Link
 from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
 

@@ -9,9 +9,9 @@ from attrs import evolve
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.kept import NOTHING_KEPT, Kept
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Policy
 from rungwise.fsm.call.pricing import dearest_prompt, price_of_output
-from rungwise.fsm.call.request import Link
 
 
 def seconds_kept(policy: Policy, whole: float, backends: int) -> float:

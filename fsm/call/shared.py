@@ -11,8 +11,8 @@ from attrs import define, field, setters
 from rungwise.fsm.call.account import Account
 from rungwise.fsm.call.desk import Desk, Reservation
 from rungwise.fsm.call.kept import Kept
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.call.request import Prices
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import LARGEST, is_number

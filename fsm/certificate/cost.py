@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.pricing import TOKENS_PRICED, dearest_input
-from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.journal.record import Evidence

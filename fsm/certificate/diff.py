@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 from attrs import frozen
 
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.request import Link
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.diff_text import as_markdown, as_text
 from rungwise.fsm.certificate.verify import verify

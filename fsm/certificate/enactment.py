@@ -17,11 +17,12 @@ from attrs import define, evolve, field, frozen
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.link import PlainLink, Prices
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.reply import Reply, StopReason
-from rungwise.fsm.call.request import PlainLink, Prices, Request, Send
+from rungwise.fsm.call.request import Request, Send
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.call.waiting import longest_wait
 from rungwise.fsm.checker.moves import Move

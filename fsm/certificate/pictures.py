@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.link import PlainLink
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Reserve, Timeouts
-from rungwise.fsm.call.request import PlainLink
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.fsm.call.clocks import CLOSING
-from rungwise.fsm.call.request import Prices
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import Enacted
 from rungwise.fsm.certificate.growth import Growth

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import evolve
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.request import Link, PlainLink, Prices
 from rungwise.fsm.call.reserve import seconds_kept
 from rungwise.fsm.call.rules import faults_of
 from rungwise.fsm.certificate.certificate import Certificate

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from attrs import define, field
 
 from rungwise.fsm.call.kept import Kept
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
-from rungwise.fsm.call.request import Prices
 from rungwise.fsm.call.shared import Share, SharedBudget
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.usage import Usage

@@ -13,10 +13,11 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.link import Link, PlainLink
 from rungwise.fsm.call.overrides import with_overrides
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Link, PlainLink, PlainMessage, Request, Send
+from rungwise.fsm.call.request import PlainMessage, Request, Send
 from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure

@@ -14,9 +14,10 @@ from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Link, Request, Send
+from rungwise.fsm.call.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.backend import links, partial_reply

@@ -26,9 +26,10 @@ from rungwise.fsm.call.budget import check_deadline
 from rungwise.fsm.call.call import NO_CHAIN, Call
 from rungwise.fsm.call.chain import shapes_of
 from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.parts import Message, ToolResult
 from rungwise.fsm.call.recording import Observer
-from rungwise.fsm.call.request import Link, PlainMessage, Request, TurnContext
+from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.call.shared import SharedBudget

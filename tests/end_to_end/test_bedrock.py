@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("botocore")
-
 import rungwise
 from rungwise import Client, Message, ScriptedReply, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE

@@ -311,7 +311,6 @@ def test_a_task_that_is_cancelled_leaves_the_queue(serve: Any) -> None:
 
 
 def test_tasks_of_another_kind_of_event_loop_wait_as_well() -> None:
-    pytest.importorskip("trio")
     meter = Meter(share=0.2)
     shared = SharedBudget(Budget(attempts=20, output_tokens=330))
     texts: list[str] = []

@@ -10,9 +10,9 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-import pytest
 import typing_extensions
 
 _ALIASES: Final = (typing_extensions.TypeAliasType, getattr(typing, "TypeAliasType", typing_extensions.TypeAliasType))
@@ -32,24 +32,24 @@ def check(api: str, body: Mapping[str, Any]) -> None:
 
 
 def _check_openai(body: Mapping[str, Any]) -> None:
-    params = pytest.importorskip("openai.types.chat.completion_create_params")
+    params = import_module("openai.types.chat.completion_create_params")
     kind = params.CompletionCreateParamsStreaming if body.get("stream") else params.CompletionCreateParamsNonStreaming
     fits(body, kind)
 
 
 def _check_responses(body: Mapping[str, Any]) -> None:
-    params = pytest.importorskip("openai.types.responses.response_create_params")
+    params = import_module("openai.types.responses.response_create_params")
     kind = params.ResponseCreateParamsStreaming if body.get("stream") else params.ResponseCreateParamsNonStreaming
     fits(body, kind)
 
 
 def _check_anthropic(body: Mapping[str, Any]) -> None:
-    params = pytest.importorskip("anthropic.types.message_create_params")
+    params = import_module("anthropic.types.message_create_params")
     fits(body, params.MessageCreateParamsStreaming if body.get("stream") else params.MessageCreateParamsNonStreaming)
 
 
 def _check_gemini(body: Mapping[str, Any]) -> None:
-    known = pytest.importorskip("google.genai").types
+    known = import_module("google.genai.types")
     kinds = {
         "contents": list[known.Content],
         "systemInstruction": known.Content,
@@ -63,7 +63,7 @@ def _check_gemini(body: Mapping[str, Any]) -> None:
 
 
 def _check_ollama(body: Mapping[str, Any]) -> None:
-    known = pytest.importorskip("ollama._types")
+    known = import_module("ollama._types")
     fits(body, known.ChatRequest)
 
 
@@ -76,7 +76,6 @@ def _check_bedrock(body: Mapping[str, Any]) -> None:
 
 @cache
 def _converse() -> tuple[Any, Any]:
-    pytest.importorskip("botocore")
     from botocore.loaders import Loader
     from botocore.model import ServiceModel
     from botocore.validate import ParamValidator

@@ -9,7 +9,8 @@ from rungwise.adapters.wires.anthropic import parameters as anthropic
 from rungwise.adapters.wires.anthropic.models import Generation
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
-from rungwise.fsm.call.request import CAP_PARAMETERS, COMMON_PARAMETERS
+from rungwise.fsm.call.options import COMMON_PARAMETERS
+from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.values.checks import is_number
 
 INFERENCE: Final[Mapping[str, str]] = {"temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}

@@ -11,8 +11,9 @@ from attrs import define
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.request import Link, Request, TurnContext
+from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import CallError
 from rungwise.fsm.journal.path import SKIPPED

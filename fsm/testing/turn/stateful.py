@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.call.request import Link
 from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.backend import links

@@ -30,9 +30,10 @@ from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.limits import Limits
+from rungwise.fsm.call.link import PlainLink, Prices
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.request import PlainLink, Prices, Request
+from rungwise.fsm.call.request import Request
 from rungwise.fsm.certificate.verify import verify
 from support.command_line import invoke
 from support.sampling import sampled

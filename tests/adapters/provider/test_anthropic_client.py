@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import anthropic
 import pytest
 from pydantic import TypeAdapter
 
@@ -14,8 +15,6 @@ from rungwise import EmbeddedProvider, Reply, Script, ScriptedReply
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.provider.rendering import render
 from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
-
-anthropic = pytest.importorskip("anthropic")
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 ASKED: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Where?"}]}

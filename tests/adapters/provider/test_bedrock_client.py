@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, EventStreamError
+from botocore.session import Session
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.fsm.call.parts import ToolCall
-
-pytest.importorskip("botocore")
-
-from botocore.config import Config
-from botocore.exceptions import ClientError, EventStreamError
-from botocore.session import Session
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 ASKED: dict[str, Any] = {"modelId": "heron-1", "messages": [{"role": "user", "content": [{"text": "Where?"}]}]}

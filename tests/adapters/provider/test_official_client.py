@@ -96,7 +96,6 @@ def drive(client: Driver, reply: ScriptedReply, mode: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=PYTHONS, ids=range(len(PYTHONS)))
 def client(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    pytest.importorskip("openai")
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([request.param, "-c", CLIENT], env={**os.environ, "NO_PROXY": "*"}, **pipes) as process:
         yield process

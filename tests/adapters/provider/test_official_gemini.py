@@ -8,14 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
+from google import genai
+from google.genai import errors, types
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.fsm.call.parts import ToolCall
-
-genai = pytest.importorskip("google.genai")
-errors = pytest.importorskip("google.genai.errors")
-types = pytest.importorskip("google.genai.types")
 
 MODES = pytest.mark.parametrize("mode", ["whole", "stream", "awhole", "astream"])
 ASKED: dict[str, Any] = {"model": "heron-1", "contents": "Where?"}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import openai
 import pytest
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.fsm.call.parts import ToolCall
-
-openai = pytest.importorskip("openai")
 
 ASKED: dict[str, Any] = {"model": "m", "input": "hi", "include": ["reasoning.encrypted_content"]}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')

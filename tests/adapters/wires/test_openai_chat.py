@@ -14,9 +14,10 @@ from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.chat.dialects import STOP_REASONS
 from rungwise.fsm.call.events import Reasoning, Text
+from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Prices, Request, Send
+from rungwise.fsm.call.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage

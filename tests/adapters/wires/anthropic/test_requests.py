@@ -62,7 +62,6 @@ def sent(
 
 @cache
 def strict_types() -> tuple[Any, Any]:
-    pytest.importorskip("anthropic")
     from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
     from pydantic import ConfigDict, TypeAdapter
 
@@ -622,7 +621,7 @@ def test_the_key_of_the_environment_goes_to_its_own_host_alone(monkeypatch: pyte
 
 
 def test_parameters_of_its_own_do_not_go_to_another_protocol() -> None:
-    from rungwise.fsm.call.request import parameters_for
+    from rungwise.fsm.call.link import parameters_for
 
     request = Request("x", parameters={"output_config": {"effort": "low"}, "stop": "END"})
     chat = OpenAIChat("m", base_url="http://localhost/v1")

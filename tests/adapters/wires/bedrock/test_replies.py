@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("botocore")
-
 from rungwise import Bedrock, Failure, Reply, Usage
 from rungwise.adapters.provider.languages.converse import frame
 from rungwise.fsm.call.events import Reasoning, Text

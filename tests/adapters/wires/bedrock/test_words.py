@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("botocore")
-
 from rungwise import Bedrock, Call, Failure, Policy, Reply, Request
 from rungwise.adapters.provider.languages.converse import frame
 from rungwise.fsm.failures.classify import event_of_failure

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pydantic
 import pytest
+from google.genai import types
 from hypothesis import given, settings
 
 from rungwise import Call, Gemini, Message, Policy, Reply, Request, TextPart, ToolResult
@@ -14,9 +16,6 @@ from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, ToolCa
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.testing.conversations import conversations
 from rungwise.fsm.values.usage import Usage
-
-types = pytest.importorskip("google.genai.types")
-pydantic = pytest.importorskip("pydantic")
 
 PIXEL = "iVBORw0KGgo="
 SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "additionalProperties": False}

@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import httpx
+import ollama
 import pytest
 
 from rungwise import EmbeddedProvider, Message, Ollama, Reply, Request, Script, ScriptedReply, Send, TextPart, ToolCall
 from rungwise.fsm.call.parts import MediaPart, ReasoningPart, ToolResult
-
-ollama = pytest.importorskip("ollama")
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 USER = {"role": "user", "content": "What is this?"}
@@ -183,7 +183,6 @@ def test_every_line_is_of_its_types(stream: bool) -> None:
         text="In the reeds, mostly.", reasoning="Herons like reeds.", tool_calls=(CALL,), finish="length"
     )
     with EmbeddedProvider(Script([reply])) as provider:
-        httpx = pytest.importorskip("httpx")
         url = f"{provider.base_url}/api/chat"
         response = httpx.post(url, json={"model": "m", "messages": [USER], "stream": stream}, trust_env=False)
     kind = "application/x-ndjson" if stream else "application/json"
@@ -219,7 +218,6 @@ def test_a_stream_without_its_end_has_none() -> None:
 def test_it_lists_models() -> None:
     with EmbeddedProvider(Script([ScriptedReply(model="heron-1"), ScriptedReply(model="stork-2")])) as provider:
         listed = ollama.Client(host=provider.base_url, trust_env=False).list()
-        httpx = pytest.importorskip("httpx")
         version = httpx.get(f"{provider.base_url}/api/version", trust_env=False).json()
     assert [each.model for each in listed.models] == ["heron-1", "stork-2"]
     assert all(each.details and each.size for each in listed.models)

@@ -1,12 +1,14 @@
-"""Checks of the functions and HTTP clients that a client is given; what functions return shows only when called."""
+"""Checks of what a client is given; what the functions among it return shows only when they are called."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
+from rungwise.adapters.http.cancellation import Cancellation
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.checks import is_number
+from rungwise.fsm.values.checks import is_flag, is_number, is_whole
 from rungwise.fsm.values.label import short
 from rungwise.fsm.values.moments import LAST
 
@@ -83,3 +85,40 @@ def check_http(http: object, async_http: object) -> None:
             raise ConfigurationError(f"{name} must be an HTTP client of httpx's shape, not {type(given).__name__}")
         if inspect.iscoroutinefunction(given.send) is not (name == "async_http"):
             raise ConfigurationError(f"{name} cannot be of type {type(given).__name__}: give it as {other}")
+
+
+def check_sizes(max_connections: object, largest_reply: object) -> None:
+    """Refuse what is no number of connections, or of bytes."""
+    if not is_whole(max_connections, 1):
+        raise ConfigurationError(f"max_connections must be a whole number of 1 or more, not {short(max_connections)}")
+    if not is_whole(largest_reply, 1):
+        raise ConfigurationError("largest_reply must be a whole number of bytes, 1 or more")
+
+
+def check_flag(name: str, given: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not is_flag(given):
+        raise ConfigurationError(f"{name} must be True or False, not {short(given)}")
+
+
+def check_chain(chain: Iterable[object]) -> None:
+    """Refuse what is no backend; a text and a class have some of what one has."""
+    for backend in chain:
+        is_backend = callable(getattr(backend, "encode", None)) and hasattr(backend, "identities")
+        if not is_backend or isinstance(backend, type):
+            raise ConfigurationError(f"the chain must hold backends such as OpenAIChat, not {type(backend).__name__}")
+
+
+def check_policy(policy: object) -> Policy:
+    """Return what is a policy, and refuse what is none."""
+    if not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy must be a Policy, not {type(policy).__name__}")
+    return policy
+
+
+def check_sync(cancellation: object, compactor: object) -> None:
+    """Refuse what cannot end a call in a thread, and what no thread can await."""
+    if cancellation is not None and not isinstance(cancellation, Cancellation):
+        raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
+    if inspect.iscoroutinefunction(compactor):
+        raise ConfigurationError("the compactor is a coroutine function; only what is asynchronous can await it")
