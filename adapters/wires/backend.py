@@ -246,8 +246,13 @@ class HttpBackend(ABC):
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         """Return the common parameters of a request that go unsaid, each with the reason."""
-        common = {name: request.parameters[name] for name in COMMON_PARAMETERS & request.parameters.keys()}
+        said = self._asked_of(request)
+        common = {name: said[name] for name in COMMON_PARAMETERS & said.keys()}
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
+
+    def _asked_of(self, request: Request) -> Mapping[str, Any]:
+        """Return the parameters that count for a request: its own, and those of the backend."""
+        return {**self.parameters, **request.parameters}
 
     # what the core and the drivers ask
 

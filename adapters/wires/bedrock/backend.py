@@ -140,7 +140,7 @@ class Bedrock(HttpBackend):
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        return lost_parameters(request.parameters, self._generation, request.max_tokens or self.max_tokens)
+        return lost_parameters(self._asked_of(request), self._generation, request.max_tokens or self.max_tokens)
 
     def _url(self, *, stream: bool) -> str:
         method = "converse-stream" if stream else "converse"
