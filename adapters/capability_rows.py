@@ -274,8 +274,8 @@ _BEDROCK: Final = (
     # strands-agents/harness-sdk #1807]. The id of an inference profile tells no maker.
     CapabilityRow(
         apis="bedrock",
-        model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))|(?:^|[./])(?:ai21|cohere|deepseek|google|meta|minimax|mistral|moonshot(?:ai)?"
-        r"|nvidia|openai|qwen|writer|zai)\.",
+        model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))|(?:^|[./])(?:ai21|cohere|deepseek|google|meta|minimax"
+        r"|mistral|moonshot(?:ai)?|nvidia|openai|qwen|writer|zai)\.",
         known=Capabilities(caches=False),
     ),
 )

@@ -23,7 +23,7 @@ from rungwise.adapters.endpoint import (
 )
 from rungwise.adapters.keys import key_of_environment, variables_of
 from rungwise.adapters.learned import LEARNED
-from rungwise.adapters.wires.composing import NO_END, classified
+from rungwise.adapters.wires.composing import NO_END, classified, described
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.losses import losses
 from rungwise.adapters.wires.sse import is_event_stream, unframed
@@ -389,7 +389,7 @@ class HttpBackend(ABC):
             return classified(status, headers, unframed(body))
         if is_event_stream(body):  # some proxies stream whatever was asked for
             return self._read_stream(headers, body)
-        return self._read(headers, body)
+        return described(self._read(headers, body), headers, body)
 
     def _read_stream(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         decoder = self.decoder(headers)
