@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections import defaultdict
 from zlib import crc32
 
 import pytest
@@ -44,13 +46,29 @@ LONG = (
 HALVED = (
     *("test_clocks.py", "test_deadlines.py", "test_tracebacks.py", "test_hostile_bodies.py", "test_asked_waits.py"),
     *("test_failures.py", "test_what_errors_say.py", "test_seams.py", "test_long_histories.py", "test_truncation.py"),
+    *("test_inline_reasoning.py", "test_streams.py", "test_reasoning.py", "test_budgets.py", "test_ceilings.py"),
+    *("test_going_on.py", "test_empty.py", "test_tools.py", "test_answers.py", "test_chain.py", "test_every_form.py"),
+    *("end_to_end/test_turns.py", "end_to_end/test_connections.py", "test_shared_budgets.py", "test_mutations.py"),
+    *("test_failure_patterns.py", "test_nested_deadlines.py", "test_what_is_left_out.py"),
 )
-"""Modules with hundreds of like cases over HTTP; every run takes the same half of them, chosen by their names."""
+"""Modules with hundreds of like cases; every run takes the same half of the cases of each of their tests."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `.ci/run full` what takes long and cannot say so itself."""
+    halved: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        is_half = item.path.name in HALVED and crc32(item.nodeid.encode()) % 2
-        if is_half or any(name in item.nodeid for name in LONG):
+        if any(name in item.nodeid for name in LONG):
             item.add_marker(pytest.mark.full)
+        elif item.get_closest_marker("full") is None and item.path.as_posix().endswith(HALVED):
+            halved[item.nodeid.partition("[")[0]].append(item)
+    for cases in halved.values():
+        by_chance = sorted(cases, key=lambda item: crc32(item.nodeid.encode()))  # so that no mode is left out
+        for item in by_chance[(len(cases) + 1) // 2 :]:
+            item.add_marker(pytest.mark.full)
+
+
+def pytest_collection_finish() -> None:
+    """Spare every later collection of garbage the walk over thousands of tests, which stay to the end."""
+    gc.collect()
+    gc.freeze()
