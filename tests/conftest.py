@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections import defaultdict
 from zlib import crc32
 
 import pytest
@@ -42,15 +44,37 @@ LONG = (
     "test_hostile_bodies.py::test_a_stream_without_an_end_is_cut_with_the_text_so_far[nothing-stream]",
 )
 HALVED = (
-    *("test_clocks.py", "test_deadlines.py", "test_tracebacks.py", "test_hostile_bodies.py", "test_asked_waits.py"),
-    *("test_failures.py", "test_what_errors_say.py", "test_seams.py", "test_long_histories.py", "test_truncation.py"),
+    "test_long_histories.py",
+    "test_every_form.py",
+    "test_failure_patterns.py",
+    "test_mutations.py",
+    "test_ndjson.py",
 )
-"""Modules with hundreds of like cases over HTTP; every run takes the same half of them, chosen by their names."""
+NOT_HALVED = ("test_matrix.py", "test_mixed_chains.py")
+"""Every run takes half of the cases of each test in `end_to_end/`, where thousands of like calls go over HTTP, and in
+the first modules; those of the second choose their cases themselves."""
+
+
+def _is_halved(item: pytest.Item) -> bool:
+    name, folder = item.path.name, item.path.parent.name
+    return name in HALVED or (folder == "end_to_end" and name not in NOT_HALVED)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `.ci/run full` what takes long and cannot say so itself."""
+    halved: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        is_half = item.path.name in HALVED and crc32(item.nodeid.encode()) % 2
-        if is_half or any(name in item.nodeid for name in LONG):
+        if any(name in item.nodeid for name in LONG):
             item.add_marker(pytest.mark.full)
+        elif item.get_closest_marker("full") is None and _is_halved(item):
+            halved[item.nodeid.partition("[")[0]].append(item)
+    for cases in halved.values():
+        by_chance = sorted(cases, key=lambda item: crc32(item.nodeid.encode()))  # so that no mode is left out
+        for item in by_chance[(len(cases) + 1) // 2 :]:
+            item.add_marker(pytest.mark.full)
+
+
+def pytest_collection_finish() -> None:
+    """Spare every later collection of garbage the walk over thousands of tests, which stay to the end."""
+    gc.collect()
+    gc.freeze()

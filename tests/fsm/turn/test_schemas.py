@@ -24,7 +24,7 @@ from rungwise import ConfigurationError, Tool, ToolCall
 from rungwise.fsm.turn.actions import ToolRun
 from rungwise.fsm.turn.schemas import GivenSchema, Misfit
 from rungwise.fsm.turn.tools import Toolbox
-from support.sampling import examples
+from support.sampling import examples, sampled
 
 if TYPE_CHECKING:
     from nowhere import Nothing
@@ -306,7 +306,7 @@ BIG = {
         "\ud800",
     ],
 )
-@pytest.mark.parametrize("is_hinted", [False, True])
+@pytest.mark.parametrize("is_hinted", sampled([False, True], one_in=2))
 def test_hostile_arguments_are_told_shortly_and_soon(arguments: Any, is_hinted: bool) -> None:
     def hinted(
         strings: list[str] | None = None,
