@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import pytest
 from pydantic import TypeAdapter
 
