@@ -46,6 +46,7 @@ class Connection:
     _has_read: bool = field(default=False, init=False)
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
+    _broken: httpx.RemoteProtocolError | None = field(default=None, init=False)
 
     @property
     def is_old(self) -> bool:
@@ -143,16 +144,20 @@ class Connection:
         Raises:
             httpx.RemoteProtocolError: the body is broken.
         """
-        pieces: list[bytes] = []
+        if self._broken is not None:
+            raise self._broken
+        protocol, pieces = self._protocol, list[bytes]()
         try:
-            while isinstance(event := self._next_event(), h11.Data):
+            # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
+            while protocol.their_state is h11.SEND_BODY and isinstance(event := self._next_event(), h11.Data):
                 pieces.append(event.data)
-        except httpx.RemoteProtocolError:
-            if not pieces:  # or else h11 says so again, when it is asked for more
+        except httpx.RemoteProtocolError as error:
+            self._broken = error  # h11 says so only once
+            if not pieces:
                 raise
         if pieces:
             return b"".join(pieces)
-        return b"" if self._protocol.their_state is h11.SEND_BODY else None
+        return b"" if protocol.their_state is h11.SEND_BODY else None
 
     def fill(self, limits: AttemptLimits) -> Operation[None]:
         """Read on in the body.

@@ -17,7 +17,7 @@ import pytest
 import rungwise
 from rungwise import Client
 from support.modes import waits_into
-from support.raw_server import Peer, RawServer, answer, echo, echoes, stream_of
+from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, echo, echoes, event, stream_of
 from support.waiting import until
 from support.ways import (
     ALL,
@@ -319,6 +319,55 @@ def test_what_came_together_with_a_broken_chunk_is_kept(way: str) -> None:
         texts = texts_of(way, quick(way, server))
     assert "".join(texts) == "Herons nest in reeds."
     assert [b'"Herons nest in "' in request for request in server.requests] == [False, True]
+
+
+@BOTH
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
+@pytest.mark.parametrize("extra", [b"\r\n", b"HTTP/1.1 500 Oops\r\n\r\n"])
+def test_bytes_behind_a_reply_that_closes_the_connection_are_none_of_it(
+    way: str, streams: bool, version: bytes, extra: bytes
+) -> None:
+    reply = answer("Herons.", b"connection: close\r\n").replace(b"HTTP/1.1", version)
+
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(reply + extra)
+
+    with (
+        RawServer(play) as server,
+        in_one_loop(way, client_for(way, backend(server.base_url, streams=streams))) as caller,
+    ):
+        asked = [caller() for _ in range(2)]
+    assert [(each.text, each.result.attempts) for each in asked] == [("Herons.", 1)] * 2
+    assert server.connections == 2
+
+
+@BOTH
+def test_bytes_behind_an_error_that_closes_the_connection_hide_no_status(way: str) -> None:
+    body = b'{"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}'
+    head = b"HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(head + body + b"\r\n")
+
+    with RawServer(play) as server:
+        (asked,) = several(way, quick(way, server), 1)
+    assert [failure.reason for failure in asked.failures] == ["auth"]
+    assert len(server.requests) == 1
+
+
+@BOTH
+def test_a_broken_chunk_behind_others_is_named_in_the_failure(way: str) -> None:
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Herons ")) + b"no number\r\n")
+
+    with RawServer(play) as server:
+        asked = ask(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)))
+    assert asked.text == "Herons "
+    assert ["illegal chunk header" in str(failure.exception) for failure in asked.failures] == [True]
 
 
 # forks
