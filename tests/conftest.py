@@ -44,20 +44,17 @@ LONG = (
     "test_hostile_bodies.py::test_a_stream_without_an_end_is_cut_with_the_text_so_far[nothing-stream]",
 )
 HALVED = (
-    "test_long_histories.py",
-    "test_every_form.py",
-    "test_failure_patterns.py",
-    "test_mutations.py",
-    "test_ndjson.py",
+    *("test_long_histories.py", "test_every_form.py", "test_failure_patterns.py"),
+    *("test_mutations.py", "test_ndjson.py"),
 )
-NOT_HALVED = ("test_matrix.py", "test_mixed_chains.py")
-"""Every run takes half of the cases of each test in `end_to_end/`, where thousands of like calls go over HTTP, and in
-the first modules; those of the second choose their cases themselves."""
+CHOOSING = ("test_matrix.py", "test_mixed_chains.py")
+"""Every run takes half of the cases of each test in these modules, and in those of `end_to_end/` but the second, which
+choose their cases themselves: there thousands of like calls go over HTTP."""
 
 
 def _is_halved(item: pytest.Item) -> bool:
     name, folder = item.path.name, item.path.parent.name
-    return name in HALVED or (folder == "end_to_end" and name not in NOT_HALVED)
+    return name in HALVED or (folder == "end_to_end" and name not in CHOOSING)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
