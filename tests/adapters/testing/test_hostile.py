@@ -37,7 +37,6 @@ EXAMPLES = 100 if LOOKS else 2
 """Examples of each way in each mode: a few in every build, always the same, and many where something new is sought."""
 CALM = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     derandomize=not LOOKS,
     database=None,
     phases=(Phase.explicit, Phase.generate),  # every example takes real time

@@ -122,14 +122,14 @@ def as_written(api: str, messages: Sequence[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("api", APIS)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(VALID, st.booleans())
 def test_a_request_is_one_that_the_official_client_could_send(api: str, messages: Any, is_portable: bool) -> None:
     official.check(api, body_of(api, messages, is_portable=is_portable, tools=TOOLS))
 
 
 @pytest.mark.parametrize(("one", "other"), sampled(PAIRS, one_in=3))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(VALID)
 def test_a_conversation_of_one_protocol_is_valid_in_another_and_survives_the_way_back(
     one: str, other: str, messages: Any

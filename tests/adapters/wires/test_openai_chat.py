@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise.adapters.backend import HttpRequest
@@ -1187,7 +1187,6 @@ def test_arbitrary_bytes_never_raise(pieces: list[bytes]) -> None:
     read(b"".join(pieces))
 
 
-@settings(deadline=None)
 @given(st.lists(VALUES, max_size=4))
 def test_arbitrary_json_never_raises(values: list[Any]) -> None:
     bodies = [json.dumps(value).encode() for value in values]

@@ -253,7 +253,7 @@ small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4
 @given(
     given_limits=small, attempts=st.integers(1, 14), max_tokens=st.sampled_from([1, 700, 4096, 20_000]), data=st.data()
 )
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(25))
 def test_any_small_limits_against_every_path(
     given_limits: dict[str, int], attempts: int, max_tokens: int, data: st.DataObject
 ) -> None:

@@ -591,7 +591,7 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
         assert len(killers) == 6, "one of the checks notices nothing any more"
 
 
-@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(
     testing.scripts_of_replies(),
     testing.policies(),

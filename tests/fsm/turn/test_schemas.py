@@ -345,7 +345,7 @@ SCHEMAS = st.recursive(
 
 
 @given(SCHEMAS, VALUES)
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 def test_the_quick_checks_say_what_the_librarys_own_say(schema: dict[str, Any], value: Any) -> None:
     fits = Draft202012Validator({"properties": {"a": schema}}).is_valid({"a": value})
     quick = GivenSchema.of({"properties": {"a": schema}}, "schema")
@@ -357,7 +357,7 @@ def test_the_quick_checks_say_what_the_librarys_own_say(schema: dict[str, Any], 
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 def test_arguments_either_fit_or_are_told_of(arguments: dict[str, Any]) -> None:
     def tool(a: int, b: list[str], c: dict[str, float | None] | None = None) -> None: ...
 

@@ -351,7 +351,7 @@ def test_tools_are_written_and_marked() -> None:
     assert made == {"name": "look", "description": "Look it up.", "input_schema": SCHEMA, "strict": True}
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(conversations(forms=("call", "message", "block"), scattered=True), st.booleans())
 def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
     sent(*messages, portable=portable)

@@ -230,7 +230,7 @@ def test_its_form_is_read_as_any_other() -> None:
     assert result.tool_results == (ToolResult("tooluse_1", "", '{"a":1}'),)
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(conversations(forms=("call", "message", "block"), scattered=True), st.booleans())
 def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
     sent(*messages, portable=portable)
