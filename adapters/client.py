@@ -263,11 +263,11 @@ class Client:
         Takes what `call` does. Nothing is sent; what does not fit is told by an estimate.
 
         Raises:
-            ConfigurationError: the messages or options are not of their form.
+            ConfigurationError: the messages or options are not of their form, or prices are missing for a budget.
         """
         from rungwise.adapters.check import check_request
 
-        return check_request(request_of(messages, options, OF_CALLS), self.chain)
+        return check_request(self._new(messages, options, is_streaming=False).request, self.chain)
 
     @without_locals
     def discover(self) -> dict[str, str]:

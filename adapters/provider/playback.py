@@ -17,7 +17,7 @@ from rungwise.fsm.errors import ConfigurationError
 
 @frozen
 class ReceivedRequest:
-    """Hold one chat completion request that arrived.
+    """Hold one request for a reply that arrived.
 
     Arguments:
         path: the path with its query.

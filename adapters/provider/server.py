@@ -1,4 +1,4 @@
-"""The embedded provider: a real HTTP server on loopback that speaks chat completions and misbehaves by script."""
+"""The embedded provider: a real HTTP server on loopback that speaks every protocol and misbehaves by script."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from rungwise.fsm.errors import ConfigurationError
 class EmbeddedProvider:
     """Serve a script over HTTP from construction until `close`, for use in a `with` block.
 
-    Every address that ends in `/chat/completions` answers from the script, every one that ends in `/models` lists the
-    script's models.
+    The protocol shows in the path: `/chat/completions`, `/responses`, `/messages`, `:generateContent`, `/api/chat` and
+    `/converse`, and their streams, answer from the script. An address that ends in `/models`, and Ollama's `/api/tags`,
+    lists the script's models.
 
     Arguments:
         script: a `Script`, or a function from the request to its reply.
@@ -53,7 +54,7 @@ class EmbeddedProvider:
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Return the chat completion requests in the order of arrival, without those whose JSON is invalid."""
+        """Return the requests for a reply, in the order of arrival, without those whose JSON is invalid."""
         return self._playback.requests
 
     @property

@@ -257,7 +257,7 @@ class HttpBackend(ABC):
         Arguments:
             request: what the caller asks.
         """
-        return losses(request, self._cannot_say(request), self.FORM)
+        return losses(request, self._cannot_say(request), self.shapes)
 
     @property
     def name(self) -> str:

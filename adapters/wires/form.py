@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import field, frozen
 
+from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
-from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.parts import MediaPart, Message
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.shapes import Shapes
 
@@ -125,6 +126,20 @@ class Form(Shapes, ABC):
             for name in {"tools", *self.tool_parameters} & body.keys():
                 del body[name]
 
+    def shows(self, part: MediaPart) -> bool:
+        """Tell whether a picture, a recording or a document goes out itself, and not only in words."""
+        return in_words(part) not in _texts_in(self.sent_to("", Message("user", (part,))))
+
     def lost_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the tools that have no form here."""
         return [tool for tool in tools if not self.is_own_tool(tool) and not self._translated(tool)]
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts_in([*value.values()])
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts_in(each)

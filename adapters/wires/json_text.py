@@ -260,4 +260,6 @@ def dump(value: Any) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, float):  # one of a class of its own, such as numpy's
+        return float(value)
     raise TypeError

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.parts import Message, OpaquePart
+from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, ToolResult
 from rungwise.fsm.call.request import PlainMessage, Request
 from rungwise.fsm.values.label import label
 
@@ -21,11 +21,11 @@ def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str
         unsaid: the parameters that are left out, each with the reason.
         form: that of the protocol.
     """
-    foreign = [one for one in request.messages if not isinstance(one, Message) and not form.is_own(one)]
+    foreign = [one for one in request.messages if isinstance(one, Message) or not form.is_own(one)]
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],
         *[f"the tool {_name_of(tool)}: it has no form here" for tool in form.lost_tools(request.tools)],
-        *[f"{kind} in the messages, {count} x: it has no form here" for kind, count in _unread(foreign).items()],
+        *[f"{kind} in the messages, {count} x: it has no form here" for kind, count in _unread(foreign, form).items()],
     )
 
 
@@ -34,13 +34,22 @@ def _name_of(tool: Mapping[str, Any]) -> object:
     return tool.get("name") or tool.get("type") or next(iter(tool), "without a name")
 
 
-def _unread(messages: Iterable[PlainMessage | Message]) -> Counter[str]:
-    """Count what nobody can read of what a user or a tool says, by its type."""
+def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:
+    """Count what nobody can read, or what has no place in a form, of what a user or a tool says, by its type."""
     found: Counter[str] = Counter()
     for message in read_messages(messages):
         if message.role != "assistant":
             for part in message.parts:
-                if isinstance(part, OpaquePart) and not part.provider:
-                    block = part.block if isinstance(part.block, Mapping) else {}
-                    found[label(str(block.get("type") or next(iter(block), "something"))) or "something"] += 1
+                found.update(_lost_of(part, form))
     return found
+
+
+def _lost_of(part: Part, form: Form) -> Iterator[str]:
+    if isinstance(part, ToolResult):
+        for shown in part.media:
+            yield from _lost_of(shown, form)
+    elif isinstance(part, MediaPart) and not form.shows(part):
+        yield f"{part.kind} by URL" if part.url else part.kind
+    elif isinstance(part, OpaquePart) and not part.provider:
+        block = part.block if isinstance(part.block, Mapping) else {}
+        yield label(str(block.get("type") or next(iter(block), "something"))) or "something"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import Check, is_flag, is_number, is_text, is_whole
-from rungwise.fsm.values.label import short
+from rungwise.fsm.values.label import label, short
 from rungwise.fsm.values.suggest import did_you_mean
 
 
@@ -43,9 +43,10 @@ COMMON_PARAMETERS: Final = CommonOptions.__optional_keys__
 REQUEST_OPTIONS: Final = RequestOptions.__optional_keys__ | {"tools"}
 """All that a `Request` may hold beside its messages."""
 
+_LARGEST: Final = sys.float_info.max
 _CHOSEN: Final = (lambda value: isinstance(value, Mapping) or is_text(value), "a mapping or a text")
 _FORMS: Final[Mapping[str, tuple[Check, str]]] = {
-    "temperature": (lambda value: is_number(value) and math.isfinite(value), "a finite number"),
+    "temperature": (lambda value: is_number(value, -_LARGEST, _LARGEST), "a finite number"),
     "top_p": (lambda value: is_number(value, 0, 1), "a number from 0 to 1"),
     "stop": (lambda value: is_text(value) or _are_texts(value), "a text or a list of texts"),
     "seed": (is_whole, "a whole number"),
@@ -138,13 +139,21 @@ def with_common(parameters: Any, options: Mapping[str, Any]) -> Any:
     for name, value in given.items():
         holds, form = _FORMS[name]
         if not holds(value):
-            told = short(value) if is_number(value) else f"of type {type(value).__name__}"
-            raise ConfigurationError(f"{name} must be {form}, not {told}")
+            raise ConfigurationError(f"{name} must be {form}, not {_told(value)}")
     if not isinstance(parameters, (Mapping, type(None))):
         return parameters
     for name in given.keys() & (parameters or {}):
         raise ConfigurationError(f"{name} is given twice, as an option and in parameters: leave one of them out")
     return {**(parameters or {}), **given}
+
+
+def _told(value: Any) -> str:
+    """Quote a number, and name the type of anything else: what is no number may be a secret."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return short(value)
+    kind = type(value)
+    named = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"of type {label(named)}"
 
 
 def refuse_unknown(options: Iterable[str], known: Iterable[str]) -> None:

@@ -162,5 +162,10 @@ def test_it_takes_what_a_call_takes() -> None:
     client = Client([local()])
     assert client.check(rungwise.Request("hi"))
     assert client.check("hi", policy=rungwise.Policy(), deadline=2.0)
+    for name, given in (("policy", "fast"), ("deadline", "soon"), ("within", rungwise.Budget()), ("turn", "next")):
+        with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a"):
+            client.check("hi", **{name: given})
+        with pytest.raises(rungwise.ConfigurationError, match=f"^{name} must be a"):
+            client.call("hi", **{name: given})
     with pytest.raises(rungwise.ConfigurationError, match="temprature"):
         client.check("hi", temprature=0.2)  # type: ignore[call-arg]

@@ -70,7 +70,8 @@ def test_what_is_given_in_both_places_is_refused() -> None:
     [
         ("temperature", "hot", "temperature must be a finite number, not of type str"),
         ("temperature", True, "temperature must be a finite number, not of type bool"),
-        ("temperature", float("nan"), "temperature must be a finite number"),
+        ("temperature", float("nan"), "temperature must be a finite number, not nan"),
+        pytest.param("temperature", 10**400, "temperature must be a finite number, not 1000", id="huge"),
         ("temperature", float("inf"), "temperature must be a finite number, not inf"),
         ("top_p", 1.5, "top_p must be a number from 0 to 1, not 1.5"),
         ("top_p", "1", "top_p must be a number from 0 to 1"),
@@ -89,6 +90,25 @@ def test_an_option_of_another_form_is_refused(client: Client, name: str, value: 
     assert refused(name, value).startswith(said)
     for ask in (client.call, client.stream, client.acall, client.astream, client.turn, client.aturn):
         assert refused(name, value, ask) == refused(name, value)
+
+
+def test_what_calls_itself_as_the_right_type_is_told_by_its_whole_name(client: Client) -> None:
+    class Flag:
+        __module__ = "numpy"
+        __qualname__ = "bool"
+
+    assert refused("parallel_tool_calls", Flag()).endswith("must be True or False, not of type numpy.bool")
+
+
+def test_a_float_of_another_library_is_sent_as_a_number() -> None:
+    class Float64(float):
+        """As numpy's is: a float, that the writer of JSON does not know."""
+
+    with rungwise.EmbeddedProvider(rungwise.Script([rungwise.ScriptedReply(text="In the reeds.")])) as provider:
+        with Client(rungwise.OpenAIChat("m", base_url=provider.base_url, api_key="sk-1")) as client:
+            client.call("Where?", temperature=Float64(0.5), parameters={"min_p": Float64(0.25)})
+        body = provider.requests[0].body
+    assert (body["temperature"], body["min_p"]) == (0.5, 0.25)
 
 
 @pytest.mark.parametrize(

@@ -169,3 +169,46 @@ def test_no_other_name_of_the_cap_and_no_second_answer_goes_round_a_budget(
 ) -> None:
     with pytest.raises(rungwise.ConfigurationError, match=told):
         backend_class(api)("m", base_url="http://localhost:1/v1", api_key="sk-1", parameters=parameters)
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "https://example.org/heron.png"}}
+DRAWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+SUNG = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+WRITTEN = {"type": "file", "file": {"filename": "heron.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}}
+SEEN_IN_A_TOOL = [
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "Look."}, PICTURE]},
+]
+"""A picture in the result of a tool."""
+
+
+@pytest.mark.parametrize(
+    ("api", "model", "lost"),
+    [
+        ("ollama", "m", {"image by URL": 3, "audio": 1, "file": 1}),
+        ("bedrock", "m", {"image by URL": 3}),
+        ("anthropic", "m", {"audio": 1}),
+        ("responses", "m", {"audio": 1}),
+        ("gemini", "gemini-2.0-flash", {"image by URL": 3}),
+        ("gemini", "gemini-3-pro", {}),
+        ("openai", "m", {}),
+    ],
+)
+def test_pictures_and_files_that_a_protocol_cannot_carry_are_told(
+    api: str, model: str, lost: dict[str, int], serve: Any
+) -> None:
+    provider = serve(ANSWER)
+    asked: list[Any] = [
+        {"role": "user", "content": [PICTURE, DRAWN, SUNG, WRITTEN, {"type": "text", "text": "Where?"}]},
+        *SEEN_IN_A_TOOL,
+        rungwise.Message("user", (rungwise.MediaPart("image", url="https://example.org/reeds.png"),)),
+    ]
+    said = "; ".join(f"{kind} in the messages, {count} x: it has no form here" for kind, count in lost.items())
+    with Client(backend_class(api)(model, base_url=provider.base_url, api_key="sk-1", name="it")) as client:
+        [found] = client.check(asked).backends
+        result = client.call(asked)
+    assert "; ".join(each for each in found.losses if "in the messages" in each) == said
+    assert notes(result) == [("it", f"left out: {said}" if said else None)]
+    body = json.dumps(provider.requests[0].body)
+    for kind, url in (("image", "https://example.org/heron.png"), ("audio", "audio/wav"), ("file", "heron.pdf")):
+        assert (f"({kind}: {url})" in body) is any(each.startswith(kind) for each in lost)

@@ -7,6 +7,7 @@ import binascii
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.plain.media import in_words
 from rungwise.fsm.call.parts import MediaPart
 
 _PICTURES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -20,8 +21,7 @@ def media_block(part: MediaPart) -> Body:
     """
     source = _source(part)
     if source is None:
-        told = f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
-        return {"type": "text", "text": told}
+        return {"type": "text", "text": in_words(part)}
     if part.kind == "image":
         return {"type": "image", "source": source}
     return {"type": "document", "source": source, **({"title": part.name} if part.name else {})}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.plain.media import in_words
 from rungwise.fsm.call.parts import MediaPart
 
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -45,7 +46,7 @@ def media_block(part: MediaPart) -> Body:
     if part.url.startswith("s3://"):
         source = {"s3Location": {"uri": part.url}}
     if not written or source is None:
-        return {"text": f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"}
+        return {"text": in_words(part)}
     block: Body = {"format": written, "source": source}
     if kind == "document":
         stem = part.name.rpartition(".")[0] or part.name

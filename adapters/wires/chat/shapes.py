@@ -16,8 +16,17 @@ from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage
 
 _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
-_FOREIGN_BLOCKS: Final = frozenset({"tool_use", "tool_result", "input_text", "output_text", "input_image", "document"})
+_FOREIGN_BLOCKS: Final = frozenset(
+    {
+        *("tool_use", "tool_result", "input_text", "output_text", "input_image", "document", "redacted_thinking"),
+        *("server_tool_use", "mcp_tool_use"),
+    }
+)
 """Parts of a message that are another protocol's; an `image` is, with a `source`."""
+_FOREIGN_RESULT: Final = "_tool_result"
+"""How the types of what Anthropic's own tools found end."""
+_FOREIGN_MEMBERS: Final = frozenset({"parts", "images", "thinking", "tool_name"})
+"""Members of a message that are Gemini's, or of Ollama's own chat."""
 _CACHE_MARK: Final = "cache_control"
 _DATED: Final = re.compile(r"_\d{8}$")
 """How the types of the tools end that Anthropic runs, such as `web_search_20250305`."""
@@ -77,7 +86,7 @@ class ChatShapes(Form):
             return False
         if any(map(_is_foreign_call, list_of(message.get("tool_calls")))):
             return False
-        return "role" in message and "parts" not in message and message["role"] != "model" and "images" not in message
+        return "role" in message and message["role"] != "model" and _FOREIGN_MEMBERS.isdisjoint(message)
 
     def unsigned(self, message: PlainMessage) -> PlainMessage:
         """Return a message without other providers' signatures, reasoning and cache marks; itself where it has none."""
@@ -104,7 +113,11 @@ class ChatShapes(Form):
 def _is_foreign(part: Any) -> bool:
     if not isinstance(part, Mapping):
         return False
-    return part.get("type") in _FOREIGN_BLOCKS or "source" in part or is_converse(part)
+    kind = str(part.get("type"))
+    is_block = kind in _FOREIGN_BLOCKS or kind.endswith(_FOREIGN_RESULT)
+    # What Mistral thinks stands in a list; Anthropic signs a text.
+    is_thought = kind == "thinking" and isinstance(part.get("thinking"), str) and "signature" in part
+    return is_block or is_thought or "source" in part or "citations" in part or is_converse(part)
 
 
 def _is_foreign_call(call: Any) -> bool:

@@ -15,7 +15,7 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.gemini.models import traits_of
 from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effort, refuse_own
 from rungwise.adapters.wires.gemini.request import write_body
-from rungwise.adapters.wires.gemini.shapes import GEMINI
+from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder, read_reply
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Request, Send
@@ -71,6 +71,11 @@ class Gemini(HttpBackend):
     def lost_parameters(cls, parameters: Mapping[str, Any]) -> Mapping[str, str]:
         """Return those of the common parameters that this protocol cannot say, each with the reason in a few words."""
         return lost(parameters)
+
+    @property
+    def shapes(self) -> Form:
+        """Return the form in which this model is written to."""
+        return form_for(self.model)
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         effort = self._asked_of(request).get("reasoning_effort")

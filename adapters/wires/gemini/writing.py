@@ -12,6 +12,7 @@ from attrs import define, field
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.gemini.models import Traits
 from rungwise.adapters.wires.json_text import object_of
+from rungwise.adapters.wires.plain.media import in_words
 from rungwise.fsm.call.parts import MediaPart, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
 
 MADE_UP: Final = "call_gemini_"
@@ -113,7 +114,7 @@ def media(part: MediaPart, traits: Traits) -> Body:
     if (_URL if traits.fetches else _OWN_URL).match(part.url):
         kind = _type_of(part)
         return {"fileData": {**({"mimeType": kind} if kind else {}), "fileUri": part.url}}
-    return {"text": f"({part.kind}: {part.url})"}
+    return {"text": in_words(part)}
 
 
 def _type_of(part: MediaPart) -> str:

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
+from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.parts import MediaPart, Message, Part, ReasoningPart, TextPart, ToolResult, reasoning_of
 from rungwise.fsm.call.request import PlainMessage
@@ -129,7 +130,7 @@ def _said(role: str, parts: Iterable[Part]) -> Body:
         elif isinstance(part, MediaPart) and part.kind == "image" and part.data:
             images.append(part.data)
         elif isinstance(part, MediaPart):
-            texts.append(f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})")
+            texts.append(in_words(part))
     # The blocks of an answer are pieces of one text; what a caller says in several parts was never one.
     content = ("" if role == "assistant" else "\n\n").join(texts)
     return {"role": role, "content": content, **({"images": images} if images else {})}

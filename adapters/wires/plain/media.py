@@ -45,6 +45,11 @@ def picture(data: str) -> MediaPart | None:
     return media("image", data=data)
 
 
+def in_words(part: MediaPart) -> str:
+    """Name what has no place in a protocol, so that the model can say that it did not get it."""
+    return f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
+
+
 def kind_of(media_type: str, otherwise: MediaKind) -> MediaKind:
     """Return what kind of thing a media type is."""
     for kind in ("image", "audio", "video"):

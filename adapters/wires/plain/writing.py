@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from rungwise.adapters.wires.plain.media import in_words
 from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolCall, ToolResult
 
 Body = dict[str, Any]
@@ -52,8 +53,7 @@ def _part(part: Part) -> Body:
         return {"type": "input_audio", "input_audio": {"data": part.data, "format": _audio_format(part)}}
     if part.kind == "file" and part.data:
         return {"type": "file", "file": {"filename": part.name or "file", "file_data": _url(part)}}
-    # What has no place here is named, so that the model can say that it did not get it.
-    return {"type": "text", "text": f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"}
+    return {"type": "text", "text": in_words(part)}
 
 
 def _url(part: MediaPart) -> str:

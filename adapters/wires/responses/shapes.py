@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.responses.items import (
     CUSTOM,
@@ -121,7 +122,7 @@ def _items(parts: Sequence[Part], provider: str) -> Iterator[Body]:
             texts.append(part.text)
             continue
         if isinstance(part, MediaPart):
-            texts.append(_named(part))
+            texts.append(in_words(part))
             continue
         yield from item_of_message(envelope, texts)
         envelope, texts = None, []
@@ -161,12 +162,7 @@ def _part(part: TextPart | MediaPart) -> Body:
         return {"type": "input_file", "file_url": part.url}
     if part.kind == "file":
         return {"type": "input_file", "filename": part.name or "file", "file_data": _url(part)}
-    return {"type": "input_text", "text": _named(part)}
-
-
-def _named(part: MediaPart) -> str:
-    """Name what has no place here, so that the model can say that it did not get it."""
-    return f"({part.kind}: {part.url or part.name or part.media_type or 'not shown'})"
+    return {"type": "input_text", "text": in_words(part)}
 
 
 def _url(part: MediaPart) -> str:

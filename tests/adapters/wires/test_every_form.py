@@ -53,6 +53,52 @@ def test_what_a_provider_alone_can_read_stays_in_its_protocol(one: str, other: s
         assert one == other or not ("c2lnbmVk" in sent or "ZW5jcnlwdGVk" in sent)
 
 
+PRIVATE: dict[str, list[dict[str, Any]]] = {
+    "anthropic": [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Reeds?", "signature": "c2lnbmVk"},
+                {"type": "redacted_thinking", "data": "ZW5jcnlwdGVk"},
+                {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "c2lnbmVk"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"encrypted_content": "c2lnbmVk"}]},
+                {"type": "text", "text": "There.", "citations": [{"encrypted_index": "ZW5jcnlwdGVk"}]},
+            ],
+        }
+    ],
+    "responses": [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5jcnlwdGVk"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "There."}]},
+    ],
+    "gemini": [{"role": "model", "parts": [{"text": "There.", "thoughtSignature": "c2lnbmVk"}]}],
+    "ollama": [{"role": "assistant", "content": "There.", "thinking": "c2lnbmVk"}],
+    "bedrock": [
+        {
+            "role": "assistant",
+            "content": [
+                {"reasoningContent": {"reasoningText": {"text": "Reeds?", "signature": "c2lnbmVk"}}},
+                {"text": "There."},
+            ],
+        }
+    ],
+    "openai": [{"role": "assistant", "content": "There.", "reasoning_details": [{"data": "ZW5jcnlwdGVk"}]}],
+}
+"""An answer as each protocol writes it, with what its provider alone can read."""
+
+
+@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_what_a_provider_alone_can_read_stays_there_in_its_own_form_too(one: str, other: str, block: int) -> None:
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "Where?"}]
+    answer = PRIVATE[one]
+    if one == "anthropic":  # each block by itself, so that none is found by its neighbours
+        [whole] = answer
+        answer = [{**whole, "content": [*whole["content"][block : block + 1], {"type": "text", "text": "There."}]}]
+    sent = json.dumps(body_of(other, [*asked, *answer, *asked], is_portable=False))
+    assert "There." in sent
+    assert one == other or not any(secret in sent for secret in ("c2lnbmVk", "ZW5jcnlwdGVk"))
+
+
 @pytest.mark.parametrize("name", CAPS)
 @pytest.mark.parametrize("api", APIS)
 def test_a_cap_that_a_budget_rests_on_goes_out_whatever_a_server_has_rejected(api: str, name: str) -> None:
