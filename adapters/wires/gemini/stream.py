@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
 
 from rungwise.adapters.wires.alike import Piece
-from rungwise.adapters.wires.composing import composed, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.composing import (
+    at_least,
+    composed,
+    count_of,
+    grown,
+    malformed,
+    raw_of,
+    settled,
+    stop_of,
+    text_at,
+)
 from rungwise.adapters.wires.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.gemini.calls import GatheredCall, named
-from rungwise.adapters.wires.gemini.words import FAILURES, STOP_REASONS, is_usage, usage_of
+from rungwise.adapters.wires.gemini.words import ENDS, FAILURES, STOP_REASONS, is_usage, usage_of
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.keeping import Aside, kept_copy, size_of
 from rungwise.adapters.wires.plain.making import text_in
@@ -22,6 +32,7 @@ from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 
 _ABOUT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
 _OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
@@ -59,6 +70,7 @@ class GeminiDecoder(StreamDecoder):
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """What the block is that the next piece may go on with; None where it must begin another one."""
     _usage: Mapping[str, Any] = field(factory=dict, init=False)
+    _is_counted: bool = field(default=False, init=False)
     _model: Any = field(default=None, init=False)
     _id: Any = field(default=None, init=False)
     _finish: Any = field(default=None, init=False)
@@ -120,7 +132,11 @@ class GeminiDecoder(StreamDecoder):
             self._model, self._id = value.get("modelVersion"), value.get("responseId")
         usage = value.get("usageMetadata")
         if usage and is_usage(usage):
-            self._usage = usage
+            self._report(usage)
+
+    def _report(self, usage: Mapping[str, Any]) -> None:
+        self._is_counted = bool(count_of(usage.get("candidatesTokenCount")))
+        self._usage = grown(self._usage, usage)
 
     def take_end(self) -> None:
         """End where the stream says so; that the reply is whole, only a finish reason says."""
@@ -145,7 +161,7 @@ class GeminiDecoder(StreamDecoder):
             self._note(value)
             self._take_candidate(own)
         elif is_usage(value.get("usageMetadata")):
-            self._usage = value["usageMetadata"]
+            self._report(value["usageMetadata"])
 
     def _take_candidate(self, candidate: Mapping[str, Any]) -> None:
         content = candidate.get("content")
@@ -158,7 +174,7 @@ class GeminiDecoder(StreamDecoder):
                 self._take_part(part)
         finish = candidate.get("finishReason")
         if finish and not self._is_blocked:
-            self._finish, self.done = finish, True
+            self._finish, self.done = settled(self._finish, finish, ENDS), True
             self._message = text_at(candidate, "finishMessage") or self._message
         self._aside.take({name: value for name, value in candidate.items() if name not in _OF_REPLY})
 
@@ -292,7 +308,7 @@ class GeminiDecoder(StreamDecoder):
             parts=parts,
             stop_reason=stop_reason,
             stop_raw=stop_raw,
-            usage=usage_of(self._usage, parts),
+            usage=self._counted(parts),
             model=self._model,
             refusal=message if stop_reason == "content_filter" else "",
             error=error,
@@ -300,6 +316,11 @@ class GeminiDecoder(StreamDecoder):
             cause=cause,
             raw={"candidates": [self._aside.said]} if raw is None and self._aside.said else raw,
         )
+
+    def _counted(self, parts: Sequence[Part]) -> Usage | None:
+        """Return the tokens; where the last report does not count the answer, one before it did so up to there."""
+        known = usage_of(self._usage, parts)
+        return known if known is None or self._is_counted else at_least(known, parts)
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read what came in the place of a stream."""
