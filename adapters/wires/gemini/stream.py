@@ -66,6 +66,7 @@ class _Block:
 class GeminiDecoder(StreamDecoder):
     """Gather one reply from objects of the form GenerateContentResponse; `StreamDecoder` has the rest."""
 
+    _events: EventReader = field(init=False)
     _order: list[_Block | GatheredCall | Part] = field(factory=list, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """What the block is that the next piece may go on with; None where it must begin another one."""
@@ -80,7 +81,8 @@ class GeminiDecoder(StreamDecoder):
     _held: int = field(default=0, init=False)
 
     def _make_reader(self) -> EventReader:
-        return EventReader(ignores_names=True, volatile=_COUNT)
+        self._events = EventReader(ignores_names=True, volatile=_COUNT)
+        return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the text of an event that holds one piece of it and nothing else but counts, which are noted."""
@@ -103,6 +105,7 @@ class GeminiDecoder(StreamDecoder):
             if len(part) > 2 or part.get("thought") is not True:
                 return None
             kind = _THOUGHT
+        self._note_last()
         self._note(value)
         return kind, text
 
@@ -120,10 +123,9 @@ class GeminiDecoder(StreamDecoder):
         self._kind, self._open = (kind, block.key), kind
 
     def _note_last(self) -> None:
-        """Note the counts of a last event that was not parsed, as its text was all that was new in it."""
-        last = getattr(self._reader, "last_alike", b"").removeprefix(b"data:")
-        if last:
-            self._note(load(last))
+        """Note the counts of the last event that was not parsed, as its text was all that was new in it."""
+        if last := self._events.take_last_alike():
+            self._note(load(last.removeprefix(b"data:")))
 
     def _note(self, value: Mapping[str, Any]) -> None:
         """Note what an object says of the whole reply; the counts are those up to here."""
@@ -144,6 +146,7 @@ class GeminiDecoder(StreamDecoder):
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other object."""
+        self._note_last()
         if is_error or value.get("error"):
             self.take_error(data)
             return
