@@ -137,7 +137,7 @@ class GeminiDecoder(StreamDecoder):
             self._report(usage)
 
     def _report(self, usage: Mapping[str, Any]) -> None:
-        self._is_counted = bool(count_of(usage.get("candidatesTokenCount")))
+        self._is_counted = any(count_of(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
         self._usage = grown(self._usage, usage)
 
     def take_end(self) -> None:

@@ -90,6 +90,11 @@ def read(api: str, counts: tuple[Any, ...] = (), stops: tuple[str, ...] = ("stop
             ({"prompt_tokens": 1000, "completion_tokens": 1}, {"prompt_tokens": -1, "completion_tokens": 10**15}),
             Usage(1000, ESTIMATE, estimated=True),
         ),
+        (  # thoughts alone
+            "gemini",
+            ({"promptTokenCount": 1000}, {"promptTokenCount": 1000, "thoughtsTokenCount": 500}),
+            Usage(1000, 500, reasoning_tokens=500),
+        ),
         (
             "gemini",
             (
