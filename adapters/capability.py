@@ -31,6 +31,7 @@ class Capabilities:
         documents: whether it reads documents such as PDFs.
         json_schema: whether it can be held to a JSON schema.
         reasoning: whether the effort of its reasoning can be set.
+        caches: whether it takes marks of what is to be kept of a prompt, where a wire must know: on Bedrock.
         window: tokens of the prompt and the answer together.
         largest_output: tokens of an answer, at most.
         first_token: seconds to wait for the first content of a model that thinks in silence.
@@ -45,6 +46,7 @@ class Capabilities:
     documents: bool | None = field(default=None, validator=_FLAG)
     json_schema: bool | None = field(default=None, validator=_FLAG)
     reasoning: bool | None = field(default=None, validator=_FLAG)
+    caches: bool | None = field(default=None, validator=_FLAG)
     window: int | None = field(default=None, validator=_TOKENS)
     largest_output: int | None = field(default=None, validator=_TOKENS)
     first_token: float | None = field(default=None, validator=_SECONDS)

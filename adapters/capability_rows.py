@@ -263,4 +263,21 @@ _OTHERS: Final = (
     ),
 )
 
-CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS)
+_BEDROCK: Final = (
+    # Claude from 3.7 and 3.5 Haiku on, and Nova [docs.aws.amazon.com/bedrock, prompt caching].
+    CapabilityRow(
+        apis="bedrock",
+        model=r"claude~(?:3~7|3~5~haiku|(?:haiku|sonnet|opus|fable|mythos)~(?:[4-9]|preview))|amazon\.nova",
+        known=Capabilities(caches=True),
+    ),
+    # "You invoked an unsupported model or your request did not allow prompt caching", 403 [BerriAI/litellm #39210,
+    # strands-agents/harness-sdk #1807]. The id of an inference profile tells no maker.
+    CapabilityRow(
+        apis="bedrock",
+        model=r"claude~(?:2|instant|3~(?:haiku|sonnet|opus))|(?:^|[./])(?:ai21|cohere|deepseek|google|meta|minimax"
+        r"|mistral|moonshot(?:ai)?|nvidia|openai|qwen|writer|zai)\.",
+        known=Capabilities(caches=False),
+    ),
+)
+
+CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS, *_BEDROCK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from rungwise.adapters.backend import Backend
 from rungwise.adapters.capability import Capabilities
@@ -24,7 +24,7 @@ class BackendCheck:
     """Tell what becomes of a request at one backend.
 
     Arguments:
-        name: that of the backend.
+        name: that of the backend; where others of the chain are called alike, its protocol or place stands behind it.
         problem: why it cannot be used at all, such as a missing key; None where it can.
         losses: what of the request is not sent, not seen, or does not fit there, a sentence each.
         unknowns: what nobody knows, a sentence each.
@@ -79,7 +79,18 @@ def check_request(request: Request, chain: Sequence[Backend]) -> Check:
         chain: the backends in order.
     """
     held = frozenset(_media_in(read_messages(request.messages)))
-    return Check(tuple([_checked(request, chain[0], backend, held) for backend in chain]))
+    checked = [_checked(request, chain[0], backend, held) for backend in chain]
+    return Check(tuple([evolve(each, name=name) for each, name in zip(checked, _told_apart(chain), strict=True)]))
+
+
+def _told_apart(chain: Sequence[Backend]) -> list[str]:
+    """Return the names of backends: with the protocol where that tells some apart, and with the place where not."""
+    names = [backend.name for backend in chain]
+    apis = [getattr(backend, "API", "") for backend in chain]  # a backend of the user's own may have none
+    names = [
+        f"{name} ({api})" if api and names.count(name) > 1 else name for name, api in zip(names, apis, strict=True)
+    ]
+    return [f"{name}, backend {place}" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)]
 
 
 def _media_in(messages: Iterable[Message]) -> Iterator[str]:

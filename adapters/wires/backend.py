@@ -23,7 +23,7 @@ from rungwise.adapters.endpoint import (
 )
 from rungwise.adapters.keys import key_of_environment, variables_of
 from rungwise.adapters.learned import LEARNED
-from rungwise.adapters.wires.composing import NO_END, classified
+from rungwise.adapters.wires.composing import NO_END, classified, described
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.losses import losses
 from rungwise.adapters.wires.sse import is_event_stream, unframed
@@ -241,8 +241,13 @@ class HttpBackend(ABC):
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         """Return the common parameters of a request that go unsaid, each with the reason."""
-        common = {name: request.parameters[name] for name in COMMON_PARAMETERS & request.parameters.keys()}
+        said = self._asked_of(request)
+        common = {name: said[name] for name in COMMON_PARAMETERS & said.keys()}
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
+
+    def _asked_of(self, request: Request) -> Mapping[str, Any]:
+        """Return the parameters that count for a request: its own, and those of the backend."""
+        return {**self.parameters, **request.parameters}
 
     # what the core and the drivers ask
 
@@ -379,7 +384,7 @@ class HttpBackend(ABC):
             return classified(status, headers, unframed(body))
         if is_event_stream(body):  # some proxies stream whatever was asked for
             return self._read_stream(headers, body)
-        return self._read(headers, body)
+        return described(self._read(headers, body), headers, body)
 
     def _read_stream(self, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
         decoder = self.decoder(headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ LARGEST_COUNT: Final = 10**12
 LONGEST_WORD: Final = 200
 """Characters of a finish reason or of a model's id that are kept; they go into the journal."""
 
+_MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
+
 _RAW: Final = 2**16  # bytes of a body that is kept as it came: objects take many times as many
 
 
@@ -42,6 +45,35 @@ TOO_MUCH: Final = malformed("an event of the stream is not JSON, or too much of 
 def classified(status: int | None, headers: Mapping[str, str], body: bytes) -> Failure:
     """Return why a response is a failure; a body of more objects than any error has tells nothing."""
     return classify_response(status, headers, b"" if is_heavy(body) else body)
+
+
+def described(reply: Reply | Failure, headers: Mapping[str, str], body: bytes) -> Reply | Failure:
+    """Return what a body is, and of a body that is no reply say what else it is; nothing of what it says.
+
+    Arguments:
+        reply: what was read of it.
+        headers: the response's headers.
+        body: the body.
+    """
+    if not isinstance(reply, Failure) or reply.reason != "malformed":
+        return reply
+    return evolve(reply, found=_kind_of(headers, body))
+
+
+def _kind_of(headers: Mapping[str, str], body: bytes) -> str:
+    if not body.strip():
+        return "empty"
+    if is_heavy(body):
+        return "too much JSON"
+    named = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
+    kind = named.partition(";")[0].strip().lower()
+    try:
+        load(body)
+    except ValueError:
+        if not _MEDIA_TYPE.fullmatch(kind):
+            return "no JSON"
+        return f"called {kind} and no JSON" if "json" in kind else f"{kind} and no JSON"
+    return "JSON of another shape"
 
 
 def object_in(body: bytes) -> dict[str, Any] | Failure:

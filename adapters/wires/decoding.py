@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from attrs import define, field
 
 from rungwise.adapters.wires.alike import Piece
-from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, malformed
+from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed
 from rungwise.adapters.wires.json_text import HalfHolder, mended
 from rungwise.adapters.wires.sse import EventHandler, EventReader
 from rungwise.fsm.call.events import Reasoning, Text
@@ -178,7 +178,7 @@ class StreamDecoder(ABC):
             lost = None if failure is NO_END else failure
             plain = bytes(self._reader.plain)
             if plain and not self._reader.is_stream and (lost is None or lost.reason != "malformed"):
-                whole = self.whole(plain)
+                whole = described(self.whole(plain), self.headers, plain)
                 if lost is None or isinstance(whole, Reply) or whole.reason != "malformed":
                     return whole
             elif self.done:

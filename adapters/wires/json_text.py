@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from array import array
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.text.numbers import exact, is_long, whole
 from rungwise.fsm.text.surrogates import without_halves
 
 LIGHT: Final = 2**20
@@ -30,8 +32,6 @@ _WHOLE_STRINGS: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOT
 _WINDOW: Final = 2**16
 
 _MUCH: Final = 2**10
-
-_LONGEST_INTEGER: Final = 20  # characters; no more fit into 64 bits, and Python itself refuses 4 301
 
 
 def is_heavy(data: bytes) -> bool:
@@ -66,7 +66,7 @@ def _weight_outside_strings(data: bytes, most: int) -> int:
 
 
 def load(data: bytes) -> Any:
-    """Return the JSON value in `data`, also where it has `NaN`, endless integers, or broken UTF-8.
+    """Return the JSON value in `data`, also where it has `NaN`, long integers, or broken UTF-8.
 
     Halves of surrogate pairs stay in its strings, for `mended`: the other half may be in the next piece of a text.
 
@@ -76,31 +76,74 @@ def load(data: bytes) -> Any:
     if is_heavy(data):
         raise ValueError("too many values")
     try:
-        return orjson.loads(data)
+        return exact(orjson.loads(data), data)
     except orjson.JSONDecodeError:
-        pass
+        return _read(data)
+
+
+def _read(data: bytes, **hooks: Any) -> Any:
     try:
-        return json.loads(data.decode("utf-8-sig", "replace"), parse_int=_integer)
+        return json.loads(data.decode("utf-8-sig", "replace"), parse_int=whole, **hooks)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _integer(digits: str) -> float:
-    """Return a whole number as orjson reads it: a float where it has more than 64 bits, which no JSON is written of."""
-    value = int(digits) if len(digits) <= _LONGEST_INTEGER else None
-    return value if value is not None and -(2**63) <= value < 2**64 else float(digits)
+def object_of(arguments: str) -> dict[str, Any]:
+    """Return the arguments of a tool as an object; what is none, or holds numbers that no JSON has, stands in one."""
+    if not arguments.strip():
+        return {}
+    data = arguments.encode("utf-8", "replace")
+    try:
+        value = load(data)
+        if not _is_finite(value):
+            value = arguments
+    except (ValueError, RecursionError):
+        value = arguments
+    return value if isinstance(value, dict) else {"input": value}
 
 
 def as_json(value: object) -> str:
-    """Return `value` as JSON text, or `null` where it has none."""
+    """Return `value` as JSON text, or `null` where it has none.
+
+    A number that no JSON has stands there by the name that it has elsewhere (`NaN`): whoever reads it strictly sees
+    that something is wrong with it, which `null` would hide.
+    """
     try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        pass  # lone surrogates, most likely
-    try:
-        return orjson.dumps(mended(value)).decode()
+        text = orjson.dumps(value)
+        if b"null" not in text or _is_finite(value):
+            return text.decode()
     except (TypeError, RecursionError):
+        pass  # lone surrogates, most likely, or long integers
+    try:
+        return orjson.dumps(_written(value, names=True)).decode()
+    except (TypeError, ValueError, RecursionError):
         return "null"
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, value.values()))
+    return all(map(_is_finite, value)) if isinstance(value, list | tuple) else True
+
+
+def _written(value: Any, *, names: bool = False) -> Any:
+    """Return JSON data as orjson writes it: mended, and with the texts of the numbers that it does not write.
+
+    Arguments:
+        value: it.
+        names: whether numbers that no JSON has are written all the same.
+    """
+    if isinstance(value, str):
+        return without_halves(value)
+    if isinstance(value, Mapping):
+        return {mended(key): _written(part, names=names) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_written(part, names=names) for part in value]
+    if is_long(value) or (names and isinstance(value, float) and not math.isfinite(value)):
+        return orjson.Fragment(json.dumps(value))
+    return value
 
 
 def mended(value: Any) -> Any:
@@ -206,11 +249,11 @@ def dump(value: Any) -> bytes:
     try:
         return orjson.dumps(value, default=_plain)
     except TypeError:
-        pass  # lone surrogates, most likely, and they are rare enough to look for only now
+        pass  # lone surrogates, most likely, or long integers, rare enough to look for only now
     try:
-        return orjson.dumps(mended(value), default=_plain)
-    except (TypeError, RecursionError) as error:
-        # The text of orjson names a type or a limit, never a value.
+        return orjson.dumps(_written(value), default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        # The text of orjson and of Python names a type or a limit, never a value.
         raise ConfigurationError(f"the request has no form in JSON: {error}") from None
 
 

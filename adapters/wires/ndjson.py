@@ -15,6 +15,7 @@ from attrs import define, field
 from rungwise.adapters.wires.alike import AlikeLines
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
 from rungwise.adapters.wires.sse import EventHandler
+from rungwise.fsm.text.numbers import exact
 
 _BOM: Final = b"\xef\xbb\xbf"
 _MOMENT: Final = re.compile(rb'"created_at": ?"[^"\\]*"')
@@ -111,7 +112,7 @@ class LineReader:
         self.is_stream = True
         piece = handler.piece_in(value)
         if piece is None:
-            handler.take_value(value, bare, is_error=False)
+            handler.take_value(exact(value, bare), bare, is_error=False)
         else:
             handler.take_piece(*piece)
             if is_usual:

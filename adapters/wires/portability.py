@@ -46,7 +46,7 @@ def written(
     """Return a conversation in the form of a protocol.
 
     What was written in that form goes out word for word; what was not, or may hold what another provider alone can
-    read, goes through `portable`.
+    read, or ends on a tool call that nobody has answered, goes through `portable`.
 
     Arguments:
         messages: the conversation.
@@ -56,7 +56,8 @@ def written(
         rules: what this one server demands, where that is not what its protocol does.
     """
     rules = rules or form.rules
-    if not is_portable and all(_is_settled(message, form, provider) for message in messages):
+    is_settled = not is_portable and all(_is_settled(message, form, provider) for message in messages)
+    if is_settled and not _ends_on_calls(messages):
         return [each for one in messages for each in _as_it_is(one, form, provider)]
     said: list[Message] = []
     origins: dict[int, list[PlainMessage]] = {}
@@ -76,6 +77,12 @@ def written(
             )
         ]
     return [each for one in sound for each in origins.get(id(one)) or form.sent_to(provider, one)]
+
+
+def _ends_on_calls(messages: Sequence[PlainMessage | Message]) -> bool:
+    """Tell whether the conversation ends on tool calls, but for what was added behind them to have it gone on with."""
+    last = next((one for one in reversed(messages) if not (isinstance(one, Message) and one.role == "user")), None)
+    return last is not None and any(read.tool_calls for read in read_messages((last,))[-1:])
 
 
 def _is_settled(message: PlainMessage | Message, form: Form, provider: str) -> bool:

@@ -18,6 +18,7 @@ from attrs import define, field
 from rungwise.adapters.backend import PIECE
 from rungwise.adapters.wires.alike import AlikeLines, PieceReader
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
+from rungwise.fsm.text.numbers import exact
 
 _RETURN: Final = b"\r"[0]  # as a number, which is found in an eighth of the time
 _BOM: Final = b"\xef\xbb\xbf"
@@ -209,7 +210,7 @@ class EventReader:
                 return
             piece = None if self._name else handler.piece_in(value)
             if piece is None:
-                handler.take_value(value, data, is_error=self._name == _ERROR)
+                handler.take_value(exact(value, data), data, is_error=self._name == _ERROR)
             else:
                 handler.take_piece(*piece)
                 self._alike.learn(b"data:", data, piece, handler)

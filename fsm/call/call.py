@@ -500,7 +500,7 @@ class Call:
             cause = (
                 lacking
                 if observation is None
-                else cause_of(self._context.policy.table, row, observation.evidence, facts)
+                else cause_of(self._context.policy.table, row, observation.evidence, facts, observation.found)
             )
             self._result = self._outcome.settle(row, cause)
             is_shown = row.effect == KEEP_PRIOR.effect and self.turn.is_shown

@@ -48,3 +48,8 @@ class Observation:
     def event(self) -> str:
         """Return the event of the machine that it is."""
         return self.evidence.event
+
+    @property
+    def found(self) -> str | None:
+        """Return what came in the place of a reply, where that is known."""
+        return self.failure.found if self.failure is not None and self.event == "malformed" else None

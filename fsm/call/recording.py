@@ -81,7 +81,7 @@ class Recorder:
                 facts=facts,
                 spent=tuple(position.spent),
                 attempts=position.attempts,
-                note=note,
+                note=observation.found if note is None and observation is not None else note,
                 content=self._content(row, observation, facts) if context.journal.contents else None,
             )
         )

@@ -139,6 +139,8 @@ def describe(failure: Failure) -> str:
     told: list[str] = [failure.reason]
     if failure.status is not None:
         told.append(f"HTTP {failure.status}")
+    if failure.found is not None:
+        told.append(failure.found)
     if failure.exception is not None:
         told.append(type(failure.exception).__name__)
     if failure.asked_wait is not None:

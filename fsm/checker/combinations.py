@@ -21,10 +21,10 @@ class Combinations:
         self._table, self._rows = table, rows
         guards = [table.guard(row.guard) for row in rows]
         self._counters = tuple(dict.fromkeys(guard.counter for guard in guards if guard.counter is not None))
-        self._found: dict[tuple[bool, ...], list[tuple[str, ...]]] = {}
+        self._found: dict[tuple[bool, ...], list[tuple[tuple[str, ...], Row | None]]] = {}
 
-    def at(self, left: dict[str, bool]) -> list[tuple[str, ...]]:
-        """Return the facts to set, one tuple for each combination.
+    def at(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
+        """Return the facts to set, one tuple for each combination, with the first row whose guard then holds.
 
         Arguments:
             left: whether a unit of each counter is left.
@@ -34,13 +34,13 @@ class Combinations:
             self._found[key] = self._find(left)
         return self._found[key]
 
-    def _find(self, left: dict[str, bool]) -> list[tuple[str, ...]]:
+    def _find(self, left: dict[str, bool]) -> list[tuple[tuple[str, ...], Row | None]]:
         def body(ask: Ask) -> Result:
             row = first_row(self._table, self._rows, lambda name: left[name] if name in left else ask(name))
             return (row, *(changes(self._table, row, ask) if row else (None, ())))
 
         leaves = [(list(answers.items()), result) for answers, result in ways(body)]
-        return [held for held, _ in _apart(leaves, 0)]
+        return [(held, result[0]) for held, result in _apart(leaves, 0)]
 
 
 def _apart(leaves: list[Leaf], depth: int) -> list[tuple[tuple[str, ...], Result]]:

@@ -36,6 +36,7 @@ class Firing:
         row: the row that was taken; None where the event was refused.
         after: the configuration after.
         sends: how many attempts were counted.
+        first: the first row whose guard holds, by the declarations, where that is known already.
     """
 
     table: Table
@@ -46,6 +47,7 @@ class Firing:
     row: Row | None
     after: Configuration
     sends: int = 0
+    first: Row | None = None
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -55,7 +57,7 @@ class Firing:
     @property
     def expected(self) -> Row | None:
         """Return the first row whose guard holds, by the declarations."""
-        return first_row(self.table, self.rows, self.ask)
+        return self.first or first_row(self.table, self.rows, self.ask)
 
     def ask(self, name: str) -> bool:
         """Tell whether a fact holds, or a unit of a counter is left."""
@@ -63,7 +65,7 @@ class Firing:
         return name in self.facts if place is None else self.before[1][place] < self.limits[place]
 
 
-def fired(run: Run, event: str, facts: tuple[str, ...] = ()) -> Firing:
+def fired(run: Run, event: str, facts: tuple[str, ...] = (), first: Row | None = None) -> Firing:
     """Fire an event on a run, and return what came of it, also where it was refused or must not have been taken."""
     before, attempts, row = (run.state, tuple(run.spent)), run.attempts, None
     try:
@@ -73,7 +75,7 @@ def fired(run: Run, event: str, facts: tuple[str, ...] = ()) -> Firing:
     except BrokenMachine:
         row = run.row
     after = run.state, tuple(run.spent)
-    return Firing(run.table, run.limits, before, event, facts, row, after, run.attempts - attempts)
+    return Firing(run.table, run.limits, before, event, facts, row, after, run.attempts - attempts, first)
 
 
 Predicate = Callable[[Firing], str | None]

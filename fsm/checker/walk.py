@@ -39,7 +39,7 @@ from rungwise.fsm.checker.walked import (
     sometimes_taken,
 )
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Table
+from rungwise.fsm.machine.table import Row, Table
 
 PURE = "guards pure"
 PROPERTIES = (TOTAL, ORDERED, ALIVE, REACHED, ABSORB, ILLEGAL, PURE, COUNTS, BOUNDED, FALLS, ENDS)
@@ -121,9 +121,9 @@ class _Walker:
             counters = zip(self.table.counters, spent, self.limits, strict=True)
             left = {name: count < limit for name, count, limit in counters}
             for event in events[state]:
-                for facts in self.combinations[event, state].at(left):
+                for facts, first in self.combinations[event, state].at(left):
                     self.fired += 1
-                    self.look(index, event, facts)
+                    self.look(index, event, facts, first)
             if progress is not None and (index + 1) % PROGRESS_EVERY == 0:
                 progress(index + 1)
 
@@ -134,12 +134,12 @@ class _Walker:
         self.parents.append(parent)
         return index
 
-    def look(self, index: int, event: str, facts: tuple[str, ...]) -> None:
+    def look(self, index: int, event: str, facts: tuple[str, ...], first: Row | None = None) -> None:
         """Fire an event in a configuration and hold what comes of it against each property."""
         before, real = self.walked.order[index], self.real
         real.state, real.spent = before[0], list(before[1])
         self.check_guards(index, event, facts)
-        firing = fired(real, event, facts)
+        firing = fired(real, event, facts, first)
         wrong = broken_by(firing)
         for name, what in wrong.items():
             self.fault(name, what, index, firing)

@@ -37,11 +37,13 @@ def ways(body: Callable[[Ask], T]) -> Iterator[tuple[dict[str, bool], T]]:
 
 def holds(table: Table, guard: Guard, ask: Ask) -> bool:
     """Tell whether a guard holds: the facts that must, those that must not, and then the counter."""
-    return (
-        all(is_fact(table, name, ask) for name in guard.holds)
-        and not any(is_fact(table, name, ask) for name in guard.lacks)
-        and (guard.counter is None or ask(guard.counter))
-    )
+    for name in guard.holds:
+        if not is_fact(table, name, ask):
+            return False
+    for name in guard.lacks:
+        if is_fact(table, name, ask):
+            return False
+    return guard.counter is None or ask(guard.counter)
 
 
 def is_fact(table: Table, name: str, ask: Ask) -> bool:
@@ -56,7 +58,10 @@ def is_fact(table: Table, name: str, ask: Ask) -> bool:
 
 def first_row(table: Table, rows: Iterable[Row], ask: Ask) -> Row | None:
     """Return the first row whose guard holds."""
-    return next((row for row in rows if holds(table, table.guard(row.guard), ask)), None)
+    for row in rows:
+        if holds(table, table.guard(row.guard), ask):
+            return row
+    return None
 
 
 def changes(table: Table, row: Row, ask: Ask) -> tuple[str | None, tuple[str, ...]]:

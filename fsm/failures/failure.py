@@ -39,6 +39,7 @@ class Failure:
         largest_output: the same where it is the most that the model ever writes, whatever the prompt.
         is_stale: whether the request went out on a connection that had served another one, and that broke before a byte
             of an answer came: the server had closed it, so the request is sent again at once.
+        found: what came in the place of a reply, for `malformed`: in words of our own, never the provider's.
         exception: what was raised, if anything was.
 
     Raises:
@@ -61,6 +62,7 @@ class Failure:
     largest_output: int | None = field(
         default=None, validator=must("a whole number of tokens, or None", or_none(is_whole), names_class=True)
     )
+    found: str | None = field(default=None, converter=label)
     exception: BaseException | None = field(default=None, repr=False, eq=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -111,6 +111,7 @@ def _observation(step: Step, backend: int) -> Observation:
             code=step.code,
             asked_wait=step.asked_wait,
             is_stale="connection_was_stale" in step.facts,
+            found=step.note if step.event == "malformed" else None,
         )
     if "tool_calls" in content:
         reply = Reply(

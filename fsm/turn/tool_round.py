@@ -11,6 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
+from rungwise.fsm.text.numbers import exact
 from rungwise.fsm.turn.actions import ToolOutcome, ToolRun
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -118,6 +119,6 @@ class Repeats:
 
 def _canonical(arguments: str) -> bytes | str:
     try:
-        return orjson.dumps(orjson.loads(arguments), option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(exact(orjson.loads(arguments), arguments.encode()), option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):
         return arguments

@@ -15,6 +15,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.text.numbers import exact
 from rungwise.fsm.turn.actions import ToolRun
 from rungwise.fsm.turn.hints import HintedSchema
 from rungwise.fsm.turn.names import LONGEST_NAME, NAME_FORM, is_name
@@ -228,7 +229,7 @@ def _read(text: str, most: int | None) -> Arguments:
     if not text.strip():
         return {}
     try:
-        arguments = orjson.loads(text)
+        arguments = exact(orjson.loads(text), text.encode())
     except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
         where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, orjson.JSONDecodeError) else ""
         raise Misfit(f"the arguments are not JSON{where}; give one JSON object") from None

@@ -8,6 +8,7 @@ import pytest
 
 import rungwise
 from rungwise import Capabilities, Check, Client, Gemini, OpenAIChat
+from rungwise.adapters.check import check_request
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}}
@@ -30,6 +31,33 @@ def test_nothing_goes_wrong() -> None:
     assert check
     assert check == Check((rungwise.BackendCheck("local"),))
     assert str(check) == "local\n  takes all of it"
+
+
+def test_backends_of_one_name_are_told_apart_by_their_protocols() -> None:
+    place: dict[str, Any] = {"base_url": "http://localhost:8000/v1"}
+    chain = [OpenAIChat("m", **place), rungwise.OpenAIResponses("m", **place), local(), local("other")]
+    with Client(chain) as client:
+        check = client.check("hi")
+    assert [backend.name for backend in check.backends] == [
+        "localhost:8000/m (openai)",
+        "localhost:8000/m (responses)",
+        "local",
+        "other",
+    ]
+    assert str(check).startswith("localhost:8000/m (openai)\n")
+    assert [link.name for link in chain] == ["localhost:8000/m", "localhost:8000/m", "local", "other"]
+
+
+def test_backends_of_one_name_and_one_protocol_are_told_apart_by_their_places() -> None:
+    keys: list[Any] = [OpenAIChat("gpt-5", api_key=key) for key in ("sk-1", "sk-2")]
+    own: list[Any] = [rungwise.PlainLink("backend", identities=frozenset({("name", each)})) for each in "ab"]
+    check = check_request(rungwise.Request("hi"), [*keys, *own])
+    assert [backend.name for backend in check.backends] == [
+        "api.openai.com/gpt-5 (openai), backend 1",
+        "api.openai.com/gpt-5 (openai), backend 2",
+        "backend, backend 3",
+        "backend, backend 4",
+    ]
 
 
 def test_a_backend_that_cannot_be_used() -> None:

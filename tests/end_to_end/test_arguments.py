@@ -118,7 +118,7 @@ def test_an_option_of_a_client_that_is_none_is_refused(name: str, value: Any) ->
         *(("turn", 5), ("within", 5), ("tools", 5), ("tools", None), ("tools", ["x"]), ("tools", {})),
         *(("max_tokens", "x"), ("max_tokens", 0), ("max_tokens", True), ("max_tokens", 10**400), ("max_tokens", 1.5)),
         *(("input_tokens", -1), ("input_tokens", 10**400), ("parameters", 5), ("parameters", {5: 5})),
-        *(("parameters", {"x": object()}), ("parameters", {"x": 2**64}), ("parameters", {"x": {1: 2}})),
+        *(("parameters", {"x": object()}), ("parameters", {"x": 10**5_000}), ("parameters", {"x": {1: 2}})),
         *(("headers", 5), ("headers", {"a": 5}), ("headers", {"a": "\n"}), ("headers", {"a b": "c"}), ("nope", 1)),
         *(("messages", 5), ("messages", None), ("messages", b"x"), ("messages", [5]), ("messages", [{}])),
         *(

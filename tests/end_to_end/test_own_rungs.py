@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,11 +13,16 @@ from rungwise import CALL, Fact, Policy, Rung, ScriptedReply
 HINT = "Answer the question about the herons."
 WRONG, RIGHT = "Cats sleep a lot, on sofas mostly.", "Herons nest in tall dead trees."
 PLEAD = Rung("plead", limit=1, holds=Fact("is_off_topic", of=lambda reply: "Herons" not in reply.text), hint=HINT)
-POLICY = Policy(table=CALL.with_rung(PLEAD, answered=None))
+
+
+@cache
+def pleading() -> Policy:
+    """Return a policy with the rung; the table is proved when it is asked for first."""
+    return Policy(table=CALL.with_rung(PLEAD, answered=None))
 
 
 def test_an_answer_that_is_beside_the_point_is_pleaded_with_and_taken_back(run: Any) -> None:
-    ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=POLICY)
+    ended = run([ScriptedReply(text=WRONG), ScriptedReply(text=RIGHT)], policy=pleading())
     assert (ended.outcome, ended.text, ended.path) == ("done", RIGHT, ["plead", "done"])
     asked, pleaded = (body["messages"] for body in ended.bodies)
     assert pleaded == [*asked, {"role": "user", "content": HINT}]
@@ -30,7 +36,7 @@ def test_the_hint_stands_before_an_answer_that_is_gone_on_from(run: Any, prefill
         ScriptedReply(text=RIGHT[:19], finish="length"),
         ScriptedReply(text=RIGHT[19:]),
     ]
-    ended = run(script, policy=POLICY, backends=[{"prefill": prefill}])
+    ended = run(script, policy=pleading(), backends=[{"prefill": prefill}])
     assert (ended.outcome, ended.text, ended.path) == ("done", RIGHT, ["plead", "continuation", "done"])
     [asked, _, gone_on] = [body["messages"] for body in ended.bodies]
     notice = [] if prefill == "trailing" else [{"role": "user", "content": rungwise.Hints().continuation}]

@@ -33,7 +33,7 @@ from support.spoiling import ODD, RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
-FEW = settings(deadline=None, max_examples=examples(150), suppress_health_check=SLOW)
+FEW = settings(max_examples=examples(150), suppress_health_check=SLOW)
 MANY = settings(FEW, max_examples=examples(400))
 
 # journals

@@ -28,7 +28,7 @@ from support.spoiling import RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
 from support.turns import BUSY, OVERFLOW, calling, played, said
 
-MANY = settings(deadline=None, max_examples=examples(300), suppress_health_check=(HealthCheck.too_slow,))
+MANY = settings(max_examples=examples(300), suppress_health_check=(HealthCheck.too_slow,))
 END = said("By the lake.")
 
 

@@ -82,7 +82,11 @@ class Anthropic(HttpBackend):
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        return lost_parameters(request.parameters, self._generation, request.max_tokens or self.max_tokens)
+        most, asked = self.max_tokens, super().max_tokens
+        told = lost_parameters(self._asked_of(request), self._generation, request.max_tokens or most)
+        if request.max_tokens is None and asked is not None and asked > most:
+            told[f"max_tokens above {most}"] = f"it is sent as {most}"
+        return told
 
     def _credentials(self, key: str) -> dict[str, str]:
         return {"x-api-key": key}

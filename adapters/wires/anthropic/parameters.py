@@ -27,6 +27,11 @@ _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any", "any": "an
 FORCED: Final = ("any", "tool")
 """The choices of tools that reasoning rules out."""
 _THINKING_ON: Final = ("enabled", "adaptive")
+_FORCES: Final = "this model does not reason where a tool is forced"
+_REASONING: Final = ("thinking", "reasoning_effort")
+SAMPLING: Final = ("temperature", "top_p")
+MOST_SAMPLING: Final = 1
+"""What is the most of either here; elsewhere it is 2."""
 
 
 def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: int | None = None) -> dict[str, str]:
@@ -40,30 +45,78 @@ def lost_parameters(parameters: Mapping[str, Any], generation: Generation, cap: 
     told: dict[str, str] = {}
     if parameters.get("seed") is not None:
         told["seed"] = "Anthropic has none"
-    wanted = parameters.get("response_format")
-    is_text = wanted is None or (isinstance(wanted, Mapping) and wanted.get("type") == "text")
-    if not is_text and _format(wanted, generation) is None:
-        told["response_format"] = (
-            "Anthropic has JSON by a schema alone" if generation.schemas else "this model cannot be held to JSON"
-        )
-    effort = parameters.get("reasoning_effort")
-    if effort is not None and effort != "none" and (generation.thinking == "none" or effort not in _EFFORTS):
-        told["reasoning_effort"] = "this model does not reason" if effort in _EFFORTS else "it is not a known effort"
+    told |= _lost_format(parameters, generation)
     is_forced = (_choice(parameters.get("tool_choice")) or {}).get("type") in FORCED
-    if effort in _EFFORTS and generation.thinking == "budget" and "reasoning_effort" not in told:
-        if is_forced:
-            told["reasoning_effort"] = "this model does not reason where a tool is forced"
-        elif cap is not None and cap <= LEAST_BUDGET:
-            told["reasoning_effort"] = f"this model reasons under an output cap above {LEAST_BUDGET} tokens alone"
-    reasons = thinks(parameters, generation) and not is_forced and "reasoning_effort" not in told
+    told |= _lost_effort(parameters.get("reasoning_effort"), generation, cap, is_forced=is_forced)
+    told |= _lost_thinking(parameters, cap, is_forced=is_forced)
+    reasons = thinks(parameters, generation) and not is_forced and told.keys().isdisjoint(_REASONING)
     if reasons or not generation.samples:
         why = "this model takes none" if not generation.samples else "this model takes none while it reasons"
-        told |= {name: why for name in ("temperature", "top_p") if parameters.get(name) is not None}
-    if parameters.get("stop") and not _stops(parameters["stop"]):
-        told["stop"] = "Anthropic takes no blank sequence"
+        told |= {name: why for name in SAMPLING if parameters.get(name) is not None}
+    else:
+        told |= lowered_sampling(parameters)
+    told |= blank_stops(parameters.get("stop"))
     if parameters.get("tool_choice") is not None and _choice(parameters["tool_choice"]) is None:
         told["tool_choice"] = "it has no form here"
     return told
+
+
+def lowered_sampling(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is sent of the sampling that is above the most that may be."""
+    return {
+        f"{name} above {MOST_SAMPLING}": f"it is sent as {MOST_SAMPLING}"
+        for name in SAMPLING
+        if is_number(parameters.get(name), MOST_SAMPLING) and parameters[name] > MOST_SAMPLING
+    }
+
+
+def blank_stops(stop: Any) -> dict[str, str]:
+    """Return what is left out of stop sequences because it is blank."""
+    given = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
+    kept = stops(stop)
+    blank = len(given) - len(kept)
+    if not stop or (kept and not blank):
+        return {}
+    return {f"blank sequences in stop, {blank} x" if kept else "stop": "no blank sequence is taken"}
+
+
+def _lost_format(parameters: Mapping[str, Any], generation: Generation) -> dict[str, str]:
+    wanted = parameters.get("response_format")
+    is_text = wanted is None or (isinstance(wanted, Mapping) and wanted.get("type") == "text")
+    if not is_text and _format(wanted, generation) is None:
+        why = "Anthropic has JSON by a schema alone" if generation.schemas else "this model cannot be held to JSON"
+        return {"response_format": why}
+    return {}
+
+
+def _lost_effort(effort: Any, generation: Generation, cap: int | None, *, is_forced: bool) -> dict[str, str]:
+    why = ""
+    if effort is None or effort == "none":
+        return {}
+    if generation.thinking == "none" or effort not in _EFFORTS:
+        why = "this model does not reason" if effort in _EFFORTS else "it is not a known effort"
+    elif generation.thinking == "adaptive":
+        told = _EFFORTS[effort]
+        return {} if told == effort else {f"reasoning_effort {effort}": f"it is sent as {told}"}
+    elif is_forced:
+        why = _FORCES
+    elif cap is not None and cap <= LEAST_BUDGET:
+        why = f"this model reasons under an output cap above {LEAST_BUDGET} tokens alone"
+    return {"reasoning_effort": why} if why else {}
+
+
+def _lost_thinking(parameters: Mapping[str, Any], cap: int | None, *, is_forced: bool) -> dict[str, str]:
+    """Return what is left out of the reasoning that is asked for in Anthropic's own words."""
+    if _mapping(parameters.get("thinking")).get("type") not in _THINKING_ON:
+        return {}
+    if is_forced:
+        return {"thinking": _FORCES}
+    if cap is None or budget_in(parameters) < cap:
+        return {}
+    less = _lower_budget(cap)
+    if less is None:
+        return {"thinking": f"there is none under an output cap of {cap} tokens"}
+    return {"thinking above the output cap": f"{less} tokens are sent"}
 
 
 def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) -> Body:
@@ -75,19 +128,21 @@ def translated(given: Mapping[str, Any], generation: Generation, *, cap: int) ->
         cap: the output cap in tokens, of which reasoning takes a share.
     """
     body: Body = {name: each for name, each in given.items() if name not in COMMON_PARAMETERS | {*CAP_PARAMETERS}}
-    for name in ("temperature", "top_p") if generation.samples else ():
-        value = given.get(name)
-        if value is not None:
-            body[name] = min(value, 1) if is_number(value, 0) else value  # 2 is the most elsewhere
-    stops = _stops(given.get("stop"))
-    if stops:
-        body.setdefault("stop_sequences", stops)
+    body |= sampling(given) if generation.samples else {}
+    if told := stops(given.get("stop")):
+        body.setdefault("stop_sequences", told)
     wanted = _format(given.get("response_format"), generation)
     if wanted is not None and "output_format" not in body:
         body["output_config"] = {"format": wanted, **_mapping(body.get("output_config"))}
     _set_effort(body, given.get("reasoning_effort"), generation, cap)
     _set_choice(body, given.get("tool_choice"), given.get("parallel_tool_calls"))
     return body
+
+
+def sampling(given: Mapping[str, Any]) -> Body:
+    """Return what is said of the sampling, no more than may be."""
+    said = {name: given[name] for name in SAMPLING if given.get(name) is not None}
+    return {name: min(value, MOST_SAMPLING) if is_number(value, 0) else value for name, value in said.items()}
 
 
 def thinks(given: Mapping[str, Any], generation: Generation) -> bool:
@@ -108,10 +163,16 @@ def budget_in(given: Mapping[str, Any]) -> int:
 def fit_budget(body: Body, cap: int) -> None:
     """Lower the tokens of reasoning where they fill the output cap, which the API refuses; under a low cap, to none."""
     if budget_in(body) >= cap:
-        if cap > LEAST_BUDGET:
-            body["thinking"] = {**body["thinking"], "budget_tokens": max(LEAST_BUDGET, cap // 2)}
+        less = _lower_budget(cap)
+        if less is not None:
+            body["thinking"] = {**body["thinking"], "budget_tokens": less}
         else:
             del body["thinking"]
+
+
+def _lower_budget(cap: int) -> int | None:
+    """Return the tokens of reasoning that fit under an output cap; None where the least do not."""
+    return max(LEAST_BUDGET, cap // 2) if cap > LEAST_BUDGET else None
 
 
 def lower_reasoning(body: Body, generation: Generation) -> None:
@@ -169,7 +230,8 @@ def _format(wanted: Any, generation: Generation) -> Body | None:
     return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else None
 
 
-def _stops(stop: Any) -> list[str]:
+def stops(stop: Any) -> list[str]:
+    """Return the stop sequences that can be sent: none may be blank."""
     found = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
     return [each for each in found if isinstance(each, str) and each.strip()]
 

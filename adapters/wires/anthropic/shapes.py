@@ -9,7 +9,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.anthropic.blocks import CITATIONS
 from rungwise.adapters.wires.anthropic.media import media_block
 from rungwise.adapters.wires.form import Body, Form, Rules
-from rungwise.adapters.wires.json_text import load
+from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.call.parts import (
     MediaPart,
@@ -172,18 +172,7 @@ def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
 
 def _call(call: ToolCall, provider: str) -> Body:
     extras = call.extras if provider and call.provider == provider else {}
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": input_of(call.arguments), **extras}
-
-
-def input_of(arguments: str) -> Any:
-    """Return the arguments of a call as the object that they must be here."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = load(arguments.encode("utf-8", "replace"))
-    except ValueError:
-        value = arguments
-    return value if isinstance(value, dict) else {"input": value}
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": object_of(call.arguments), **extras}
 
 
 def _result(result: ToolResult) -> Body:

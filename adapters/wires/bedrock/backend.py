@@ -12,6 +12,7 @@ from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.anthropic.models import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpBackend, optional
+from rungwise.adapters.wires.bedrock.marks import lost_marks
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
 from rungwise.adapters.wires.bedrock.reply import read_reply
 from rungwise.adapters.wires.bedrock.request import RESERVED, write_body
@@ -140,7 +141,13 @@ class Bedrock(HttpBackend):
         return thinks(parameters, self._generation) or bool(self.FORM.asks_for_json(parameters))
 
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
-        return lost_parameters(request.parameters, self._generation, request.max_tokens or self.max_tokens)
+        return lost_parameters(self._asked_of(request), self._generation, request.max_tokens or self.max_tokens)
+
+    def lost(self, request: Request) -> tuple[str, ...]:
+        """Say what of a request this model cannot be told, in a short sentence each."""
+        marks = lost_marks(request, self.capabilities.caches)
+        told = [f"cache marks, {marks} x: this model is not known to take them"] if marks else []
+        return (*super().lost(request), *told)
 
     def _url(self, *, stream: bool) -> str:
         method = "converse-stream" if stream else "converse"
@@ -164,6 +171,7 @@ class Bedrock(HttpBackend):
             parameters=self.parameters,
             generation=self._generation,
             cap=send.max_tokens or self.max_tokens,
+            takes_marks=self.capabilities.caches,
             provider=self.provider,
         )
 

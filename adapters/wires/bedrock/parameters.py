@@ -11,7 +11,6 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.fsm.call.options import COMMON_PARAMETERS
 from rungwise.fsm.call.request import CAP_PARAMETERS
-from rungwise.fsm.values.checks import is_number
 
 INFERENCE: Final[Mapping[str, str]] = {"temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
 """What the parameters of an inference are called."""
@@ -28,10 +27,17 @@ def lost_parameters(
         cap: the output cap in tokens, if any.
     """
     told: dict[str, str] = {}
-    if generation is not None:
-        told = anthropic.lost_parameters(parameters, generation, cap)
+    choice = parameters.get("tool_choice")
+    if generation is None:
+        told = anthropic.lowered_sampling(parameters) | anthropic.blank_stops(parameters.get("stop"))
+    else:
+        own = thinking_in(parameters)
+        given = {**parameters, "tool_choice": "any" if forces_tool(choice) else None}
+        told = anthropic.lost_parameters({**given, **({"thinking": own} if own else {})}, generation, cap)
     if parameters.get("seed") is not None:
         told["seed"] = "Converse has none"
+    if choice is not None and choice_of(choice) is None and not forbids_tools(choice):
+        told["tool_choice"] = "it has no form here"
     if parameters.get("parallel_tool_calls") is False:
         told["parallel_tool_calls"] = "Converse has none"
     wanted = parameters.get("response_format")
@@ -84,6 +90,11 @@ def choice_of(choice: Any) -> Body | None:
 def forbids_tools(choice: Any) -> bool:
     """Tell whether a choice of tools is that there is none."""
     return choice == "none" or mapping(choice).get("type") == "none"
+
+
+def forces_tool(choice: Any) -> bool:
+    """Tell whether a choice of tools is that one must be called."""
+    return not mapping(choice_of(choice)).keys().isdisjoint(("any", "tool"))
 
 
 def thinking_in(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -140,13 +151,9 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 def _inference(given: Mapping[str, Any], generation: Generation | None, cap: int | None) -> Body:
     told: Body = {} if cap is None else {"maxTokens": cap}
-    for name in ("temperature", "top_p") if generation is None or generation.samples else ():
-        value = given.get(name)
-        if value is not None:
-            told[INFERENCE[name]] = min(value, 1) if is_number(value, 0) else value  # 2 is the most elsewhere
-    stop = given.get("stop")
-    stops = [stop] if isinstance(stop, str) else stop if isinstance(stop, list | tuple) else []
-    if found := [each for each in stops if isinstance(each, str) and each.strip()]:
+    if generation is None or generation.samples:
+        told |= {INFERENCE[name]: value for name, value in anthropic.sampling(given).items()}
+    if found := anthropic.stops(given.get("stop")):
         told["stopSequences"] = found
     return told
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.models import Generation
+from rungwise.adapters.wires.bedrock.marks import UNMARKED, unmarked, without_marks
 from rungwise.adapters.wires.bedrock.parameters import (
     INFERENCE,
     choice_of,
@@ -44,6 +45,7 @@ def write_body(
     parameters: Mapping[str, Any],
     generation: Generation | None,
     cap: int | None,
+    takes_marks: bool | None,
     provider: str,
 ) -> bytes:
     """Return the JSON body of one attempt.
@@ -53,13 +55,15 @@ def write_body(
         parameters: the backend's own parameters; the caller's win.
         generation: what the model takes, where it is one of Anthropic's.
         cap: the output cap in tokens, if any.
+        takes_marks: whether the model takes marks of what is to be kept of a prompt, as far as anybody knows.
         provider: whose parts of earlier replies go back as they are.
 
     Raises:
         ConfigurationError: a value has no form in JSON.
     """
     own = "" if send.unsigned else provider
-    system, turns = _parted(written(send.messages, CONVERSE, own, is_portable=send.portable))
+    said = written(send.messages, CONVERSE if takes_marks else UNMARKED, own, is_portable=send.portable)
+    system, turns = _parted(without_marks(said) if takes_marks is False else said)
     if send.prefill:
         _strip_end(turns)
     given = {name: each for name, each in {**parameters, **send.parameters}.items() if name not in send.dropped}
@@ -68,6 +72,8 @@ def write_body(
     if _CAPS & dropped:
         cap = None
     tools = given.pop("tools", send.request.tools)
+    if takes_marks is False:
+        tools = unmarked(tools)
     body: Body = {**translated(given, generation, cap=cap), "messages": turns}
     if system:
         body["system"] = system

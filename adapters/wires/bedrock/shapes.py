@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rungwise.adapters.wires.anthropic.shapes import NO_REPORT, input_of
+from rungwise.adapters.wires.anthropic.shapes import NO_REPORT
 from rungwise.adapters.wires.bedrock.media import media_block
 from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.converse import KINDS
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.parts import (
@@ -119,7 +120,7 @@ def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:
             yield media_block(part)
             yield from _cache(part.cache)
         elif isinstance(part, ToolCall):
-            yield {"toolUse": {"toolUseId": part.id, "name": part.name, "input": input_of(part.arguments)}}
+            yield {"toolUse": {"toolUseId": part.id, "name": part.name, "input": object_of(part.arguments)}}
         elif not isinstance(part, ToolResult) and provider and part.provider == provider:
             if isinstance(part, ReasoningPart):
                 if part.signature:

@@ -72,10 +72,9 @@ class Gemini(HttpBackend):
         """Return those of the common parameters that this protocol cannot say, each with the reason in a few words."""
         return lost(parameters)
 
-    def lost(self, request: Request) -> tuple[str, ...]:
-        """Say what of a request this model cannot be told, in a short sentence each."""
-        effort = lost_effort(request.parameters.get("reasoning_effort"), traits_of(self.model))
-        return (*super().lost(request), *([effort] if effort else []))
+    def _cannot_say(self, request: Request) -> Mapping[str, str]:
+        effort = self._asked_of(request).get("reasoning_effort")
+        return {**super()._cannot_say(request), **lost_effort(effort, traits_of(self.model))}
 
     def _credentials(self, key: str) -> dict[str, str]:
         return {"x-goog-api-key": key}

@@ -76,12 +76,25 @@ def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def lost_effort(effort: Any, traits: Traits) -> str:
-    """Say why a model cannot be told an effort of reasoning; "" where it can."""
-    if effort is None or (isinstance(effort, str) and effort in traits.thinking):
-        return ""
-    known = ", ".join(traits.thinking)
-    return f"reasoning_effort: it must be one of {known}" if known else "reasoning_effort: this model takes none"
+def lost_effort(effort: Any, traits: Traits) -> dict[str, str]:
+    """Return why a model cannot be told an effort of reasoning, or as what it is told; nothing where it can."""
+    if effort is None:
+        return {}
+    if not isinstance(effort, str) or effort not in traits.thinking:
+        known = ", ".join(traits.thinking)
+        return {"reasoning_effort": f"it must be one of {known}" if known else "this model takes none"}
+    told = _as_sent(effort, traits.thinking)
+    return {} if told == effort else {f"reasoning_effort {effort}": f"it is sent as {told}"}
+
+
+def _as_sent(effort: str, thinking: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what an effort comes to: a level of that name, or the plainest effort that gets as many tokens."""
+    sent = thinking[effort]
+    if "thinkingLevel" in sent:
+        return str(sent["thinkingLevel"]).lower()
+    if effort == "none" and sent["thinkingBudget"]:
+        return f"{sent['thinkingBudget']} tokens"
+    return next(each for each in ("low", "medium", "high", effort) if thinking[each] == sent)
 
 
 def placed(parameters: Mapping[str, Any], traits: Traits) -> Body:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
 from attrs import define, field
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.gemini.models import Traits
+from rungwise.adapters.wires.json_text import object_of
 from rungwise.fsm.call.parts import MediaPart, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
 
 MADE_UP: Final = "call_gemini_"
@@ -85,7 +85,7 @@ class Writer:
         own_id = extras.pop("id", None)
         id = own_id if is_own else sent_id(call.id)
         return {
-            "functionCall": {**({"id": id} if id else {}), "name": call.name, "args": _args(call.arguments)},
+            "functionCall": {**({"id": id} if id else {}), "name": call.name, "args": object_of(call.arguments)},
             **extras,
         }
 
@@ -104,17 +104,6 @@ class Writer:
 def sent_id(id: str) -> str:
     """Return the id of a call as it is sent: "" for one that was made up here."""
     return "" if id.startswith(MADE_UP) else id
-
-
-def _args(arguments: str) -> Any:
-    """Return arguments as the object that the protocol wants; free text stands under a name."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = orjson.loads(arguments)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return {"input": arguments}
-    return value if isinstance(value, dict) else {"input": value}
 
 
 def media(part: MediaPart, traits: Traits) -> Body:

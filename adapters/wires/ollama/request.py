@@ -103,6 +103,8 @@ def lost(parameters: Mapping[str, Any]) -> dict[str, str]:
     effort = parameters.get("reasoning_effort")
     if effort is not None and not _effort(effort):
         told["reasoning_effort"] = f"Ollama knows the efforts {', '.join(_EFFORTS)}"
+    elif effort is not None and _EFFORTS[effort] not in (effort, False):
+        told[f"reasoning_effort {effort}"] = f"it is sent as {_EFFORTS[effort]}"
     if parameters.get("response_format") is not None and _format(parameters["response_format"]) is None:
         told["response_format"] = "Ollama knows the types text, json_object and json_schema"
     return told

@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.form import Body, Form, Rules
-from rungwise.adapters.wires.json_text import load
+from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.fsm.call.parts import MediaPart, Message, Part, ReasoningPart, TextPart, ToolResult, reasoning_of
 from rungwise.fsm.call.request import PlainMessage
@@ -84,7 +84,7 @@ class OllamaForm(Form):
         if calls := message.tool_calls:
             # No ids: servers of earlier versions make none, and pair results with calls by name and order.
             plain["tool_calls"] = [
-                {"function": {"name": call.name, "arguments": _object_of(call.arguments)}} for call in calls
+                {"function": {"name": call.name, "arguments": object_of(call.arguments)}} for call in calls
             ]
         return [plain]
 
@@ -144,17 +144,6 @@ def _results(results: Iterable[ToolResult]) -> Iterator[Body]:
         shown += each.media
     if shown:
         yield _said("user", shown)
-
-
-def _object_of(arguments: str) -> Mapping[str, Any]:
-    """Return arguments as the object that they must be here; what is none stands in one."""
-    if not arguments.strip():
-        return {}
-    try:
-        value = load(arguments.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        value = arguments
-    return value if isinstance(value, dict) else {"input": value}
 
 
 OLLAMA: Final = OllamaForm()

@@ -126,7 +126,7 @@ def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
 # what is generated
 
 
-@settings(deadline=None, max_examples=examples(200), suppress_health_check=(HealthCheck.too_slow,))
+@settings(max_examples=examples(200), suppress_health_check=(HealthCheck.too_slow,))
 @given(scripts())
 def test_every_script_can_be_written_and_served(script: Script) -> None:
     assert Script.from_toml(script.to_toml()) == script

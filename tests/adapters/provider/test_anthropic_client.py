@@ -1,4 +1,7 @@
-"""The embedded provider is read by Anthropic's own client, with its strictest checks, as the real thing."""
+"""The embedded provider is read by Anthropic's own client, with its strictest checks, as the real thing.
+
+It is imported where it is used: that takes seconds, and every process that runs tests reads this module.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import pytest
 from pydantic import TypeAdapter
 
@@ -24,12 +26,16 @@ CALL = ToolCall("toolu_1", "look", '{"bird": "heron"}')
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
+    import anthropic
+
     with anthropic.Anthropic(api_key="key", max_retries=0, _strict_response_validation=True) as made:
         yield made
 
 
 def asked(client: Any, reply: ScriptedReply, streams: bool) -> Any:
     """Return the message that the client reads, each event of a stream checked by its own models."""
+    import anthropic
+
     with EmbeddedProvider(Script([reply])) as provider:
         at = client.with_options(base_url=provider.base_url.removesuffix("/v1"))
         if not streams:
@@ -96,6 +102,8 @@ def test_each_end_is_read(client: Any, streams: bool, reply: ScriptedReply, stop
     ],
 )
 def test_errors_are_read_as_what_they_are(client: Any, streams: bool, status: int, name: str) -> None:
+    import anthropic
+
     with pytest.raises(anthropic.APIStatusError) as caught:
         asked(client, ScriptedReply(status=status), streams)
     assert (type(caught.value).__name__, caught.value.status_code) == (name, status)
@@ -106,6 +114,8 @@ def test_errors_are_read_as_what_they_are(client: Any, streams: bool, status: in
 
 
 def test_an_error_inside_a_stream_is_read_as_one(client: Any) -> None:
+    import anthropic
+
     reply = ScriptedReply(text="In the", error_event={"type": "overloaded_error", "message": "Overloaded"})
     with pytest.raises(anthropic.APIStatusError) as caught:
         asked(client, reply, True)
@@ -121,7 +131,8 @@ def test_a_stream_without_its_end_has_none(client: Any) -> None:
 
 
 def written() -> list[Any]:
-    types = anthropic.types
+    from anthropic import types
+
     usage = types.Usage(input_tokens=1, output_tokens=5, cache_read_input_tokens=2, cache_creation_input_tokens=3)
     about: dict[str, Any] = {"id": "msg_1", "model": "m", "role": "assistant", "type": "message", "usage": usage}
     search = types.ServerToolUseBlock(id="s1", name="web_search", input={"query": "q"}, type="server_tool_use")

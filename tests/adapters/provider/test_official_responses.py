@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import openai
 import pytest
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
@@ -27,11 +26,15 @@ REPLIES = {
 
 
 def client(provider: EmbeddedProvider) -> Any:
+    import openai
+
     return openai.OpenAI(api_key="k", base_url=provider.base_url, max_retries=0, _strict_response_validation=True)
 
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_a_whole_response(name: str) -> None:
+    import openai
+
     reply = REPLIES[name]
     with EmbeddedProvider(Script([reply])) as provider, client(provider) as own:
         raw = own.responses.with_raw_response.create(**ASKED)
@@ -89,6 +92,8 @@ def test_the_events_of_a_stream(name: str) -> None:
 
 
 def test_a_stream_in_an_event_loop() -> None:
+    import openai
+
     async def read(base_url: str) -> str:
         options = {"api_key": "k", "base_url": base_url, "_strict_response_validation": True}
         async with openai.AsyncOpenAI(**options) as own, own.responses.stream(**ASKED) as stream:
@@ -104,6 +109,8 @@ def test_a_stream_in_an_event_loop() -> None:
      (500, "InternalServerError")],
 )  # fmt: skip
 def test_an_error_status(status: int, error: str) -> None:
+    import openai
+
     with EmbeddedProvider(Script([ScriptedReply(status=status)])) as provider, client(provider) as own:
         with pytest.raises(getattr(openai, error)) as caught:
             own.responses.create(**ASKED)

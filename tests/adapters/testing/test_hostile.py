@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import attrs
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise import Client, OpenAIChat
+from rungwise import Certificate, Client, OpenAIChat
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.testing import Fuzzer, HostileCase, RawServer, assert_survives, survival
 from rungwise.adapters.testing.hostile_case import hurried
@@ -26,7 +27,6 @@ from rungwise.fsm.testing.profiles import FUZZ
 
 KEY = "sk-1f3870be274f6c49"
 POLICY = hurried(rungwise.Policy(budget=rungwise.Budget(attempts=4, output_tokens=20_000)))
-CERTIFICATE = rungwise.verify(POLICY, chain=2)
 MODES = ("call", "stream", "acall", "astream")
 
 SURVIVED = HOSTILITIES
@@ -37,7 +37,6 @@ EXAMPLES = 100 if LOOKS else 2
 """Examples of each way in each mode: a few in every build, always the same, and many where something new is sought."""
 CALM = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     derandomize=not LOOKS,
     database=None,
     phases=(Phase.explicit, Phase.generate),  # every example takes real time
@@ -48,6 +47,11 @@ CALM = settings(
 def client_of(base_url: str) -> Client:
     names = ("backend-1", "backend-2")
     return Client([OpenAIChat(name, name=name, base_url=base_url, api_key=KEY) for name in names], policy=POLICY)
+
+
+@cache
+def certificate() -> Certificate:
+    return rungwise.verify(POLICY, chain=2)
 
 
 def streams(mode: str) -> bool:
@@ -65,7 +69,7 @@ def test_a_client_survives(kind: str, mode: str) -> None:
     @CALM
     @given(testing.hostile_responses(kinds=[kind], streams=streams(mode)))
     def survive(response: RawResponse) -> None:
-        assert_survives(client_of, [response], mode=mode, certificate=CERTIFICATE, secrets=[KEY])
+        assert_survives(client_of, [response], mode=mode, certificate=certificate(), secrets=[KEY])
 
     survive()
 
@@ -76,7 +80,7 @@ def test_a_client_survives_one_after_the_other(mode: str) -> None:
     @settings(CALM, max_examples=5 * EXAMPLES)
     @given(testing.raw_responses(streams=streams(mode), kinds=SURVIVED))
     def survive(responses: list[RawResponse]) -> None:
-        assert_survives(client_of, responses, mode=mode, certificate=CERTIFICATE, secrets=[KEY])
+        assert_survives(client_of, responses, mode=mode, certificate=certificate(), secrets=[KEY])
 
     survive()
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rungwise import MediaPart, Message, Request, TextPart, ToolResult
 from rungwise.adapters.wires.form import Form, Rules
-from rungwise.adapters.wires.portability import portable, written
+from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.portability import NO_RESULT, portable, written
 from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, ToolCall
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.testing.conversations import conversations
@@ -121,14 +122,14 @@ def as_written(api: str, messages: Sequence[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("api", APIS)
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(VALID, st.booleans())
 def test_a_request_is_one_that_the_official_client_could_send(api: str, messages: Any, is_portable: bool) -> None:
     official.check(api, body_of(api, messages, is_portable=is_portable, tools=TOOLS))
 
 
 @pytest.mark.parametrize(("one", "other"), sampled(PAIRS, one_in=3))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40))
 @given(VALID)
 def test_a_conversation_of_one_protocol_is_valid_in_another_and_survives_the_way_back(
     one: str, other: str, messages: Any
@@ -234,3 +235,42 @@ def test_what_was_written_in_a_form_is_its_own(api: str) -> None:
     own = as_written(api, messages)
     assert all(map(form(api).is_own, own))
     assert as_written(api, own) == own
+
+
+OPEN: dict[str, list[Any]] = {
+    "openai": [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
+        }
+    ],
+    "responses": [{"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}],
+    "anthropic": [{"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look_up", "input": {}}]}],
+    "gemini": [{"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "look_up", "args": {}}}]}],
+    "ollama": [
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look_up", "arguments": {}}}]}
+    ],
+    "bedrock": [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {}}}]}],
+}
+"""A call of a tool that nobody has answered, as a caller or a client wrote it."""
+
+
+@pytest.mark.parametrize("is_hinted", [True, False])
+@pytest.mark.parametrize("whose", ["caller", "reply", "neutral"])
+@pytest.mark.parametrize("api", APIS)
+def test_a_call_that_nobody_has_answered_gets_a_result_at_the_end_too(api: str, whose: str, is_hinted: bool) -> None:
+    call = ToolCall("c1", "look_up", "{}", provider=backend(api).provider if whose == "reply" else "")
+    tail = OPEN[api] if whose == "caller" else [Message("assistant", (call,))]
+    hint = [Message.saying("user", "Go on.")] if is_hinted else []
+    asked = [*IN_FORM[api][:1], *tail, *hint]
+    body = body_of(api, asked, is_portable=False, tools=TOOLS)
+    official.check(api, body)
+    said = next(body[name] for name in ("messages", "input", "contents") if name in body)
+    read = read_messages(said)
+    (place,) = [place for place, message in enumerate(read) if message.tool_calls]
+    assert [result.text for result in read[place + 1].tool_results] == [NO_RESULT]
+    assert json.dumps(body).count(NO_RESULT) == 1
+    assert read[-1].text == ("Go on." if is_hinted else "")
+    if whose == "caller" and api != "gemini":  # which has to be signed
+        assert tail[0] in said

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rungwise import Ollama, Text
@@ -53,7 +53,6 @@ LINES = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(LINES, st.integers(1, 40))
 @example([("a", "x", False, b"\n"), ("b", '\\","message":{"role":"assistant","content":"', False, b"\n")], 7)
 @example([("a", "é", False, b"\n"), ("b", "x", False, b"\n"), ("é", "e", False, b"\n")], 1000)

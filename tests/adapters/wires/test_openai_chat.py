@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise.adapters.backend import HttpRequest
@@ -455,7 +455,7 @@ def test_lone_surrogates_are_repaired_and_other_values_refused() -> None:
     ]
     loop: list[Any] = []
     loop.append(loop)
-    for value in (b"secret", {1: 2}, 2**70, loop, object()):
+    for value in (b"secret", {1: 2}, 10**5_000, loop, object()):
         with pytest.raises(ConfigurationError, match="JSON") as raised:
             body_of(parameters={"x": value})
         assert "secret" not in str(raised.value)
@@ -1187,7 +1187,6 @@ def test_arbitrary_bytes_never_raise(pieces: list[bytes]) -> None:
     read(b"".join(pieces))
 
 
-@settings(deadline=None)
 @given(st.lists(VALUES, max_size=4))
 def test_arbitrary_json_never_raises(values: list[Any]) -> None:
     bodies = [json.dumps(value).encode() for value in values]

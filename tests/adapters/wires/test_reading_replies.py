@@ -114,7 +114,6 @@ def test_deep_nesting_and_endless_integers_are_read() -> None:
 PIECES = st.lists(st.sampled_from(["{", "}", "[", "]", '"', "\\", "a", ":", ",", " ", "1", '{"a": "b"}', "\n", "é"]))
 
 
-@settings(deadline=None)
 @given(PIECES, PIECES)
 def test_a_whole_object_is_known_by_its_brackets_wherever_it_was_cut(some: list[str], more: list[str]) -> None:
     scanner, at_once = ObjectScanner(), ObjectScanner()
@@ -155,7 +154,6 @@ def test_a_long_object_is_known_as_a_short_one_is_and_soon(kind: str) -> None:
 OBJECTS = st.dictionaries(st.text(max_size=5), st.recursive(st.text(max_size=5), st.lists, max_leaves=5), max_size=4)
 
 
-@settings(deadline=None)
 @given(OBJECTS, st.data())
 def test_an_object_is_whole_at_its_end_and_no_sooner(value: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(value)
@@ -207,7 +205,7 @@ def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes, size: i
     assert isinstance(outcome, Failure) or outcome.interrupted
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.sampled_from(['"', "\\", ",", "{", "[", "a", '","', "\\\\", '\\"']), max_size=30).map("".join))
 def test_marks_within_texts_weigh_nothing(text: str) -> None:
     assert not is_heavy(json.dumps([text * (MEGABYTE // (len(text) + 1)), text]).encode())
@@ -244,7 +242,6 @@ def json_event(**fields: Any) -> bytes:
 HALVES = st.text(st.sampled_from("a\ud83d\ude00é😀"), max_size=6)
 
 
-@settings(deadline=None)
 @given(st.lists(HALVES, max_size=8))
 def test_held_halves_change_nothing_but_the_time(pieces: list[str]) -> None:
     holder = HalfHolder()
@@ -253,7 +250,6 @@ def test_held_halves_change_nothing_but_the_time(pieces: list[str]) -> None:
     assert total == said or total == said + "\N{REPLACEMENT CHARACTER}"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["content", "reasoning", "arguments"]), HALVES), max_size=10), st.booleans())
 def test_halves_that_come_apart_are_joined_everywhere(pieces: list[tuple[str, str]], at_once: bool) -> None:
     events = [
@@ -429,7 +425,6 @@ PARTS = [
 ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(PARTS), st.sampled_from([b"\n", b"\r", b"\r\n"])), max_size=8),
     st.lists(st.integers(0, 600), max_size=6),

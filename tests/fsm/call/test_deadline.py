@@ -45,7 +45,7 @@ def allowed(draw: Any) -> tuple[Call, float]:
     return call, min(deadline, *(BEGINS + each for each in (own, shared) if each is not None), math.inf)
 
 
-@settings(deadline=None, max_examples=examples(120))
+@settings(max_examples=examples(120))
 @given(st.data())
 def test_nothing_is_sent_behind_it_and_every_wait_that_begins_can_be_kept(data: st.DataObject) -> None:
     call, ends = allowed(data.draw)

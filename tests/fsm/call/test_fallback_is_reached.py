@@ -25,7 +25,7 @@ def bound(policy: Policy, backends: int) -> float:
 @pytest.mark.parametrize("examples", [30, pytest.param(1000, marks=pytest.mark.full)])
 def test_whatever_the_others_do_the_call_is_done(examples: int) -> None:
     @given(scenes())
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     def check(scene: Scene) -> None:
         stage = Stage(scene)
         call = stage.play()

@@ -204,5 +204,5 @@ class SharedCalls(RuleBasedStateMachine):
                 assert shared.cost == pytest.approx(sum(result.cost or 0.0 for result in results))
 
 
-SharedCalls.TestCase.settings = settings(deadline=None, stateful_step_count=60, max_examples=examples(60))
+SharedCalls.TestCase.settings = settings(stateful_step_count=60, max_examples=examples(60))
 TestSharedCalls = SharedCalls.TestCase

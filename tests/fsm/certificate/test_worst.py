@@ -42,6 +42,7 @@ from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing import run as play
+from support.sampling import examples
 from support.tables import COUNTERS, PLEAD, VECTORS, limits, unchecked
 
 PRICES = [Prices(3.0, 15.0, cache_creation=3.75), Prices(1.0, 5.0), Prices(2.0, 20.0)]
@@ -252,7 +253,7 @@ small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4
 @given(
     given_limits=small, attempts=st.integers(1, 14), max_tokens=st.sampled_from([1, 700, 4096, 20_000]), data=st.data()
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 def test_any_small_limits_against_every_path(
     given_limits: dict[str, int], attempts: int, max_tokens: int, data: st.DataObject
 ) -> None:

@@ -127,7 +127,7 @@ def test_a_dear_backend_that_is_asked_with_a_raised_cap_stays_within_the_worst_c
     output_tokens=st.sampled_from([None, None, 3000, 9000]),
     share=st.sampled_from([0.0, 0.25, 0.9]),
 )
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 def test_no_random_script_passes_a_worst_case(
     script: list[str],
     attempts: int,

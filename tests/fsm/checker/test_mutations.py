@@ -30,6 +30,7 @@ from rungwise.fsm.checker.branches import dead_rows
 from rungwise.fsm.checker.proof import prove_row
 from rungwise.fsm.checker.structure import problems
 from rungwise.fsm.checker.ways import Ask, changes, first_row, ways
+from support.sampling import examples
 from support.tables import redeclaring, replacing, unchecked
 
 REPLIES = frozenset({"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"})
@@ -590,7 +591,7 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
         assert len(killers) == 6, "one of the checks notices nothing any more"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(
     testing.scripts_of_replies(),
     testing.policies(),

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rungwise
@@ -148,7 +148,6 @@ JSON = st.recursive(
 DOCUMENT = orjson.loads(record().to_json())
 
 
-@settings(deadline=None)
 @given(place=st.sampled_from(list(places(DOCUMENT))), value=JSON)
 @example(place=("policy",), value=[])
 @example(place=("chain", 0, "prices", "output"), value=1e308)

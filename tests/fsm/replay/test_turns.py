@@ -26,7 +26,7 @@ from rungwise.fsm.turn.turn import Turn
 from support.sampling import examples
 from support.turns import calling, played, random_turn, said
 
-MANY = settings(deadline=None, max_examples=examples(300), suppress_health_check=(HealthCheck.too_slow,))
+MANY = settings(max_examples=examples(300), suppress_health_check=(HealthCheck.too_slow,))
 END = said("By the lake.")
 
 

@@ -43,7 +43,7 @@ REST = rungwise.Reply("and the second.", stop_reason="stop", stop_raw="stop", us
 LOOK_UP = rungwise.ToolCall("call_1", "look_up", '{"path": "x"}')
 TOOLS = rungwise.Reply(tool_calls=(LOOK_UP,), stop_reason="tool_calls", stop_raw="tool_calls")
 BUSY = rungwise.Failure("rate_limit", status=429, asked_wait=3.0)
-SILENT = settings(deadline=None, suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
+SILENT = settings(suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large))
 
 DEFAULT = rungwise.Policy()
 SMALL = rungwise.Policy(

@@ -326,9 +326,7 @@ def rows() -> Iterator[Any]:
 
 def fuzz(examples: int, start: int, coverage: Coverage | None = None, **options: Any) -> None:
     @seed(start)
-    @settings(
-        max_examples=examples, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=SILENT
-    )
+    @settings(max_examples=examples, database=None, phases=[Phase.generate], suppress_health_check=SILENT)
     @given(testing.scripts_of_turns(), testing.turn_policies())
     def attempt(played: testing.TurnScript, policy: TurnPolicy) -> None:
         seen = SeenTurn(testing.run_turn(policy, played, chain=2))
@@ -354,7 +352,7 @@ def test_every_row_is_taken_by_random_turns_and_all_are_honest() -> None:
     assert missing == []
 
 
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=SILENT)
+@settings(max_examples=examples(100), suppress_health_check=SILENT)
 @given(testing.scripts_of_turns())
 def test_every_script_can_be_written_and_read(played: testing.TurnScript) -> None:
     assert testing.read_turn_script(testing.write_turn_script(played)) == played
@@ -373,7 +371,7 @@ def test_the_tools_of_a_script_are_the_callers_own() -> None:
     box = Toolbox.of({"heron": lambda path: None})
     names = set()
 
-    @settings(max_examples=30, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=SILENT)
+    @settings(max_examples=30, database=None, phases=[Phase.generate], suppress_health_check=SILENT)
     @given(testing.scripts_of_turns(tools=box, stops=False))
     def collect(played: testing.TurnScript) -> None:
         run = testing.run_turn(SMALL, played, tools=box)
@@ -388,10 +386,10 @@ def test_the_tools_of_a_script_are_the_callers_own() -> None:
 
 Several = testing.turns_of(TurnPolicy(call=Policy(limits=Limits(retries=1, reasks=1)), budget=Budget(attempts=20)))
 TestSeveral = Several.TestCase
-TestSeveral.settings = settings(max_examples=8, deadline=None, stateful_step_count=20, suppress_health_check=SILENT)
+TestSeveral.settings = settings(max_examples=8, stateful_step_count=20, suppress_health_check=SILENT)
 Tight = testing.turns_of(TurnPolicy(auto_continues=4), shared=Budget(attempts=5, output_tokens=3_000, seconds=100))
 TestTight = Tight.TestCase
-TestTight.settings = settings(max_examples=8, deadline=None, stateful_step_count=20, suppress_health_check=SILENT)
+TestTight.settings = settings(max_examples=8, stateful_step_count=20, suppress_health_check=SILENT)
 
 
 @pytest.mark.parametrize(

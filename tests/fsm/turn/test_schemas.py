@@ -24,7 +24,7 @@ from rungwise import ConfigurationError, Tool, ToolCall
 from rungwise.fsm.turn.actions import ToolRun
 from rungwise.fsm.turn.schemas import GivenSchema, Misfit
 from rungwise.fsm.turn.tools import Toolbox
-from support.sampling import examples
+from support.sampling import examples, sampled
 
 if TYPE_CHECKING:
     from nowhere import Nothing
@@ -306,7 +306,7 @@ BIG = {
         "\ud800",
     ],
 )
-@pytest.mark.parametrize("is_hinted", [False, True])
+@pytest.mark.parametrize("is_hinted", sampled([False, True], one_in=2))
 def test_hostile_arguments_are_told_shortly_and_soon(arguments: Any, is_hinted: bool) -> None:
     def hinted(
         strings: list[str] | None = None,
@@ -345,7 +345,7 @@ SCHEMAS = st.recursive(
 
 
 @given(SCHEMAS, VALUES)
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 def test_the_quick_checks_say_what_the_librarys_own_say(schema: dict[str, Any], value: Any) -> None:
     fits = Draft202012Validator({"properties": {"a": schema}}).is_valid({"a": value})
     quick = GivenSchema.of({"properties": {"a": schema}}, "schema")
@@ -357,7 +357,7 @@ def test_the_quick_checks_say_what_the_librarys_own_say(schema: dict[str, Any], 
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 def test_arguments_either_fit_or_are_told_of(arguments: dict[str, Any]) -> None:
     def tool(a: int, b: list[str], c: dict[str, float | None] | None = None) -> None: ...
 

@@ -131,6 +131,12 @@ def plan(arguments: str, name: str = "search", **options: Any) -> ToolRun | str:
     return Toolbox.of({"search": Tool(search, **options), "fetch": fetch}).plan(ToolCall("1", name, arguments), 5.0)
 
 
+def test_a_tool_is_given_whole_numbers_as_they_stand() -> None:
+    run = plan('{"query": "x", "most": 123456789012345678901234567890}')
+    assert isinstance(run, ToolRun)
+    assert run.arguments["most"] == 123456789012345678901234567890
+
+
 def test_a_call_that_fits_is_planned() -> None:
     run = plan('{"query": "x"}')
     assert isinstance(run, ToolRun)

@@ -299,7 +299,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=examples(300))
+@settings(max_examples=examples(300))
 @given(st.lists(EVENTS, max_size=14), st.lists(st.integers(1, 60), min_size=1, max_size=6), st.booleans())
 def test_any_stream_is_the_same_reply_however_it_is_cut(values: list[Any], sizes: list[int], ends: bool) -> None:
     body = b"".join(b"data: %s\n\n" % json.dumps(each).encode() for each in values) + (STOP + END if ends else b"")
@@ -317,7 +317,7 @@ def test_any_stream_is_the_same_reply_however_it_is_cut(values: list[Any], sizes
             assert said == shown or "\ufffd" in said, "half a pair at the end is never shown"
 
 
-@settings(deadline=None, max_examples=examples(200))
+@settings(max_examples=examples(200))
 @given(JSON, st.lists(st.one_of(BLOCK, JSON), max_size=6))
 def test_any_body_is_a_reply_or_a_failure(value: Any, blocks: list[Any]) -> None:
     for body in (value, {"content": blocks, "stop_reason": "end_turn", "usage": value}, {"content": value}):

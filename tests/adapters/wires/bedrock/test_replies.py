@@ -223,7 +223,7 @@ def raw_frame(name: str, value: Any) -> bytes:
     return crafted(16 + len(body), headers, body)
 
 
-@settings(deadline=None, max_examples=examples(200))
+@settings(max_examples=examples(200))
 @given(st.lists(EVENTS, max_size=12), st.lists(st.integers(1, 60), min_size=1, max_size=5), st.booleans())
 def test_any_stream_is_the_same_reply_however_it_is_cut(values: list[Any], sizes: list[int], ends: bool) -> None:
     body = b"".join(raw_frame(*each) for each in values) + (STOP + LAST if ends else b"")
@@ -241,7 +241,7 @@ def test_any_stream_is_the_same_reply_however_it_is_cut(values: list[Any], sizes
             assert said == shown or "\ufffd" in said
 
 
-@settings(deadline=None, max_examples=examples(150))
+@settings(max_examples=examples(150))
 @given(JSON, st.lists(JSON, max_size=5))
 def test_any_body_is_a_reply_or_a_failure(value: Any, blocks: list[Any]) -> None:
     for body in (value, {"output": value}, {"output": {"message": {"content": blocks}}, "usage": value}):

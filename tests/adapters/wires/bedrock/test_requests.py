@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Bedrock, ConfigurationError, MediaPart, Message, Request, Send
+from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, Request, Send
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
@@ -173,13 +173,64 @@ def test_media_have_their_blocks_and_are_read_again(part: MediaPart, block: Any)
     assert kinds == ([] if "text" in block else [(part.kind, part.data, part.url)])
 
 
+LLAMA = "us.meta.llama3-3-70b-instruct-v1:0"
+PROFILE = "arn:aws:bedrock:eu-north-1:123456789012:application-inference-profile/abcdefghijk2"
+MARKED = [
+    {"role": "system", "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]},
+    Message("user", (TextPart("Which?", {"type": "ephemeral"}), MediaPart("image", PIXEL, "image/png"))),
+    Message("assistant", (CALL,)),
+    Message("tool", (ToolResult("tooluse_1", "look", "4 herons", cache={"type": "ephemeral"}),)),
+]
+"""Marks in other forms than Converse's: three."""
+LOST = "cache marks, {} x: this model is not known to take them"
+
+
+@pytest.mark.parametrize(
+    ("to", "takes"),
+    [
+        (backend(NEW), True),
+        (backend(OLD), True),
+        (backend(OTHER), True),
+        (backend("us.anthropic.claude-3-7-sonnet-20250219-v1:0"), True),
+        (backend("anthropic.claude-3-haiku-20240307-v1:0"), False),
+        (backend(LLAMA), False),
+        (backend(PROFILE), False),
+        (backend(PROFILE, capabilities=Capabilities(caches=True)), True),
+        (backend(NEW, capabilities=Capabilities(caches=False)), False),
+    ],
+    ids=str,
+)
+def test_marks_of_other_forms_go_to_models_alone_that_take_them(to: Bedrock, takes: bool) -> None:
+    body = sent(*MARKED, to=to)
+    assert json.dumps(body).count("cachePoint") == (3 if takes else 0)
+    bare = json.loads(json.dumps(sent(*MARKED, to=backend(to.model, capabilities=Capabilities(caches=False)))))
+    assert [each["role"] for each in body["messages"]] == [each["role"] for each in bare["messages"]]
+    assert to.lost(Request(MARKED)) == (() if takes else (LOST.format(3),))
+
+
+@pytest.mark.parametrize(("model", "stays"), [(NEW, True), (PROFILE, True), (LLAMA, False)])
+def test_its_own_marks_go_to_any_model_but_those_known_to_take_none(model: str, stays: bool) -> None:
+    mark = {"cachePoint": {"type": "default"}}
+    given = [{"role": "system", "content": [{"text": "Be brief."}, mark]}, *OWN, {"role": "user", "content": [mark]}]
+    body = sent(*given, to=backend(model), tools=[TOOL, mark])
+    said = [
+        *body["system"],
+        *body["toolConfig"]["tools"],
+        *(each for one in body["messages"] for each in one["content"]),
+    ]
+    assert said.count(mark) == (4 if stays else 0)
+    assert all(one["content"] for one in body["messages"])
+    request = Request(given, tools=[TOOL, mark])
+    assert backend(model).lost(request) == (() if stays else (LOST.format(4),))
+
+
 def test_its_form_is_read_as_any_other() -> None:
     question, answer, result = read_messages(OWN)
     assert (question.text, answer.reasoning, answer.tool_calls[0].arguments) == ("Which?", "Hm.", '{"bird":"heron"}')
     assert result.tool_results == (ToolResult("tooluse_1", "", '{"a":1}'),)
 
 
-@settings(deadline=None, max_examples=examples(60))
+@settings(max_examples=examples(60))
 @given(conversations(forms=("call", "message", "block"), scattered=True), st.booleans())
 def test_any_conversation_is_valid(messages: Any, portable: bool) -> None:
     sent(*messages, portable=portable)

@@ -8,7 +8,7 @@ from typing import Any
 import pydantic
 import pytest
 from google.genai import types
-from hypothesis import given, settings
+from hypothesis import given
 
 from rungwise import Call, Gemini, Message, Policy, Reply, Request, TextPart, ToolResult
 from rungwise.adapters.wires.gemini.request import DUMMY
@@ -90,7 +90,6 @@ def test_everything_that_is_written_is_of_the_clients_types(model: str) -> None:
 
 
 @MODELS
-@settings(deadline=None)
 @given(conversations(forms=("call", "message", "block"), scattered=True))
 def test_every_conversation_is_of_the_clients_types(model: str, messages: Any) -> None:
     body = body_of(Gemini(model, base_url="http://localhost:1/v1beta"), *messages, tools=TOOLS)

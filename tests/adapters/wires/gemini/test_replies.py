@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import Gemini, Reply
@@ -422,7 +422,6 @@ def same(one: Reply | Failure, other: Reply | Failure) -> bool:
     return bool(told(one) == told(other))
 
 
-@settings(deadline=None)
 @given(st.lists(CHUNK | PLAIN, max_size=6), st.lists(st.integers(0, 4000), max_size=6))
 def test_any_json_is_read_the_same_in_pieces_of_any_size(chunks: list[Any], places: list[int]) -> None:
     body = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in chunks)
@@ -438,7 +437,6 @@ def test_any_json_is_read_the_same_in_pieces_of_any_size(chunks: list[Any], plac
         assert shown.replace("\ufffd", "") == at_once.text.replace("\ufffd", "")
 
 
-@settings(deadline=None)
 @given(st.lists(CHUNK | PLAIN, min_size=1, max_size=5))
 def test_a_list_says_what_the_stream_says(chunks: list[Any]) -> None:
     listed = GEMINI.decode(200, {}, json.dumps(chunks).encode())
@@ -447,7 +445,6 @@ def test_a_list_says_what_the_stream_says(chunks: list[Any]) -> None:
         assert (listed.parts, listed.stop_raw) == (streams.parts, streams.stop_raw)
 
 
-@settings(deadline=None)
 @given(JUNK | CHUNK, st.integers(0, 400))
 def test_any_body_cut_anywhere_is_read(value: Any, place: int) -> None:
     body = json.dumps(value).encode()

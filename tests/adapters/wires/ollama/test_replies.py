@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rungwise import Failure, Ollama, Reply, Text, Usage
 from rungwise.fsm.call.classify import classify_reply
 from rungwise.fsm.call.events import Reasoning
+from support.sampling import examples
 
 OLLAMA = Ollama("m")
 ABOUT = {"model": "m", "created_at": "2026-08-21T18:48:22.123Z"}
@@ -189,7 +190,7 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(VALUES | JSON, max_size=6), st.lists(st.integers(0, 300), max_size=8))
 def test_any_lines_are_read_alike_wherever_they_are_cut(values: list[Any], places: list[int]) -> None:
     body = lines(*values)
@@ -203,7 +204,7 @@ def test_any_lines_are_read_alike_wherever_they_are_cut(values: list[Any], place
         reply.text.encode()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=examples(200))
 @given(VALUES.map(lambda value: {**value, "done": True}))
 def test_any_object_is_the_same_reply_whole_as_streamed(value: dict[str, Any]) -> None:
     body = json.dumps(value).encode()
@@ -215,7 +216,6 @@ def test_any_object_is_the_same_reply_whole_as_streamed(value: dict[str, Any]) -
         assert found == expected
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60), st.integers(1, 20))
 def test_any_bytes_are_read(body: bytes, size: int) -> None:
     reply, _, _ = streamed(body, *range(size, len(body), size))

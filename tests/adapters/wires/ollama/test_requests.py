@@ -115,7 +115,7 @@ SCHEMA = {"type": "object", "properties": {"bird": {"type": "string"}}}
 def test_parameters(asked: dict[str, Any], expected: dict[str, Any]) -> None:
     assert body_of(parameters=asked) == {"model": "m", "messages": [USER], "stream": False, **expected}
     assert body_of(to=Ollama("m", parameters=asked)) == body_of(parameters=asked)
-    assert Ollama.lost_parameters(asked) == {}
+    assert not asked.keys() & Ollama.lost_parameters(asked).keys()
 
 
 def test_the_requests_parameters_win_over_the_backends() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import (
@@ -373,7 +373,6 @@ EVENT = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(EVENT, max_size=12), st.integers(1, 40), st.integers(0, 400))
 def test_any_events_cut_anywhere_come_to_the_same_reply(events: list[Any], size: int, cut: int) -> None:
     stream = b"".join(event(each) for each in events)
@@ -390,7 +389,6 @@ def test_any_events_cut_anywhere_come_to_the_same_reply(events: list[Any], size:
             json.dumps(RESPONSES.sent_to(OWN, Message("assistant", at_once.parts)), default=dict)
 
 
-@settings(deadline=None)
 @given(RESPONSE, st.integers(0, 300))
 def test_any_body_is_read(value: Any, cut: int) -> None:
     body = json.dumps(value).encode()

@@ -1,0 +1,138 @@
+"""Numbers in the arguments of tools arrive and go out as they were written, in every protocol."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rungwise import Failure, Message, Request
+from rungwise.adapters.wires.json_text import as_json, dump, load
+from rungwise.fsm.call.classify import is_complete
+from rungwise.fsm.call.parts import ToolCall, ToolResult
+from rungwise.fsm.call.request import Send
+from rungwise.fsm.errors import ConfigurationError
+from support import protocols
+
+BIG = 123456789012345678901234567890
+ARGUMENTS = (
+    f'{{"id":{BIG},"least":-9223372036854775809,"most":18446744073709551616,"near":9007199254740993,"part":0.5}}'
+)
+CALL = ToolCall("call_00001", "look_up", ARGUMENTS)
+APIS = protocols.PROTOCOLS
+OBJECTS = ("anthropic", "bedrock", "gemini", "ollama")
+"""The protocols whose arguments are objects."""
+
+BODIES = {
+    "anthropic": '{"type":"message","role":"assistant","stop_reason":"tool_use","content":'
+    '[{"type":"tool_use","id":"c1","name":"look_up","input":ARGS}],"usage":{"input_tokens":1,"output_tokens":1}}',
+    "bedrock": '{"output":{"message":{"role":"assistant","content":'
+    '[{"toolUse":{"toolUseId":"c1","name":"look_up","input":ARGS}}]}},"stopReason":"tool_use"}',
+    "gemini": '{"candidates":[{"content":{"role":"model","parts":'
+    '[{"functionCall":{"name":"look_up","args":ARGS}}]},"finishReason":"STOP"}]}',
+    "ollama": '{"message":{"role":"assistant","content":"","tool_calls":'
+    '[{"function":{"name":"look_up","arguments":ARGS}}]},"done":true,"done_reason":"stop"}',
+    "openai": '{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":'
+    '[{"id":"c1","type":"function","function":{"name":"look_up","arguments":ARGS}}]},"finish_reason":"tool_calls"}]}',
+}
+"""A whole reply of each; some servers of chat completions send objects too."""
+
+EVENTS = {
+    "anthropic": (
+        '{"type":"message_start","message":{"type":"message","role":"assistant","content":[],"usage":{}}}',
+        '{"type":"content_block_start","index":0,"content_block":'
+        '{"type":"tool_use","id":"c1","name":"look_up","input":ARGS}}',
+        '{"type":"content_block_stop","index":0}',
+        '{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}',
+        '{"type":"message_stop"}',
+    ),
+    "gemini": (BODIES["gemini"],),
+    "ollama": (BODIES["ollama"],),
+}
+
+
+def backend(api: str) -> Any:
+    return protocols.backend(api, "http://localhost:1/v1")
+
+
+def read(api: str, args: str, *, streamed: bool = False) -> Any:
+    """Return the arguments that a reply has brought."""
+    if not streamed:
+        reply = backend(api).decode(
+            200, {"content-type": "application/json"}, BODIES[api].replace("ARGS", args).encode()
+        )
+    else:
+        decoder = backend(api).decoder({})
+        for event in EVENTS[api]:
+            line = event.replace("ARGS", args)
+            decoder.feed((line + "\n" if api == "ollama" else f"data: {line}\n\n").encode())
+        reply = decoder.close(None)
+    assert not isinstance(reply, Failure), reply
+    [call] = reply.tool_calls
+    return call
+
+
+def sent(api: str, *messages: Any) -> bytes:
+    send = Send(rung="ask", backend=0, wait=0, messages=messages, max_tokens=100, request=Request("?"))
+    body: bytes = backend(api).encode(send, stream=False).body
+    return body
+
+
+@pytest.mark.parametrize(("api", "streamed"), [*((api, False) for api in BODIES), *((api, True) for api in EVENTS)])
+def test_whole_numbers_of_any_length_are_read_as_they_stand(api: str, streamed: bool) -> None:
+    call = read(api, ARGUMENTS, streamed=streamed)
+    assert call.arguments == ARGUMENTS
+    assert is_complete(call, ())
+
+
+@pytest.mark.parametrize("api", OBJECTS)
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "9" * 5_000])
+def test_a_number_that_nobody_can_hold_makes_a_call_that_is_not_handed_out(api: str, number: str) -> None:
+    call = read(api, f'{{"id":{number}}}')
+    assert "null" not in call.arguments, "which would be another argument"
+    assert not is_complete(call, ())
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_whole_numbers_of_any_length_are_sent_as_they_stand(api: str) -> None:
+    asked = [Message.saying("user", "Which?"), Message("assistant", (CALL,))]
+    body = sent(api, *asked, Message("tool", (ToolResult("call_00001", "look_up", "Reeds."),)))
+    said = body if api in OBJECTS else json.dumps(json.loads(body)).replace('\\"', '"').encode()
+    assert ARGUMENTS.encode() in said
+    assert json.loads(body), "it is JSON all the same"
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("theirs", ["call", "block"])
+def test_those_that_callers_wrote_as_objects_too(api: str, theirs: str) -> None:
+    given = json.loads(ARGUMENTS)
+    block = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "call_00001", "name": "look_up", "input": given}],
+    }
+    content = {"role": "model", "parts": [{"functionCall": {"id": "call_00001", "name": "look_up", "args": given}}]}
+    body = sent(api, {"role": "user", "content": "Which?"}, block if theirs == "block" else content)
+    assert str(BIG).encode() in body
+    assert b"18446744073709551616" in body
+
+
+@pytest.mark.parametrize("api", OBJECTS)
+@pytest.mark.parametrize("number", ["NaN", "1e400", "9" * 5_000])
+def test_arguments_that_no_json_has_go_out_as_the_text_that_they_are(api: str, number: str) -> None:
+    arguments = f'{{"id": {number}}}'
+    body = sent(
+        api, Message.saying("user", "Which?"), Message("assistant", (ToolCall("call_00001", "look_up", arguments),))
+    )
+    assert json.dumps({"input": arguments}, separators=(",", ":")).encode() in body
+    json.loads(body, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_json_is_read_and_written_without_loss() -> None:
+    assert load(ARGUMENTS.encode()) == json.loads(ARGUMENTS)
+    assert as_json(json.loads(ARGUMENTS)) == dump(json.loads(ARGUMENTS)).decode() == ARGUMENTS
+    assert load(b'["12345678901234567890123", 1]') == ["12345678901234567890123", 1]
+    assert isinstance(load(b"[" + b"9" * 5_000 + b"]")[0], float)
+    with pytest.raises(ConfigurationError, match="no form in JSON"):
+        dump({"x": 10**5_000})
+    assert as_json({"x": 10**5_000}) == "null"

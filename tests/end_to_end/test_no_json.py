@@ -1,0 +1,61 @@
+"""What came in the place of a reply is told: its type, and that it is no JSON; nothing of what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Client, Journal, Limits, Policy, ScriptedReply
+from support import protocols
+from support.modes import MODES, ask
+
+PAGE = "<html><body>sk-secret: please sign in</body></html>"
+POLICY = Policy(limits=Limits(retries=0))
+FOUND = [
+    (PAGE, "text/html; charset=utf-8", "text/html and no JSON"),
+    ("sk-secret", "application/json", "called application/json and no JSON"),
+    ("sk-secret", "sk-secret", "no JSON"),
+    ('["sk-secret"]', "application/json", "JSON of another shape"),
+]
+
+
+@pytest.mark.parametrize(("body", "content_type", "found"), FOUND)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+def test_what_came_is_told_and_nothing_of_what_it_says(
+    api: str, mode: str, body: str, content_type: str, found: str, serve: Any
+) -> None:
+    provider = serve(ScriptedReply(body=body, headers={"content-type": content_type}))
+    backend = protocols.backend(api, provider.base_url)
+    with Client(backend, policy=POLICY) as client, pytest.raises(rungwise.Failed) as caught:
+        ask(client, mode)
+    result = caught.value.result
+    assert result.cause == f"the reply had no usable shape: it was {found}"
+    assert str(caught.value).endswith(f"(primary: malformed, HTTP 200, {found})")
+    text = result.journal.to_json()
+    assert [(step.event, step.note) for step in result.journal.steps][-1] == ("malformed", found)
+    assert "sk-secret" not in text + str(caught.value)
+    assert rungwise.replay(Journal.from_json(text)).outcome == "failed"
+
+
+def test_an_empty_body_is_called_one(serve: Any) -> None:
+    provider = serve(ScriptedReply(body="", headers={"content-type": "application/json"}))
+    client = Client(protocols.backend("openai", provider.base_url), policy=POLICY, stream_calls=False)
+    with client, pytest.raises(rungwise.Failed, match="it was empty"):
+        client.call("Where?")
+
+
+def test_each_backend_of_a_chain_says_what_came_from_it(serve: Any) -> None:
+    first = serve(ScriptedReply(body=PAGE, headers={"content-type": "text/html"}))
+    second = serve(ScriptedReply(body="{}", headers={"content-type": "application/json"}))
+    chain = [
+        protocols.backend("gemini", first.base_url),
+        protocols.backend("anthropic", second.base_url, name="second"),
+    ]
+    with Client(chain, policy=POLICY) as client, pytest.raises(rungwise.Failed) as caught:
+        client.call("Where?")
+    assert "(primary: malformed, HTTP 200, text/html and no JSON; second: malformed, HTTP 200, JSON of" in str(
+        caught.value
+    )

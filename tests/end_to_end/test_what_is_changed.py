@@ -1,0 +1,185 @@
+"""What a protocol can say only in part, or at another level, is named in the journal and by a check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rungwise import Client, ScriptedReply
+from rungwise.adapters.wires.registry import backend_class
+
+CLAUDE, OLD, EARLIER = "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
+NOVA = "amazon.nova-pro-v1:0"
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+THINKING = {"type": "enabled", "budget_tokens": 5_000}
+ON_BEDROCK = {"additionalModelRequestFields": {"thinking": THINKING}}
+
+CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any], str | None]] = [
+    ("anthropic", CLAUDE, {"temperature": 1.8}, {"temperature": 1}, "temperature above 1: it is sent as 1"),
+    ("anthropic", EARLIER, {"temperature": 1.01}, {"temperature": 1}, "temperature above 1: it is sent as 1"),
+    ("anthropic", CLAUDE, {"temperature": 1}, {"temperature": 1}, None),
+    ("bedrock", NOVA, {"temperature": 2}, {"inferenceConfig.temperature": 1}, "temperature above 1: it is sent as 1"),
+    (
+        "bedrock",
+        CLAUDE,
+        {"temperature": 1.5},
+        {"inferenceConfig.temperature": 1},
+        "temperature above 1: it is sent as 1",
+    ),
+    ("bedrock", NOVA, {"temperature": 0.5}, {"inferenceConfig.temperature": 0.5}, None),
+    ("anthropic", CLAUDE, {"stop": ["\n", "END"]}, {"stop_sequences": ["END"]}, "blank sequences in stop, 1 x"),
+    (
+        "bedrock",
+        NOVA,
+        {"stop": ["\n", " ", "X"]},
+        {"inferenceConfig.stopSequences": ["X"]},
+        "blank sequences in stop, 2 x",
+    ),
+    ("bedrock", NOVA, {"stop": "\n"}, {"inferenceConfig": None}, "stop: no blank sequence is taken"),
+    ("bedrock", CLAUDE, {"stop": ["X"]}, {"inferenceConfig.stopSequences": ["X"]}, None),
+    (
+        "anthropic",
+        CLAUDE,
+        {"reasoning_effort": "minimal"},
+        {"output_config.effort": "low"},
+        "reasoning_effort minimal: it is sent as low",
+    ),
+    (
+        "bedrock",
+        CLAUDE,
+        {"reasoning_effort": "minimal"},
+        {"outputConfig.effort": "low"},
+        "reasoning_effort minimal: it is sent as low",
+    ),
+    (
+        "ollama",
+        "gpt-oss",
+        {"reasoning_effort": "xhigh"},
+        {"think": "high"},
+        "reasoning_effort xhigh: it is sent as high",
+    ),
+    ("ollama", "m", {"reasoning_effort": "minimal"}, {"think": "low"}, "reasoning_effort minimal: it is sent as low"),
+    ("ollama", "m", {"reasoning_effort": "none"}, {"think": False}, None),
+    *[
+        ("gemini", model, {"reasoning_effort": effort}, {f"generationConfig.thinkingConfig.{name}": sent}, told)
+        for model, effort, name, sent, told in (
+            ("gemini-3-pro-preview", "medium", "thinkingLevel", "HIGH", "reasoning_effort medium: it is sent as high"),
+            ("gemini-3-pro-preview", "none", "thinkingLevel", "LOW", "reasoning_effort none: it is sent as low"),
+            (
+                "gemini-3-flash-preview",
+                "none",
+                "thinkingLevel",
+                "MINIMAL",
+                "reasoning_effort none: it is sent as minimal",
+            ),
+            ("gemini-flash-latest", "xhigh", "thinkingLevel", "HIGH", "reasoning_effort xhigh: it is sent as high"),
+            ("gemini-2.5-flash", "xhigh", "thinkingBudget", 24_576, "reasoning_effort xhigh: it is sent as high"),
+            ("gemini-2.5-flash", "minimal", "thinkingBudget", 1024, "reasoning_effort minimal: it is sent as low"),
+            ("gemini-2.5-pro", "none", "thinkingBudget", 128, "reasoning_effort none: it is sent as 128 tokens"),
+            ("gemini-2.5-flash", "none", "thinkingBudget", 0, None),
+            ("gemini-2.5-flash", "high", "thinkingBudget", 24_576, None),
+            ("gemini-3-pro-preview", "low", "thinkingLevel", "LOW", None),
+        )
+    ],
+    (
+        "anthropic",
+        OLD,
+        {"parameters": {"thinking": THINKING}, "max_tokens": 3_000},
+        {"thinking.budget_tokens": 1_500},
+        "thinking above the output cap: 1500 tokens are sent",
+    ),
+    (
+        "bedrock",
+        OLD,
+        {"parameters": ON_BEDROCK, "max_tokens": 3_000},
+        {"additionalModelRequestFields.thinking.budget_tokens": 1_500},
+        "thinking above the output cap: 1500 tokens are sent",
+    ),
+    (
+        "anthropic",
+        OLD,
+        {"parameters": {"thinking": THINKING}, "max_tokens": 1_000},
+        {"thinking": None},
+        "thinking: there is none under an output cap of 1000 tokens",
+    ),
+    (
+        "anthropic",
+        OLD,
+        {"parameters": {"thinking": THINKING}, "max_tokens": 6_000, "tool_choice": "required"},
+        {"thinking": None},
+        "thinking: this model does not reason where a tool is forced",
+    ),
+    (
+        "bedrock",
+        OLD,
+        {"parameters": ON_BEDROCK, "max_tokens": 6_000, "tool_choice": {"any": {}}},
+        {"additionalModelRequestFields": None, "toolConfig.toolChoice": {"any": {}}},
+        "thinking: this model does not reason where a tool is forced",
+    ),
+    (
+        "bedrock",
+        OLD,
+        {"parameters": ON_BEDROCK, "max_tokens": 6_000, "temperature": 0.5},
+        {"inferenceConfig.temperature": None},
+        "temperature: this model takes none while it reasons",
+    ),
+    ("anthropic", OLD, {"parameters": {"thinking": THINKING}, "max_tokens": 6_000}, {"thinking": THINKING}, None),
+    ("bedrock", CLAUDE, {"tool_choice": {"tool": {"name": "look"}}}, {"toolConfig.toolChoice.tool.name": "look"}, None),
+    ("bedrock", NOVA, {"tool_choice": "look"}, {"toolConfig.toolChoice": None}, "tool_choice: it has no form here"),
+]
+"""A protocol, a model, what is given, what is sent of it, and what is said of it."""
+
+
+def at(body: Any, path: str) -> Any:
+    for name in path.split("."):
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
+@pytest.mark.parametrize(("api", "model", "given", "sent", "told"), CHANGES)
+def test_what_is_changed_is_named_before_and_in_the_journal(
+    api: str, model: str, given: dict[str, Any], sent: dict[str, Any], told: str | None, serve: Any
+) -> None:
+    provider = serve(ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}]))
+    backend = backend_class(api)(model, base_url=provider.base_url, api_key="sk-1")
+    with Client(backend) as client:
+        [found] = client.check("Where?", tools=[TOOL], **given).backends
+        result = client.call("Where?", tools=[TOOL], **given)
+    body = provider.requests[-1].body
+    assert {path: at(body, path) for path in sent} == sent
+    note = result.journal.steps[0].note
+    if told is None:
+        assert (note, found.losses) == (None, ())
+    else:
+        assert note is not None
+        assert note.startswith(f"left out: {told}")
+        assert any(loss.startswith(told) for loss in found.losses)
+
+
+@pytest.mark.parametrize("api", ["anthropic", "bedrock"])
+def test_what_a_backend_was_built_with_is_told_likewise(api: str, serve: Any) -> None:
+    provider = serve(ScriptedReply(text="In the reeds."))
+    own = {"temperature": 1.8, "top_p": 1.2, "seed": 7}
+    backend = backend_class(api)(CLAUDE, base_url=provider.base_url, api_key="sk-1", parameters=own)
+    with Client(backend) as client:
+        result, [found] = client.call("Where?", top_p=0.5), client.check("Where?").backends
+    assert "top_p above 1: it is sent as 1" in found.losses
+    note = result.journal.steps[0].note
+    assert note is not None
+    assert "temperature above 1: it is sent as 1" in note
+    assert "seed: " in note
+    assert "top_p" not in note, "the request's own wins"
+
+
+def test_a_cap_of_a_backend_above_what_its_model_writes_is_told(serve: Any) -> None:
+    provider = serve(ScriptedReply(text="In the reeds."))
+    own = {"max_tokens": 1_000_000}
+    backend = backend_class("anthropic")(CLAUDE, base_url=provider.base_url, api_key="sk-1", parameters=own)
+    most = backend.capabilities.largest_output
+    with Client(backend) as client:
+        result, [found] = client.call("Where?"), client.check("Where?").backends
+    assert provider.requests[0].body["max_tokens"] == most
+    told = f"max_tokens above {most}: it is sent as {most}"
+    assert result.journal.steps[0].note == f"left out: {told}"
+    assert told in found.losses
