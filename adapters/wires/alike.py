@@ -32,7 +32,7 @@ class AlikeLines:
         begins: what each of them begins with; no line begins with what stands here first.
         ends: what each of them ends with.
         kind: what kind of text it is.
-        last: the last line that was seen, where it was one of them.
+        last: the last of them that was seen.
     """
 
     volatile: re.Pattern[bytes] | None = None

@@ -101,6 +101,51 @@ def stop_of(raw: object, words: Mapping[str, StopReason]) -> tuple[StopReason | 
     return words.get(word, "unknown"), raw
 
 
+_CUTS: Final = ("length", "content_filter", "overflow", "error")
+
+
+def settled(known: object, said: object, words: Mapping[str, StopReason]) -> object:
+    """Return which of two finish reasons of one stream stands: the later, but that all is well takes no cut back.
+
+    Some proxies end every stream with a clean word of their own, behind that of the server.
+
+    Arguments:
+        known: the earlier, None where there was none.
+        said: the later.
+        words: the meaning of each word, as for `stop_of`.
+    """
+    is_cut = known is not None and stop_of(known, words)[0] in _CUTS
+    return known if is_cut and stop_of(said, words)[0] in ("stop", "tool_calls") else said
+
+
+_MOST_COUNTS: Final = 100
+
+
+def grown(known: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a report of usage with what a later one of the same stream says.
+
+    Counts only grow: what a later report leaves out, or has a zero for, was used all the same.
+
+    Arguments:
+        known: the earlier.
+        said: the later.
+    """
+    if len(known) > _MOST_COUNTS:
+        return dict(said)
+    counted = {
+        name: value for name, value in said.items() if count_of(value) or (value and isinstance(value, dict | list))
+    }
+    return {**said, **known, **counted}
+
+
+def at_least(known: Usage, parts: Sequence[Part]) -> Usage:
+    """Return the tokens of a reply of which the provider has not counted the end: no fewer than what came says."""
+    said = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
+    output = max(known.output_tokens, said.output_tokens)
+    reasoning = min(output, max(known.reasoning_tokens, said.reasoning_tokens))
+    return evolve(known, output_tokens=output, reasoning_tokens=reasoning, estimated=True)
+
+
 def count_of(value: object) -> int:
     """Return a count of tokens, 0 in the place of anything that is none."""
     if type(value) in (int, float) and 0 < value <= LARGEST_COUNT and value == int(value):  # type: ignore[operator, call-overload]

@@ -113,10 +113,10 @@ class EventReader:
     def __attrs_post_init__(self) -> None:
         self._alike = AlikeLines(self._volatile)
 
-    @property
-    def last_alike(self) -> bytes:
-        """Return the last event, where it was not parsed."""
-        return self._alike.last
+    def take_last_alike(self) -> bytes:
+        """Return the last event that was not parsed, once: nothing where none came since."""
+        last, self._alike.last = self._alike.last, b""
+        return last
 
     @property
     def size(self) -> int:
@@ -194,7 +194,7 @@ class EventReader:
             self._take_stray(line, handler)
 
     def _take_data(self, data: bytes, handler: EventHandler) -> None:
-        self.is_stream, self._alike.last = True, b""
+        self.is_stream = True
         if self._pending or not (data.startswith(_OBJECT) or _is_object(data)):
             if data.strip() == _DONE and not self._pending:
                 handler.take_end()

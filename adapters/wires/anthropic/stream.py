@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from io import StringIO
 from typing import Any, Final
 
-from attrs import Factory, define, evolve, field
+from attrs import Factory, define, field
 
 from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.anthropic.blocks import (
@@ -17,12 +17,12 @@ from rungwise.adapters.wires.anthropic.blocks import (
     thinking_parts,
     tool_call,
 )
-from rungwise.adapters.wires.anthropic.reply import compose, read_reply, stop_of, usage_of
-from rungwise.adapters.wires.composing import classified, estimated, text_at
+from rungwise.adapters.wires.anthropic.reply import STOP_REASONS, compose, read_reply, stop_of, usage_of
+from rungwise.adapters.wires.composing import at_least, classified, count_of, grown, settled, text_at
 from rungwise.adapters.wires.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.json_text import load, weight_of
 from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.parts import Part, calls_of, reasoning_of, text_of
+from rungwise.fsm.call.parts import Part
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
@@ -182,9 +182,8 @@ class AnthropicDecoder(StreamDecoder):
                 held.is_whole = True
 
     def _report(self, usage: Any) -> None:
-        if isinstance(usage, dict):  # what was said before and is not said again still counts
-            merged = {name: value for name, value in usage.items() if value is not None}
-            self._reports = [{**(self._reports[0] if self._reports else {}), **merged}]
+        if isinstance(usage, dict):
+            self._reports = [grown(self._reports[0] if self._reports else {}, usage)]
 
     def _take_block(self, index: object, start: Any, data: bytes) -> None:
         if not isinstance(start, dict) or not isinstance(start.get("type"), str):
@@ -244,11 +243,14 @@ class AnthropicDecoder(StreamDecoder):
         delta = value.get("delta")
         if isinstance(delta, dict):
             if delta.get("stop_reason") is not None:
-                self._stop, self._details = delta["stop_reason"], delta.get("stop_details")
+                self._stop = settled(self._stop, delta["stop_reason"], STOP_REASONS)
+                self._details = delta.get("stop_details") or self._details
                 self.done = stop_of(self._stop)[0] is not None
             self._held += len(data)
-        self._is_counted = self._is_counted or isinstance(value.get("usage"), dict)
-        self._report(value.get("usage"))
+        usage = value.get("usage")
+        if isinstance(usage, dict):
+            self._is_counted = bool(count_of(usage.get("output_tokens")))
+            self._report(usage)
 
     def take_end(self) -> None:
         """End where a proxy says so in the words of chat completions."""
@@ -282,9 +284,7 @@ class AnthropicDecoder(StreamDecoder):
         known = usage_of(self._reports) if self._reports else None
         if known is None or self._is_counted:
             return known
-        said = estimated(text_of(parts), reasoning_of(parts), calls_of(parts))
-        output = max(known.output_tokens, said.output_tokens)
-        return evolve(known, output_tokens=output, reasoning_tokens=said.reasoning_tokens, estimated=True)
+        return at_least(known, parts)
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read what came in the place of a stream."""

@@ -12,8 +12,8 @@ from attrs import Factory, define, field
 from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.anthropic.blocks import opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.bedrock.events import FrameReader
-from rungwise.adapters.wires.bedrock.reply import compose, read_reply, stop_of, tool_call
-from rungwise.adapters.wires.composing import text_at
+from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, compose, read_reply, stop_of, tool_call
+from rungwise.adapters.wires.composing import settled, text_at
 from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
 from rungwise.adapters.wires.json_text import load, weight_of
 from rungwise.fsm.call.events import Reasoning, Text
@@ -133,7 +133,7 @@ class ConverseDecoder(StreamDecoder):
                 block.is_whole = True
         elif name == "messageStop":
             self.started = True
-            self._stop = event.get("stopReason")
+            self._stop = settled(self._stop, event.get("stopReason"), STOP_REASONS)
             self.done = stop_of(self._stop)[0] is not None
         elif name == "metadata":  # which ends it
             self._usage = event.get("usage")

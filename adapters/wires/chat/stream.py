@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.chat.beside import Beside
-from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, USAGE
+from rungwise.adapters.wires.chat.dialects import ERRORS, REASONING_FIELDS, STOP_REASONS, USAGE
 from rungwise.adapters.wires.chat.own import OwnMembers
 from rungwise.adapters.wires.chat.reply import (
     ABOUT,
@@ -21,12 +21,14 @@ from rungwise.adapters.wires.chat.reply import (
     refused_beside,
     stop_of,
     usage_in,
+    usage_of,
 )
 from rungwise.adapters.wires.chat.reply import (
     is_cut as is_cut_off,
 )
 from rungwise.adapters.wires.chat.text import GatheredText
 from rungwise.adapters.wires.chat.tools import ToolCalls, calls_in
+from rungwise.adapters.wires.composing import at_least, grown, settled
 from rungwise.adapters.wires.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.keeping import Aside
 from rungwise.adapters.wires.sse import EventReader
@@ -65,6 +67,7 @@ class ChatDecoder(StreamDecoder):
     _aside: Aside = field(factory=Aside, init=False)
     _about: dict[str, object] = field(factory=dict, init=False)
     _usage: dict[str, Any] | None = field(default=None, init=False)
+    _is_counted: bool = field(default=False, init=False)
     _finish: object = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -96,7 +99,7 @@ class ChatDecoder(StreamDecoder):
         """Put the reply together."""
         text = self._text.getvalue()
         calls = self._calls.gathered([*map(self._about.get, ABOUT), text, self._usage], self.provider)
-        return compose(
+        reply = compose(
             text=text,
             reasoning=self._reasoning.getvalue(),
             refusal=self._refusal.getvalue(),
@@ -111,6 +114,9 @@ class ChatDecoder(StreamDecoder):
             provider=self.provider,
             raw={"choices": [self._aside.said]} if self._aside.said else None,
         )
+        if self._is_counted or self._usage is None or isinstance(reply, Failure):
+            return reply
+        return evolve(reply, usage=at_least(reply.usage, reply.parts))
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read what came in the place of a stream."""
@@ -153,7 +159,9 @@ class ChatDecoder(StreamDecoder):
             if error is not None:
                 self.take_error(error)
         if usage := usage_in(value):
-            self._usage = usage
+            last = usage_of(usage)
+            self._is_counted = last is not None and last.output_tokens > 0
+            self._usage = grown(self._usage or {}, usage)
         for name in ABOUT:
             if self._about.get(name) is None:
                 self._about[name] = value.get(name)
@@ -161,7 +169,7 @@ class ChatDecoder(StreamDecoder):
             self.started = True
             finish = choice.get("finish_reason")
             if finish and finish != "null":
-                self._finish = finish
+                self._finish = settled(self._finish, finish, STOP_REASONS)
             self._take_choice(choice)
             self._aside.take(_said_aside(choice))
             if refusal := refused_beside(choice):

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import define, field
 
 from rungwise.adapters.wires.alike import Piece
-from rungwise.adapters.wires.composing import composed, malformed, raw_of, stop_of, text_at
+from rungwise.adapters.wires.composing import (
+    at_least,
+    composed,
+    count_of,
+    grown,
+    malformed,
+    raw_of,
+    settled,
+    stop_of,
+    text_at,
+)
 from rungwise.adapters.wires.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.gemini.calls import GatheredCall, named
-from rungwise.adapters.wires.gemini.words import FAILURES, STOP_REASONS, is_usage, usage_of
+from rungwise.adapters.wires.gemini.words import ENDS, FAILURES, STOP_REASONS, is_usage, usage_of
 from rungwise.adapters.wires.json_text import as_json, load, mended
 from rungwise.adapters.wires.keeping import Aside, kept_copy, size_of
 from rungwise.adapters.wires.plain.making import text_in
@@ -22,6 +32,7 @@ from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.usage import Usage
 
 _ABOUT: Final = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
 _OF_REPLY: Final = ("content", "finishReason", "index", "tokenCount", "finishMessage")
@@ -55,10 +66,12 @@ class _Block:
 class GeminiDecoder(StreamDecoder):
     """Gather one reply from objects of the form GenerateContentResponse; `StreamDecoder` has the rest."""
 
+    _events: EventReader = field(init=False)
     _order: list[_Block | GatheredCall | Part] = field(factory=list, init=False)
     _open: type[Text] | type[Reasoning] | None = field(default=None, init=False)
     """What the block is that the next piece may go on with; None where it must begin another one."""
     _usage: Mapping[str, Any] = field(factory=dict, init=False)
+    _is_counted: bool = field(default=False, init=False)
     _model: Any = field(default=None, init=False)
     _id: Any = field(default=None, init=False)
     _finish: Any = field(default=None, init=False)
@@ -68,7 +81,8 @@ class GeminiDecoder(StreamDecoder):
     _held: int = field(default=0, init=False)
 
     def _make_reader(self) -> EventReader:
-        return EventReader(ignores_names=True, volatile=_COUNT)
+        self._events = EventReader(ignores_names=True, volatile=_COUNT)
+        return self._events
 
     def piece_in(self, value: Any) -> Piece | None:
         """Return the text of an event that holds one piece of it and nothing else but counts, which are noted."""
@@ -91,6 +105,7 @@ class GeminiDecoder(StreamDecoder):
             if len(part) > 2 or part.get("thought") is not True:
                 return None
             kind = _THOUGHT
+        self._note_last()
         self._note(value)
         return kind, text
 
@@ -108,10 +123,9 @@ class GeminiDecoder(StreamDecoder):
         self._kind, self._open = (kind, block.key), kind
 
     def _note_last(self) -> None:
-        """Note the counts of a last event that was not parsed, as its text was all that was new in it."""
-        last = getattr(self._reader, "last_alike", b"").removeprefix(b"data:")
-        if last:
-            self._note(load(last))
+        """Note the counts of the last event that was not parsed, as its text was all that was new in it."""
+        if last := self._events.take_last_alike():
+            self._note(load(last.removeprefix(b"data:")))
 
     def _note(self, value: Mapping[str, Any]) -> None:
         """Note what an object says of the whole reply; the counts are those up to here."""
@@ -120,7 +134,11 @@ class GeminiDecoder(StreamDecoder):
             self._model, self._id = value.get("modelVersion"), value.get("responseId")
         usage = value.get("usageMetadata")
         if usage and is_usage(usage):
-            self._usage = usage
+            self._report(usage)
+
+    def _report(self, usage: Mapping[str, Any]) -> None:
+        self._is_counted = any(count_of(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
+        self._usage = grown(self._usage, usage)
 
     def take_end(self) -> None:
         """End where the stream says so; that the reply is whole, only a finish reason says."""
@@ -128,6 +146,7 @@ class GeminiDecoder(StreamDecoder):
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other object."""
+        self._note_last()
         if is_error or value.get("error"):
             self.take_error(data)
             return
@@ -145,7 +164,7 @@ class GeminiDecoder(StreamDecoder):
             self._note(value)
             self._take_candidate(own)
         elif is_usage(value.get("usageMetadata")):
-            self._usage = value["usageMetadata"]
+            self._report(value["usageMetadata"])
 
     def _take_candidate(self, candidate: Mapping[str, Any]) -> None:
         content = candidate.get("content")
@@ -158,7 +177,7 @@ class GeminiDecoder(StreamDecoder):
                 self._take_part(part)
         finish = candidate.get("finishReason")
         if finish and not self._is_blocked:
-            self._finish, self.done = finish, True
+            self._finish, self.done = settled(self._finish, finish, ENDS), True
             self._message = text_at(candidate, "finishMessage") or self._message
         self._aside.take({name: value for name, value in candidate.items() if name not in _OF_REPLY})
 
@@ -292,7 +311,7 @@ class GeminiDecoder(StreamDecoder):
             parts=parts,
             stop_reason=stop_reason,
             stop_raw=stop_raw,
-            usage=usage_of(self._usage, parts),
+            usage=self._counted(parts),
             model=self._model,
             refusal=message if stop_reason == "content_filter" else "",
             error=error,
@@ -300,6 +319,11 @@ class GeminiDecoder(StreamDecoder):
             cause=cause,
             raw={"candidates": [self._aside.said]} if raw is None and self._aside.said else raw,
         )
+
+    def _counted(self, parts: Sequence[Part]) -> Usage | None:
+        """Return the tokens; where the last report does not count the answer, one before it did so up to there."""
+        known = usage_of(self._usage, parts)
+        return known if known is None or self._is_counted else at_least(known, parts)
 
     def whole(self, body: bytes) -> Reply | Failure:
         """Read what came in the place of a stream."""

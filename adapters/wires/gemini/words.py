@@ -33,6 +33,8 @@ FAILURES: Final[Mapping[str, Reason]] = {
     "pup_limited_disabled": "auth",
 }
 """The finish reasons that are failures."""
+ENDS: Final[Mapping[str, StopReason]] = {**STOP_REASONS, **dict.fromkeys(FAILURES, "error")}
+"""All finish reasons that say why."""
 
 
 def is_usage(value: Any) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires import composing
 from rungwise.adapters.wires.chat.reply import usage_of
 from rungwise.adapters.wires.composing import classified, composed, malformed, object_in, raw_of, text_at
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.adapters.wires.responses.items import parts_of_items
+from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure
@@ -56,7 +56,7 @@ def read_response(headers: Mapping[str, str], body: bytes, provider: str) -> Rep
 
 def compose(
     response: Mapping[str, Any],
-    items: Iterable[Any],
+    items: Sequence[Any],
     headers: Mapping[str, str],
     provider: str,
     *,
@@ -80,6 +80,8 @@ def compose(
     usage = response.get("usage")
     parts, refusal = parts_of_items(items, provider, [response.get("id"), response.get("created_at")])
     stop_reason, stop_raw = stop_of(response)
+    if stop_reason == "stop" and any(is_cut_item(item) for item in items):
+        stop_reason = "length"
     if stop_reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
         stop_reason = "tool_calls"
     return composed(
@@ -99,10 +101,16 @@ def compose(
 def stop_of(response: Mapping[str, Any]) -> tuple[StopReason | None, str | None]:
     """Return the normalised finish reason and the provider's own word for it, both None where there is none."""
     status = response.get("status")
-    if status == "incomplete":
+    if status in ("incomplete", "completed"):
         details = response.get("incomplete_details")
         status = (details.get("reason") if isinstance(details, dict) else None) or status
     return composing.stop_of(status, STOP_REASONS)
+
+
+def is_cut_item(item: Any) -> bool:
+    """Tell whether an item is the answer, or a call, of which the provider itself says that it lacks its end."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    return kind in ("message", "function_call", CUSTOM) and item.get("status") == "incomplete"
 
 
 def error_of(response: Mapping[str, Any], headers: Mapping[str, str]) -> Failure | None:

@@ -57,14 +57,15 @@ class Slot:
         """Return the type of the item, "" where nobody said."""
         return text_at(self.item, "type")
 
-    def whole(self, at: int, text_of: Callable[[Any], str]) -> dict[str, Any] | None:
+    def whole(self, at: int, text_of: Callable[[Any], str], *, is_over: bool) -> dict[str, Any] | None:
         """Return the item as far as it has come; None of what nobody could go on from before it is done.
 
         Arguments:
             at: its place among the items.
             text_of: returns the text at such a place, a member and an index there.
+            is_over: whether the response has come to its end, which some servers do not say of each item.
         """
-        item = self.item if self.is_final else {**self.item, "status": "incomplete"}
+        item = self.item if self.is_final or is_over else {**self.item, "status": "incomplete"}
         if self.kind == "message":
             return {**item, "content": self._contents(at, text_of)}
         if self.kind in ("function_call", CUSTOM):

@@ -307,7 +307,7 @@ class ResponsesDecoder(StreamDecoder):
 
     def _items(self) -> list[dict[str, Any]]:
         """Return the items as far as they have come, in order."""
-        found = [self._slots[at].whole(at, self.text_of) for at in sorted(self._slots)]
+        found = [self._slots[at].whole(at, self.text_of, is_over=self.done) for at in sorted(self._slots)]
         return [item for item in found if item is not None]
 
 

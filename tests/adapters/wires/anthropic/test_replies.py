@@ -189,7 +189,7 @@ def test_all_that_is_paid_for_is_counted(usage: dict[str, Any], counted: Usage) 
 def test_before_its_end_a_stream_has_counted_its_prompt_alone() -> None:
     reply = streamed(START, begin(0, type="text", text=""), delta(0, type="text_delta", text="x" * 400))
     assert reply.interrupted
-    assert reply.usage == Usage(1110, 100, 100, 1000, 0, estimated=True)
+    assert reply.usage == Usage(1110, 100, 100, 1000, 1, estimated=True)
 
 
 def test_the_end_of_a_stream_is_its_stop_reason() -> None:

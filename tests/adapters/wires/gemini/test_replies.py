@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -242,7 +243,29 @@ def test_usage_has_one_meaning(counts: dict[str, Any], usage: Usage) -> None:
     early = chunk(
         {"text": "In the "}, usageMetadata={"promptTokenCount": 1, "candidatesTokenCount": 1} if counts else {}
     )
-    assert streamed(early, chunk({"text": "reeds."}, usageMetadata=counts), LAST, later).usage == usage
+    seen = evolve(usage, input_tokens=max(usage.input_tokens, 1 if counts else 0))  # what the first event has counted
+    assert streamed(early, chunk({"text": "reeds."}, usageMetadata=counts), LAST, later).usage == seen
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"",
+        b'data: {"candidates": [{"content": {"par',
+        event({"error": {"code": 503}}),
+        b"data: [DONE]\n\n",
+        b"data: {]\n\n",
+    ],
+    ids=["none", "half an event", "an error", "a word", "a broken event"],
+)
+def test_what_was_counted_before_a_cut_is_used(end: bytes) -> None:
+    counts = ({"promptTokenCount": 10, "candidatesTokenCount": number} for number in range(1, 100))
+    said = b"".join([event(chunk({"text": "word "}, usageMetadata=count)) for count in counts])
+    decoder = GEMINI.decoder({})
+    decoder.feed(said + end)
+    reply = decoder.close()
+    assert isinstance(reply, Reply)
+    assert (reply.interrupted, reply.usage) == (True, Usage(10, 99))
 
 
 def test_citations_and_probabilities_are_kept_beside_the_reply() -> None:

@@ -434,3 +434,36 @@ def test_what_is_held_is_known(kind: str) -> None:
         sizes.append(decoder.size)
     assert sizes[-1] >= 100
     assert sizes == sorted(sizes) or kind == "short editions of a long text"
+
+
+@pytest.mark.parametrize("item", [SAID, CALLED, FREE])
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_item_that_its_provider_calls_incomplete_is_cut(item: dict[str, Any], streams: bool) -> None:
+    response = {"id": "resp_1", "status": "completed", "output": [{**item, "status": "incomplete"}], "usage": USAGE}
+    decoder = BACKEND.decoder({})
+    if streams:
+        data = json.dumps({"type": "response.completed", "response": response})
+        decoder.feed(f"data: {data}\n\n".encode())
+        reply = decoder.close()
+    else:
+        reply = BACKEND.decode(200, {}, json.dumps(response).encode())
+    assert isinstance(reply, Reply)
+    assert (reply.stop_reason, reply.stop_raw) == ("length", "completed")
+
+
+def test_an_item_that_nobody_calls_done_is_whole_in_a_response_that_is() -> None:
+    added = {"type": "response.output_item.added", "output_index": 0, "item": {**SAID, "status": "in_progress"}}
+    ended = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}}
+    decoder = BACKEND.decoder({})
+    decoder.feed(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in (added, ended)))
+    reply = decoder.close()
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.stop_reason) == ("In the reeds.", "stop")
+
+
+@pytest.mark.parametrize(("reason", "meaning"), [("max_output_tokens", "length"), ("nobody knows", "unknown")])
+def test_the_details_of_what_is_incomplete_count_whatever_the_status(reason: str, meaning: str) -> None:
+    value = {"status": "completed", "incomplete_details": {"reason": reason}, "output": [SAID], "usage": USAGE}
+    reply = BACKEND.decode(200, {}, json.dumps(value).encode())
+    assert isinstance(reply, Reply)
+    assert (reply.stop_reason, reply.stop_raw) == (meaning, reason)

@@ -1,0 +1,74 @@
+"""What a connection hands out of a body: the same bytes and the same end, wherever the response is cut on its way."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rungwise.adapters.http.connection import Connection
+from rungwise.adapters.http.limits import AttemptLimits
+from rungwise.adapters.http.waiting import Operation
+
+BODY = b"Herons nest in the reeds of the northern lake."
+CLOSES = b"connection: close\r\n"
+FRAMINGS = {
+    "a length": b"content-length: %d\r\n\r\n%b" % (len(BODY), BODY),
+    "chunks": b"transfer-encoding: chunked\r\n\r\n"
+    + b"".join(b"1;x=y\r\n%c\r\n" % byte for byte in BODY)
+    + b"0\r\n\r\n",
+    "trailers": b"transfer-encoding: chunked\r\n\r\n2E\r\n%b\r\n0\r\nx-sum: 1\r\n\r\n" % BODY,
+}
+HEADS = {
+    "1.1": (b"HTTP/1.1 200 OK\r\n", True),
+    "1.1 that closes": (b"HTTP/1.1 200 OK\r\n" + CLOSES, False),
+    "1.0": (b"HTTP/1.0 200 OK\r\n", False),
+    "information": (b"HTTP/1.1 103 Early Hints\r\nlink: <x>\r\n\r\nHTTP/1.1 200 OK\r\n", True),
+}
+
+
+def played(pieces: list[bytes]) -> tuple[bytes, bool]:
+    """Answer a request in pieces, each when the client waits; return the body, and whether the connection is kept."""
+    mine, peer = socket.socketpair()
+    with mine, peer:
+        mine.setblocking(False)
+        connection, limits = Connection(("http", "x", 80), mine), AttemptLimits(ends_at=time.monotonic() + 10)
+        coming = iter(pieces)
+        _drive(connection.ask("POST", b"/", [("host", "x"), ("content-length", "0")], b"", limits), peer, coming)
+        body = b""
+        while (data := connection.buffered()) is not None:
+            body += data
+            if not data:
+                _drive(connection.fill(limits), peer, coming)
+        return body, connection.finish()
+
+
+def _drive(operation: Operation[object], peer: socket.socket, coming: Iterator[bytes]) -> None:
+    for wait in operation:
+        if wait is not None:
+            peer.sendall(next(coming))
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("behind", [b"", b"\r\n", b"HTTP/1.1 500 Oops\r\n\r\n"], ids=["nothing", "a line", "a reply"])
+@given(places=st.lists(st.integers(1, 400), max_size=5))
+def test_a_body_is_the_same_wherever_it_is_cut(framing: str, head: str, behind: bytes, places: list[int]) -> None:
+    begin, is_kept = HEADS[head]
+    whole = begin + FRAMINGS[framing]
+    cuts = sorted({0, *(place for place in places if place < len(whole)), len(whole)})
+    pieces = [whole[start:end] for start, end in pairwise(cuts)]
+    pieces[-1] += behind
+    assert played(pieces) == (BODY, is_kept and not behind)
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("head", HEADS)
+def test_a_body_is_the_same_byte_by_byte(framing: str, head: str) -> None:
+    begin, is_kept = HEADS[head]
+    assert played([bytes([byte]) for byte in begin + FRAMINGS[framing]]) == (BODY, is_kept)

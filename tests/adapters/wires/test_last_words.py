@@ -1,0 +1,159 @@
+"""What the last events of a stream say of those before them: no count goes back, and no cut is taken back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+
+from rungwise import Reply, Usage
+from rungwise.adapters.provider.languages.converse import frame
+from support.protocols import backend
+
+TEXT: Final = "Herons nest in the reeds."
+ESTIMATE: Final = -(-len(TEXT) // 4)
+
+
+def events(*values: Mapping[str, Any]) -> bytes:
+    return b"".join([b"data: %b\n\n" % json.dumps(value).encode() for value in values])
+
+
+def anthropic(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
+    first, *others = counts or ({},)
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": TEXT}}
+    ends = [{"type": "message_delta", "delta": {}, "usage": usage} for usage in others]
+    ends += [{"type": "message_delta", "delta": {"stop_reason": stop}} for stop in stops]
+    return events({"type": "message_start", "message": {"usage": first}}, block, *ends, {"type": "message_stop"})
+
+
+def openai(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
+    def choice(delta: Any, stop: str | None) -> dict[str, Any]:
+        return {"choices": [{"index": 0, "delta": delta, "finish_reason": stop}]}
+
+    ends = [choice({}, stop) for stop in stops]
+    usages = [{"choices": [], "usage": usage} for usage in counts]
+    return events(choice({"content": TEXT}, None), *ends, *usages) + b"data: [DONE]\n\n"
+
+
+def gemini(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
+    said = {"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": TEXT}]}}]}
+    ends = [{"candidates": [{"index": 0, "finishReason": stop}]} for stop in stops]
+    return events(*[{"usageMetadata": usage} for usage in counts[:1]], said, *ends) + events(
+        *[{"usageMetadata": usage} for usage in counts[1:]]
+    )
+
+
+def bedrock(counts: tuple[Any, ...], stops: tuple[str, ...]) -> bytes:
+    said = frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": TEXT}})
+    return said + b"".join([frame("messageStop", {"stopReason": stop}) for stop in stops])
+
+
+STREAMS: Final = {"anthropic": anthropic, "openai": openai, "gemini": gemini, "bedrock": bedrock}
+
+
+def read(api: str, counts: tuple[Any, ...] = (), stops: tuple[str, ...] = ("stop",)) -> Reply:
+    decoder = backend(api, "http://localhost:1/v1").decoder({})
+    decoder.feed(STREAMS[api](counts, stops))
+    reply = decoder.close()
+    assert isinstance(reply, Reply)
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("api", "counts", "usage"),
+    [
+        (  # as servers of other models have it, in the protocol of Anthropic
+            "anthropic",
+            ({"input_tokens": 1000, "output_tokens": 1}, {"input_tokens": 0, "output_tokens": 50}),
+            Usage(1000, 50),
+        ),
+        (
+            "anthropic",
+            ({"input_tokens": 600, "cache_read_input_tokens": 400}, {"output_tokens": 5, "cache_read_input_tokens": 0}),
+            Usage(1000, 5, cache_read_tokens=400),
+        ),
+        (
+            "anthropic",
+            ({"input_tokens": 1000, "output_tokens": 1}, {"output_tokens": 0}),
+            Usage(1000, ESTIMATE, estimated=True),
+        ),
+        ("anthropic", ({"input_tokens": 1000, "output_tokens": 1}, {}), Usage(1000, ESTIMATE, estimated=True)),
+        (
+            "openai",
+            ({"prompt_tokens": 1000, "completion_tokens": 50}, {"prompt_tokens": 0, "completion_tokens": 0}),
+            Usage(1000, 50, estimated=True),
+        ),
+        (
+            "openai",
+            ({"prompt_tokens": 1000, "completion_tokens": 1}, {"prompt_tokens": -1, "completion_tokens": 10**15}),
+            Usage(1000, ESTIMATE, estimated=True),
+        ),
+        (  # thoughts alone
+            "gemini",
+            ({"promptTokenCount": 1000}, {"promptTokenCount": 1000, "thoughtsTokenCount": 500}),
+            Usage(1000, 500, reasoning_tokens=500),
+        ),
+        (
+            "gemini",
+            (
+                {"promptTokenCount": 1000, "candidatesTokenCount": 2, "thoughtsTokenCount": 500},
+                {"promptTokenCount": 1000, "candidatesTokenCount": 10},
+            ),
+            Usage(1000, 510, reasoning_tokens=500),
+        ),
+        (
+            "gemini",
+            (
+                {"promptTokenCount": 1000, "candidatesTokenCount": 2, "thoughtsTokenCount": 500},
+                {"promptTokenCount": 1000},
+            ),
+            Usage(1000, 502, reasoning_tokens=500, estimated=True),
+        ),
+        (
+            "gemini",
+            ({"promptTokenCount": 1000, "candidatesTokenCount": 2}, {"promptTokenCount": 0, "candidatesTokenCount": 0}),
+            Usage(1000, ESTIMATE, estimated=True),
+        ),
+    ],
+)
+def test_what_was_counted_once_is_used(api: str, counts: tuple[Any, ...], usage: Usage) -> None:
+    stop = {"anthropic": "end_turn", "gemini": "STOP"}.get(api, "stop")
+    assert read(api, counts, (stop,)).usage == usage
+
+
+@pytest.mark.parametrize(
+    ("api", "stops", "reason"),
+    [
+        ("anthropic", ("max_tokens", "end_turn"), "length"),
+        ("anthropic", ("refusal", "end_turn"), "content_filter"),
+        ("anthropic", ("end_turn", "max_tokens"), "length"),
+        ("openai", ("length", "stop"), "length"),
+        ("openai", ("content_filter", "stop"), "content_filter"),
+        ("openai", ("length", "tool_calls"), "length"),
+        ("openai", ("stop", "length"), "length"),
+        ("openai", ("nobody knows", "stop"), "stop"),
+        ("gemini", ("MAX_TOKENS", "STOP"), "length"),
+        ("gemini", ("SAFETY", "STOP"), "content_filter"),
+        ("gemini", ("FINISH_REASON_UNSPECIFIED", "STOP"), "stop"),
+        ("bedrock", ("max_tokens", "end_turn"), "length"),
+    ],
+)
+def test_a_clean_end_takes_no_cut_back(api: str, stops: tuple[str, ...], reason: str) -> None:
+    reply = read(api, stops=stops)
+    assert (reply.text, reply.stop_reason) == (TEXT, reason)
+
+
+def test_a_clean_end_takes_no_failure_back() -> None:
+    reply = read("gemini", stops=("MALFORMED_FUNCTION_CALL", "STOP"))
+    assert reply.failure is not None
+    assert (reply.failure.reason, reply.stop_raw) == ("failed_generation", "MALFORMED_FUNCTION_CALL")
+
+
+def test_reports_of_ever_other_names_are_not_gathered_for_ever() -> None:
+    decoder = backend("openai", "http://localhost:1/v1").decoder({})
+    for number in range(2_000):
+        decoder.feed(events({"choices": [], "usage": {f"count{number}": 1, "completion_tokens": 7}}))
+    assert len(decoder._usage) <= 200
+    assert decoder.close().usage.output_tokens == 7
