@@ -179,6 +179,18 @@ class Spending:
             return 0
         return bought(left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
 
+    def spent(self, attempts: int) -> str | None:
+        """Name the part of the call's own budget that allows no further attempt at any backend, if any.
+
+        Arguments:
+            attempts: how many were made.
+        """
+        if attempts >= self.budget.attempts:
+            return f"all {self.budget.attempts} attempts of the budget are used"
+        if self.overran is not None:
+            return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
+        return None
+
     def lacking(self, attempts: int, wait: float, cap: int | None) -> str | None:
         """Name the part of the call's own budget that does not allow the next attempt, if any.
 
@@ -188,13 +200,9 @@ class Spending:
             cap: its output cap in tokens, lowered to what is left.
         """
         budget = self.budget
-        if attempts >= budget.attempts:
-            return f"all {budget.attempts} attempts of the budget are used"
-        if self.overran is not None:
-            return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
-        late = self._late_after(wait)
-        if late is not None:
-            return late
+        known = self.spent(attempts) or self._late_after(wait)
+        if known is not None:
+            return known
         if cap is not None and cap < 1:
             tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
             return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"

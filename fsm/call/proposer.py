@@ -90,8 +90,10 @@ class Proposer:
             wait: seconds until it goes out.
         """
         context, send = self.context, proposal.send
-        lacking = None if self._is_first else eaten_by(context, send.max_tokens, wait)
-        lacking = lacking or context.spending.lacking(context.position.attempts, wait, send.max_tokens)
+        attempts = context.position.attempts
+        lacking = context.spending.spent(attempts)  # first: where nothing is left for anybody, nothing is kept
+        lacking = lacking or (None if self._is_first else eaten_by(context, send.max_tokens, wait))
+        lacking = lacking or context.spending.lacking(attempts, wait, send.max_tokens)
         share = context.spending.share
         if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
             lacking = None if self._is_first else shared_eaten_by(context)
@@ -148,7 +150,9 @@ class Proposer:
         if is_first and cap is not None and cap < 1:  # who comes first is asked first
             context.kept = evolve(context.kept, output_tokens=0, money=0.0, money_each=0.0)
             cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
-        if share is not None and cap is not None and cap > 0:
+        if share is not None and cap is not None and cap < 1:  # it is the call's own budget that allows no more
+            context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0)
+        elif share is not None and cap is not None:
             own, cap = cap, share.lowered(cap, prompt_tokens, prices, context.kept)
             if is_first and cap is not None and cap < 1:
                 context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)

@@ -52,6 +52,7 @@ MANY: Final = 40
 LATEST: Final = 30
 LONG: Final = ("a turn of ours", "a turn of another provider", "a turn of ours")
 """What a compactor can shorten comes more often."""
+OVERFLOW: Final = Failure("context_overflow")
 
 
 def called_tools(*, tools: Toolbox = TOOLS) -> SearchStrategy[Reply]:
@@ -90,7 +91,7 @@ def _troubles() -> SearchStrategy[Scripted]:
 
 def _turning() -> SearchStrategy[Scripted]:
     """Generate what a turn, and not its calls alone, must cope with."""
-    overflow = st.builds(Failure, st.just("context_overflow"))
+    overflow = st.just(OVERFLOW)
     cut = st.builds(
         Reply,
         st.sampled_from((ANSWER, "They nest in ", "and in the bank, ")),
@@ -116,11 +117,13 @@ def scripts_of_turns(*, tools: Toolbox = TOOLS, stops: bool = True) -> SearchStr
     anything = scripts_of_replies(items=each, longest=6, longest_run=4)
     # Ceilings are reached by rounds of tools in a row; what comes then matters most.
     rounds = st.builds(lambda some, end: [*some, *end], st.lists(calling, min_size=1, max_size=5), _ends(rest))
+    # What does not fit is compacted, at a time when there may be none left.
+    long = st.builds(lambda times, then: [OVERFLOW] * times + then, st.integers(1, 3), anything)
     stop = st.builds(Stop, st.sampled_from(("cancel", "kill")), st.integers(0, LATEST))
     runs = st.lists(st.tuples(tool_plays(), st.integers(1, 4)), min_size=1, max_size=4)
     return st.builds(
         TurnScript,
-        replies=evenly(anything, rounds),
+        replies=evenly(anything, rounds, anything, rounds, long),
         tools=runs.map(lambda found: [play for play, times in found for _ in range(times)]),
         asked=st.sampled_from((*CONVERSATIONS, *LONG)),
         max_tokens=st.sampled_from((None, None, None, 4096, 50, 1)),

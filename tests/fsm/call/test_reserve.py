@@ -250,6 +250,27 @@ def test_a_first_backend_does_not_use_up_what_is_shared(shared: Budget) -> None:
 # what is not kept
 
 
+@pytest.mark.parametrize(
+    ("budget", "shared", "reply", "note"),
+    [
+        (Budget(), Budget(output_tokens=101), Reply(usage=Usage(10, 900)), "a reply was longer than its output cap"),
+        (Budget(output_tokens=400), Budget(output_tokens=9000), Reply(usage=Usage(10, 395)), "the output tokens of"),
+        (Budget(attempts=1), Budget(output_tokens=9000), Reply(usage=Usage(10, 30)), "all 1 attempts of the budget"),
+    ],
+)
+def test_where_the_call_may_do_no_more_that_is_told_and_not_what_is_kept_of_a_shared_budget(
+    budget: Budget, shared: Budget, reply: Reply, note: str
+) -> None:
+    call = sent(budget, within=SharedBudget(shared), max_tokens=300, reserve=Reserve(share=1.0))
+    assert call.receive(reply, 1.0) is None
+    last = call.journal.steps[-1]
+    assert (last.event, last.target) == ("ran_out", "over_budget")
+    assert last.note is not None
+    assert last.note.startswith(note)
+    replayed = rungwise.replay(rungwise.Journal.from_json(call.journal.to_json()))
+    assert replayed.journal.steps == call.journal.steps
+
+
 def test_nothing_is_kept_for_a_backend_that_cannot_be_asked() -> None:
     for policy in (
         {"limits": rungwise.Limits(fallbacks=0)},
