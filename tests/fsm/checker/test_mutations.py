@@ -36,14 +36,15 @@ from support.tables import redeclaring, replacing, unchecked
 REPLIES = frozenset({"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"})
 FAILURES = frozenset({"failed_transiently", "failed_permanently", "rejected_fixably"})
 EITHER = frozenset({"interrupted", "fell_silent", "malformed", "refused", "overflowed"})
+EMPTY = frozenset({"came_empty", "only_reasoned"})
 ONLY_WITH: Mapping[str, frozenset[str]] = {
-    "has_delivered": frozenset({"came_empty", "only_reasoned"}),
+    "has_delivered": EMPTY,
     "added_text": frozenset({"truncated", "paused", "interrupted", "fell_silent", "overflowed"}),
     "repeats_itself": frozenset({"truncated", "paused", "interrupted", "fell_silent"}),
     "thinks_inline": REPLIES | EITHER | {"only_reasoned"},
     "same_empty_again": frozenset({"came_empty"}),
     "repair_known": frozenset({"rejected_fixably"}),
-    "switch_asked": FAILURES | EITHER | REPLIES | {"came_empty", "only_reasoned"},
+    "switch_asked": FAILURES | EITHER | REPLIES | EMPTY,
     "reserve_left": frozenset({"ran_out"}),
     "connection_was_stale": frozenset({"failed_transiently"}),
 }
@@ -52,8 +53,9 @@ ONLY_WITH: Mapping[str, frozenset[str]] = {
 WHERE_IT_RUNS_OUT = ("has_next_backend", "reserve_left")
 """The facts that are found where the next request cannot be afforded: both or none."""
 
-ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": REPLIES | {"came_empty", "only_reasoned"}}
-"""The facts that hold with some events each time."""
+MAY_ASK = frozenset({"interrupted", "malformed", "failed_transiently", "rejected_fixably"})
+ALWAYS_WITH: Mapping[str, frozenset[str]] = {"wait_fits": (REPLIES | FAILURES | EITHER | EMPTY) - MAY_ASK}
+"""The facts that hold with some events each time: a wait counts only where the same backend may be asked again."""
 
 WITHOUT = (("added_text", "has_text"), ("repeats_itself", "has_text"))
 """The pairs of facts of which the first never holds without the second."""
@@ -138,6 +140,7 @@ COMES_BACK: Mapping[str, rungwise.Reply | rungwise.Failure] = {
     "torn_by_401": rungwise.Reply(interrupted=True, failure=_failure("auth")),
     "odd_finish": rungwise.Reply("A text.", stop_reason="unknown", stop_raw="weird"),
     "no_shape": _failure("malformed"),
+    "no_shape_wait_500": _failure("malformed", asked_wait=500.0),
     "filtered": rungwise.Reply("A text.", stop_reason="content_filter"),
     "filtered_inline": rungwise.Reply("<think>hm</think>A text.", stop_reason="content_filter"),
     "content_policy": _failure("content_policy"),
