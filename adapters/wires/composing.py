@@ -183,7 +183,7 @@ def composed(
         parts: what has come, in order, without halves of surrogate pairs.
         stop_reason: why the provider says that it ended.
         stop_raw: its own word for that.
-        usage: the tokens that it counted; estimated from the parts where it counted none.
+        usage: the tokens that it counted; estimated from the parts where it counted none of them.
         model: the model that it says has answered.
         refusal: its words of refusal.
         error: the error that it sent.
@@ -204,6 +204,8 @@ def composed(
         error = cause  # what cannot be read is the provider's own doing
     if error and not (text or reasoning or calls or refusal or usage):
         return error
+    if usage is not None and not usage.output_tokens and (text or reasoning or calls):  # which nobody writes of none
+        usage = at_least(usage, parts)
     return Reply(
         text=text,
         final_text=final_text_of(parts) if tells_blocks else None,

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from rungwise import Reply, Usage
+from rungwise import Call, Reply, Request, ScriptedReply, Usage
 from rungwise.adapters.provider.languages.converse import frame
+from rungwise.adapters.provider.rendering import render
 from support.protocols import backend
 
 TEXT: Final = "Herons nest in the reeds."
@@ -157,3 +158,33 @@ def test_reports_of_ever_other_names_are_not_gathered_for_ever() -> None:
         decoder.feed(events({"choices": [], "usage": {f"count{number}": 1, "completion_tokens": 7}}))
     assert len(decoder._usage) <= 200
     assert decoder.close().usage.output_tokens == 7
+
+
+UNCOUNTED: Final[Mapping[str, Any]] = {
+    "openai": {"prompt_tokens": 9, "completion_tokens": 7.5},
+    "responses": {"input_tokens": 9, "output_tokens": 7.5},
+    "anthropic": {"input_tokens": 9, "output_tokens": 7.5},
+    "gemini": {"promptTokenCount": 9, "candidatesTokenCount": 7.5},
+    "ollama": {"prompt_eval_count": 9, "eval_count": 7.5},
+    "bedrock": {"inputTokens": 9, "outputTokens": 7.5},
+}
+
+
+@pytest.mark.parametrize("api", UNCOUNTED)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_was_said_counts_where_its_tokens_are_no_whole_number(api: str, stream: bool) -> None:
+    asked = backend(api, "http://localhost:1/v1")
+    sent = Call(Request("Where?"), chain=(asked,)).begin()
+    assert sent is not None
+    request = asked.encode(sent, stream=stream)
+    path = request.url.removeprefix("http://localhost:1/v1")
+    reply = ScriptedReply(text=TEXT, usage=UNCOUNTED[api])
+    body = render(reply, json.loads(request.body), path=path)
+    if stream:
+        decoder = asked.decoder({"content-type": body.content_type})
+        decoder.feed(body.body)
+        read = decoder.close()
+    else:
+        read = asked.decode(200, {"content-type": body.content_type}, body.body)
+    assert isinstance(read, Reply)
+    assert (read.text, read.usage) == (TEXT, Usage(9, ESTIMATE, estimated=True))

@@ -88,7 +88,7 @@ def test_what_a_provider_says_in_numbers_too_large_for_json_goes_back_all_the_sa
         "content": {"parts": [{"functionCall": {"name": "look", "args": {"k": 1000000000000000000000000}}}]}}]}"""
     reply = protocols.backend("gemini", "http://localhost:1/v1").decode(200, {}, body)
     assert isinstance(reply, Reply)
-    assert [each.arguments for each in reply.tool_calls] == ['{"k":1e+24}']
+    assert [each.arguments for each in reply.tool_calls] == ['{"k":1000000000000000000000000}']
     messages = [QUESTION, Message("assistant", reply.parts), QUESTION]
     for api in protocols.PROTOCOLS:
-        assert b"1e+24" in encode(api, messages, is_portable=False)
+        assert b"1000000000000000000000000" in encode(api, messages, is_portable=False)

@@ -593,7 +593,10 @@ def test_tool_calls_in_every_shape() -> None:
             },
             Usage(119, 2, 100, 10),
         ),
-        ({"prompt_tokens": 9.0, "completion_tokens": "2", "cached_tokens": -5, "reasoning_tokens": True}, Usage(9)),
+        (
+            {"prompt_tokens": 9.0, "completion_tokens": "2", "cached_tokens": -5, "reasoning_tokens": True},
+            Usage(9, 2, estimated=True),
+        ),
         ({"prompt_tokens": 1e300, "completion_tokens": 2, "prompt_tokens_details": [1]}, Usage(0, 2)),
         ({}, Usage(output_tokens=2, estimated=True)),
         ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(output_tokens=2, estimated=True)),
