@@ -54,6 +54,18 @@ LONG = (
     "test_reading_replies.py::test_the_work_is_linear[calls without an index]",
     "test_cli.py::test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes",
     "test_diff.py::test_what_changes_for_the_calls_of_a_turn_stands_below",
+    "test_contributing.py::test_a_diff_of_the_readme_does_what_it_says[rung]",
+    "test_failover.py::test_each_fault_comes_to_what_is_promised[the defaults-S02]",
+    "test_worst.py::test_an_own_table_with_another_rung_is_counted",
+    "test_worst_scripts.py::test_no_random_script_passes_a_worst_case",
+    "test_diff.py::test_a_turn_is_compared_with_its_fields_rows_and_worst_cases",
+    "test_fuzz.py::test_an_honest_policy_exits_with_0",
+    "test_fuzz.py::test_honest_turns_exit_with_0",
+    "test_cli.py::test_without_a_number_of_backends_the_worst_cases_of_two_fallbacks_are_told_as_well",
+    "test_cli.py::test_a_budget_of_money_is_certified_with_prices",
+    "test_own_rungs.py::test_an_answer_that_is_beside_the_point_is_pleaded_with_and_taken_back[call]",
+    "test_tracebacks.py::test_of_an_observer_and_a_compactor_that_raise[astream]",
+    "test_rules.py::test_a_policy_refuses_a_table_on_which_a_call_would_not_be_honest[await --came_empty",
 )
 HALVED = (
     *("test_long_histories.py", "test_every_form.py", "test_failure_patterns.py"),
