@@ -67,31 +67,32 @@ LONG = (
     "test_tracebacks.py::test_of_an_observer_and_a_compactor_that_raise[astream]",
     "test_rules.py::test_a_policy_refuses_a_table_on_which_a_call_would_not_be_honest[await --came_empty",
 )
-HALVED = (
+SAMPLED = (
     *("test_long_histories.py", "test_every_form.py", "test_failure_patterns.py"),
     *("test_mutations.py", "test_ndjson.py"),
 )
 CHOOSING = ("test_matrix.py", "test_mixed_chains.py")
-"""Every run takes half of the cases of each test in these modules, and in those of `end_to_end/` but the second, which
-choose their cases themselves: there thousands of like calls go over HTTP."""
+"""Every run takes a third of the cases of each test in `SAMPLED`, and in `end_to_end/` but for `CHOOSING`.
+
+Those choose their cases themselves: thousands of like calls go over HTTP there."""
 
 
-def _is_halved(item: pytest.Item) -> bool:
+def _is_sampled(item: pytest.Item) -> bool:
     name, folder = item.path.name, item.path.parent.name
-    return name in HALVED or (folder == "end_to_end" and name not in CHOOSING)
+    return name in SAMPLED or (folder == "end_to_end" and name not in CHOOSING)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to `.ci/run full` what takes long and cannot say so itself."""
-    halved: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    sampled: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if any(name in item.nodeid for name in LONG):
             item.add_marker(pytest.mark.full)
-        elif item.get_closest_marker("full") is None and _is_halved(item):
-            halved[item.nodeid.partition("[")[0]].append(item)
-    for cases in halved.values():
+        elif item.get_closest_marker("full") is None and _is_sampled(item):
+            sampled[item.nodeid.partition("[")[0]].append(item)
+    for cases in sampled.values():
         by_chance = sorted(cases, key=lambda item: crc32(item.nodeid.encode()))  # so that no mode is left out
-        for item in by_chance[(len(cases) + 1) // 2 :]:
+        for item in by_chance[-(-len(cases) // 3) :]:
             item.add_marker(pytest.mark.full)
 
 
