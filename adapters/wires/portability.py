@@ -82,7 +82,9 @@ def written(
 def _ends_on_calls(messages: Sequence[PlainMessage | Message]) -> bool:
     """Tell whether the conversation ends on tool calls, but for what was added behind them to have it gone on with."""
     last = next((one for one in reversed(messages) if not (isinstance(one, Message) and one.role == "user")), None)
-    return last is not None and any(read.tool_calls for read in read_messages((last,))[-1:])
+    if last is None or (not isinstance(last, Message) and last.get("role") == "user"):  # as nearly all of them end
+        return False
+    return any(read.tool_calls for read in read_messages((last,))[-1:])
 
 
 def _is_settled(message: PlainMessage | Message, form: Form, provider: str) -> bool:

@@ -233,4 +233,4 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 def _count(raw: Mapping[str, Any], what: Count) -> int:
     """Return the first count above 0."""
-    return next(filter(None, [count_of(found_at(path, raw)) for path in COUNTS[what]]), 0)
+    return next((count for path in COUNTS[what] if (count := count_of(found_at(path, raw)))), 0)
