@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping
 
 import httpx
 import orjson
 from attrs import define, field
 
+from rungwise.adapters.http.limits import GRACE
 from rungwise.adapters.provider.playback import ReceivedRequest, Responder
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
@@ -22,7 +24,8 @@ class MemoryProvider:
 
     Arguments:
         script: a `Script`, or a function from the request to its reply.
-        clock: what `delay` and `chunk_delay` move; a reply that hangs ends in a timeout at once.
+        clock: what `delay` and `chunk_delay` move, up to the moment at which the driver would give the attempt up; a
+            reply that hangs ends in a timeout at once.
         requests: what has arrived.
     """
 
@@ -52,19 +55,32 @@ class MemoryProvider:
         self.requests.append(received)
         script = self.script
         reply = script.reply(len(self.requests) - 1) if isinstance(script, Script) else script(received)
-        return self._response(reply, body, len(self.requests))
+        # The drivers, who follow what they send, say by this how long the attempt may take; others, how long one read.
+        allowed = request.extensions["timeout"]["read"] if "trace" in request.extensions else None
+        ends_at = math.inf if allowed is None else self.clock.now + max(0.0, allowed - GRACE)
+        return self._response(reply, body, len(self.requests), ends_at)
 
-    def _response(self, reply: ScriptedReply, body: Mapping[str, object], number: int) -> httpx.Response:
+    def _response(
+        self, reply: ScriptedReply, body: Mapping[str, object], number: int, ends_at: float
+    ) -> httpx.Response:
         if reply.hang and reply.cut_after is None:
             raise httpx.ReadTimeout("the provider is silent")
-        self.clock.advance(reply.delay)
+        _pass(self.clock, reply.delay, ends_at)
         rendered = render(reply, body, number)
         is_chunked = rendered.content_type == "text/event-stream"
         framing = ("transfer-encoding", "chunked") if is_chunked else ("content-length", str(len(rendered.body)))
         given = {name.lower(): value for name, value in reply.headers.items()}
         headers = {"content-type": rendered.content_type, **given, framing[0]: framing[1]}
-        stream = _Body(rendered.pieces, reply, self.clock, is_chunked)
+        stream = _Body(rendered.pieces, reply, self.clock, ends_at, is_chunked)
         return httpx.Response(reply.status, headers=[*headers.items()], stream=stream)
+
+
+def _pass(clock: VirtualClock, seconds: float, ends_at: float) -> None:
+    """Let time pass, or what is left of it."""
+    if clock.now + seconds > ends_at:
+        clock.advance(max(0.0, ends_at - clock.now))
+        raise httpx.ReadTimeout("the time is up")
+    clock.advance(seconds)
 
 
 @define(eq=False)
@@ -74,13 +90,14 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
     pieces: tuple[bytes, ...]
     reply: ScriptedReply
     clock: VirtualClock
+    ends_at: float
     is_chunked: bool
 
     def __iter__(self) -> Iterator[bytes]:
         cut = self.reply.cut_after
         left = sum(map(len, self.pieces)) if cut is None else cut
         for index, piece in enumerate(self.pieces):
-            self.clock.advance(self.reply.chunk_delay if index else 0.0)
+            _pass(self.clock, self.reply.chunk_delay if index else 0.0, self.ends_at)
             if left <= 0:
                 break
             yield piece[:left]

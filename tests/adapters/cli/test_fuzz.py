@@ -18,7 +18,21 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rungwise import CALL, Effect, Guard, Link, OpenAIChat, PlainLink, Policy, Script, ScriptedReply, TurnPolicy, verify
+from rungwise import (
+    CALL,
+    Budget,
+    Client,
+    Effect,
+    Guard,
+    Link,
+    OpenAIChat,
+    PlainLink,
+    Policy,
+    Script,
+    ScriptedReply,
+    TurnPolicy,
+    verify,
+)
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
@@ -121,6 +135,17 @@ def test_the_provider_in_memory_falls_silent_and_takes_its_time() -> None:
         with pytest.raises(httpx.ReadTimeout):
             client.post(memory.base_url, json={})
     assert memory.clock.now > 5.0
+
+
+def test_an_attempt_in_memory_ends_when_a_real_one_would() -> None:
+    slow = ScriptedReply(delay=80.0, chunk_delay=1.0, text="x" * 4_000, chunk_size=1)
+    memory = MemoryProvider(Script([slow], after="repeat"))
+    policy = Policy(budget=Budget(seconds=900.0))
+    with httpx.Client(transport=MemoryTransport(memory)) as http:
+        backend = OpenAIChat("m", base_url=memory.base_url, api_key_required=False)
+        client = Client(backend, policy=policy, http=http, clock=lambda: memory.clock.now, sleep=memory.clock.advance)
+        assert client.call("Where?").outcome == "partial"
+    assert 599.0 < memory.clock.now <= 600.0, "the longest that an attempt may take"
 
 
 # what is generated
