@@ -188,7 +188,8 @@ def test_a_cut_comes_after_exactly_so_many_bytes(client: httpx.Client, body: dic
 def test_silence_after_a_part_of_the_body(client: httpx.Client) -> None:
     with serve(ScriptedReply(text=TEXT, hang=True, cut_after=100)) as provider:
         with client.stream("POST", f"{provider.base_url}/chat/completions", json=STREAM) as response:
-            assert len(next(response.iter_raw())) == 100
+            pieces = response.iter_raw()  # which closes the connection when nobody holds it any more
+            assert len(next(pieces)) == 100
             assert provider.open_connections == 1
         until(lambda: provider.aborted == 1)
         assert provider.wait_disconnected()
