@@ -25,7 +25,7 @@ from support.waiting import until
 from support.ways import ALL, ONCE, OWN, PASSED_IN, SYNC, aask, aclose, ask, backend, client_for
 
 BUDGET = 0.5
-CEILING = BUDGET + 2.5  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
+CEILING = BUDGET + 6  # a broken promise costs 10 s and more, or never ends; the rest is for a busy machine
 SOON = 1.0  # the promise is 0.1 s
 POLICY = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=BUDGET))
 
@@ -174,7 +174,7 @@ def test_the_budget_ends_a_call_in_every_phase(names: Any, way: str, phase: Any)
         client = client_for(way, backend(url), policy=POLICY)
         thread = threading.Thread(target=lambda: ended.append(ask(way, client, messages)), daemon=True)
         thread.start()
-        thread.join(8)
+        thread.join(20)
         assert ended, "the call has not ended"
         asked = ended[0]
         assert asked.seconds < CEILING
@@ -198,7 +198,7 @@ def test_the_next_backend_is_asked_when_no_first_token_has_come_in_whatever_phas
         client = client_for(way, [backend(url), backend(b.base_url, name="second", first_token=30)], policy=policy)
         thread = threading.Thread(target=lambda: ended.append(ask(way, client, messages, streams=False)), daemon=True)
         thread.start()
-        thread.join(CEILING + 5)
+        thread.join(30)
         assert ended, "the call has not ended"
         asked = ended[0]
     assert (asked.outcome, asked.text, asked.result.backend) == ("done", "Yes.", "second")
@@ -223,7 +223,7 @@ def test_a_cancellation_ends_a_call_in_every_phase(names: Any, way: str, phase: 
         time.sleep(0.2)  # so that it is in the phase
         at = time.monotonic()
         token.cancel()
-        thread.join(5)
+        thread.join(20)
         assert ended, "the call has not ended"
         asked, moment = ended[0]
         assert moment - at < SOON
@@ -310,7 +310,7 @@ def test_what_unpacks_to_very_much_leaves_other_tasks_their_turns(way: str) -> N
     very_much()
     with RawServer(unpacking) as server:
         asyncio.run(main(server))
-    assert longest < 0.5  # ten seconds where all of it is unpacked in one go
+    assert longest < 2.0  # ten seconds where all of it is unpacked in one go
 
 
 @pytest.mark.parametrize("way", ALL)
@@ -368,7 +368,7 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
 
     def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
         asked.append(host)
-        released.wait(10)
+        released.wait(20)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
@@ -390,7 +390,7 @@ def test_a_name_is_looked_up_by_one_thread_whatever_the_port(monkeypatch: pytest
         time.sleep(0.1)
         released.set()
         for thread in threads:
-            thread.join(5)
+            thread.join(20)
         assert {each.text for each in ended} == {f"port {one.port}", f"port {other.port}"}
     assert asked == ["slow.test"]
 
@@ -401,7 +401,7 @@ def test_nothing_is_sent_once_the_call_has_ended(names: Any, way: str) -> None:
     with RawServer(nothing) as server, pytest.MonkeyPatch.context() as patch:
 
         def slow(host: Any, port: Any, *args: Any, **options: Any) -> Any:
-            released.wait(10)
+            released.wait(20)
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port))]
 
         patch.setattr(socket, "getaddrinfo", slow)

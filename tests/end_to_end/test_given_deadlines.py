@@ -102,7 +102,7 @@ def test_a_request_in_flight_is_ended_by_it(
     provider = serve(hangs)
     began = time.monotonic()
     result = ask(Client(ways.backend(provider.base_url)), mode, deadline=time.time() + 0.4)
-    assert 0.3 < time.monotonic() - began < 2
+    assert 0.3 < time.monotonic() - began < 8
     assert result.outcome not in ("done", "finished")
     assert len(provider.requests) == 1
 
@@ -180,7 +180,7 @@ def test_tools_are_ended_by_it(serve: Callable[..., EmbeddedProvider], mode: str
 
     began = time.monotonic()
     result = ask(Client(ways.backend(provider.base_url)), mode, tools=[look], deadline=time.time() + 0.5)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 8
     assert (result.outcome, len(provider.requests)) == ("over_budget", 1)
 
 
