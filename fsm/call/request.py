@@ -12,7 +12,7 @@ from rungwise.fsm.call.parts import Message
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
-from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copies, frozen_copy
+from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copies, sendable_copy
 from rungwise.fsm.values.secret import SecretMap
 
 PlainMessage = Mapping[str, Any]
@@ -43,7 +43,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
             raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
     if not messages:
         raise ConfigurationError("messages is empty; give at least one message")
-    copies = frozen_copies(messages, "messages")
+    copies = sendable_copies(messages, "messages")
     for index, message in enumerate(copies):
         if not isinstance(message, Message):
             _check_parts(message, index)
@@ -81,7 +81,7 @@ def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return FrozenMap()
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ConfigurationError(f"Request.{name} must map names to values; it is of type {type(value).__name__}")
-    return frozen_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
+    return sendable_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
 
 
 def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -118,7 +118,7 @@ def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any]
             raise ConfigurationError(
                 f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}{_of_turns(tool)}"
             )
-    return frozen_copies(tools, "Request.tools")
+    return sendable_copies(tools, "Request.tools")
 
 
 def _of_turns(value: object) -> str:
