@@ -215,6 +215,10 @@ def _own_headers(send: Send) -> Mapping[str, str]:
     return send.request.headers
 
 
+def _own_tools(send: Send) -> tuple[Mapping[str, Any], ...]:
+    return send.request.tools
+
+
 def _own_parameters(send: Send) -> Mapping[str, Any]:
     return send.request.parameters
 
@@ -241,6 +245,7 @@ class Send:
         request: what the caller asked.
         headers: those of the request, where they are meant for this backend; a wire sends these and its own.
         parameters: likewise those of the request.
+        tools: likewise those of the request.
         added_tokens: the tokens of what the rungs have added to the caller's messages.
         unsigned: whether the backend has rejected a signature, so that none is sent, its own included.
         must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
@@ -264,3 +269,4 @@ class Send:
     restore_reasoning: bool = False
     headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
     parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=Factory(_own_tools, takes_self=True), repr=False)

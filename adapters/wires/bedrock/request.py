@@ -71,7 +71,7 @@ def write_body(
     dropped = send.dropped - _CAPS if send.must_cut else send.dropped
     if _CAPS & dropped:
         cap = None
-    tools = given.pop("tools", send.request.tools)
+    tools = given.pop("tools", send.tools)
     if takes_marks is False:
         tools = unmarked(tools)
     body: Body = {**translated(given, generation, cap=cap), "messages": turns}

@@ -13,7 +13,7 @@ from rungwise.adapters.wires.backend import HttpBackend, optional
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
 from rungwise.adapters.wires.chat.reply import read_reply
 from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_many, write_body
-from rungwise.adapters.wires.chat.shapes import CHAT
+from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.fsm.call.lessons import Lessons
@@ -62,10 +62,12 @@ class OpenAIChat(HttpBackend):
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
     server: Server | None = field(default=None, kw_only=True, repr=False, validator=optional(Server))
     _dialect: Dialect = field(init=False, eq=False, repr=False)
+    _shapes: ChatShapes = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._set(_dialect=self._chosen_dialect())
+        dialect = self._chosen_dialect()
+        self._set(_dialect=dialect, _shapes=ChatShapes(dialect))
         known = self.capabilities
         if self.server is not None:
             known = (self._given or Capabilities()).or_else(self.server.known).or_else(known)
@@ -88,6 +90,11 @@ class OpenAIChat(HttpBackend):
     def echoes(self) -> bool:
         """Tell whether a continued assistant turn is repeated at the start of the answer."""
         return self._dialect.echoes
+
+    @property
+    def shapes(self) -> Form:
+        """Return the form of its conversations, and of the tools that its server takes."""
+        return self._shapes
 
     @property
     def lessons(self) -> Lessons:

@@ -103,7 +103,7 @@ def write_body(
     messages = written(given, form, own, is_portable=is_portable, rules=rules)
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
-        CHAT.set_tools(body, send.request.tools)
+        ChatShapes(dialect).set_tools(body, send.tools)
     if "tool_choice" in body:
         body["tool_choice"] = chat_choice(body["tool_choice"])
     _set_cap(body, send, dialect.cap_field)
