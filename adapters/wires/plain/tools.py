@@ -86,5 +86,5 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
         text_in(inner, "description"),
         schema or _NO_PARAMETERS,
         strict if isinstance(strict, bool) else None,
-        tool.get("cache_control"),
+        tool.get("cache_control", inner.get("cache_control")),
     )
