@@ -580,3 +580,20 @@ def test_botocore_is_not_imported_before_it_is_needed() -> None:
 
     code = "import sys, rungwise; rungwise.Bedrock; assert not any(n.startswith('botocore') for n in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+    ],
+    ids=lambda block: str(block["type"]),
+)
+def test_a_mark_of_a_picture_or_a_file_stands_behind_it(block: Any) -> None:
+    asked = {"role": "user", "content": [{"type": "text", "text": "Which?"}, {**block, "cache_control": EPHEMERAL}]}
+    assert sent(asked)["messages"][0]["content"][2:] == [{"cachePoint": {"type": "default"}}]
+    assert backend(LLAMA).lost(Request([asked]))[-1] == LOST.format(1)
