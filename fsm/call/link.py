@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from attrs import Factory, field, frozen, validators
+from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.call.options import COMMON_PARAMETERS
 from rungwise.fsm.call.request import Request, token_count
@@ -240,6 +240,7 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     if len(taken) < len(request.tools):
         others = [tool for tool in request.tools if not any(tool is each for each in taken)]
         foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
+        request = evolve(request, tools=taken)
     own = lost(request) if callable(lost) else ()  # a backend of the user's own may not say
     return tuple([note(each) for each in (*foreign, *own)])
 

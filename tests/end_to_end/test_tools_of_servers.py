@@ -164,3 +164,45 @@ def test_a_function_as_responses_have_it_is_written_as_chat_completions_have_it(
         client.call("Where?", tools=[{"type": "function", "name": "look", "strict": True}])
     [sent] = provider.requests[0].body["tools"]
     assert (sent["type"], sent["function"]["name"], sent["function"]["strict"]) == ("function", "look", True)
+
+
+NO_CHOICE = "tool_choice: no tool of the type {} is sent"
+
+
+def test_a_choice_of_a_tool_that_is_left_out_is_left_out_too(serve: Any) -> None:
+    first, second = serve(DOWN), serve(ANSWER)
+    chain = [backend("responses", first.base_url, name="first"), backend("openai", second.base_url, name="second")]
+    asked: dict[str, Any] = {"tools": [SEARCH, LOOK], "tool_choice": SEARCH}
+    with Client(chain) as client:
+        [one, other] = client.check("Where?", **asked).backends
+        result = client.call("Where?", **asked)
+    assert first.requests[0].body["tool_choice"] == SEARCH
+    assert second.requests[0].body["tools"] == [LOOK]
+    assert "tool_choice" not in second.requests[0].body
+    lost = (ELSEWHERE.format("web_search"), NO_CHOICE.format("web_search"))
+    assert (one.losses, other.losses) == ((), lost)
+    assert [step.note for step in result.journal.steps if step.event == "sent"][1] == f"left out: {'; '.join(lost)}"
+
+
+@pytest.mark.parametrize(
+    ("host", "choice", "is_sent"),
+    [
+        ("openai", SEARCH, False),
+        ("openai", {"type": "function", "function": {"name": "look"}}, True),
+        ("openai", {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}, True),
+        ("openai", "required", True),
+        ("own", ODD, False),
+        ("own", SEARCH, True),
+        ("openrouter", {"type": "openrouter:web_search"}, True),
+    ],
+)
+def test_a_choice_goes_out_with_the_tool_that_it_is_of(host: str, choice: Any, is_sent: bool) -> None:
+    request = Request(
+        "Where?", tools=[SEARCH, ROUTED, LOOK] if host == "openrouter" else [SEARCH, LOOK], tool_choice=choice
+    )
+    link = chat(host)
+    send = Send(rung="ask", backend=0, wait=0, messages=request.messages, max_tokens=None, request=request)
+    body = json.loads(link.encode(send, stream=False).body)
+    assert body.get("tool_choice") == (choice if is_sent else None)
+    losses = losses_of(request, link, link)
+    assert any(each.startswith("tool_choice: ") for each in losses) is not is_sent
