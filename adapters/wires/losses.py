@@ -29,6 +29,7 @@ def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],
         *[f"the tool {_name_of(tool)}: it has no form here" for tool in form.lost_tools(request.tools)],
+        *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
         *[f"{kind} in the messages, {count} x: it has no form here" for kind, count in _unread(foreign, form).items()],
     )
 
@@ -36,6 +37,16 @@ def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str
 def _name_of(tool: Mapping[str, Any]) -> object:
     """Name a tool that a provider runs; Gemini's have nothing but a field of that name."""
     return tool.get("name") or tool.get("type") or next(iter(tool), "without a name")
+
+
+def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object]:
+    """Name the tools whose free text is to fit a grammar, and that are written as tools of objects."""
+    for tool in tools:
+        inner = tool.get("custom", tool) if tool.get("type") == "custom" else {}
+        given = inner.get("format") if isinstance(inner, Mapping) else None
+        has_grammar = isinstance(given, Mapping) and given.get("type") == "grammar"
+        if has_grammar and not any(written.get("type") == "custom" for written in form.written_tools((tool,))):
+            yield inner.get("name")
 
 
 def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:

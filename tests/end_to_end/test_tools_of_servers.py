@@ -206,3 +206,16 @@ def test_a_choice_goes_out_with_the_tool_that_it_is_of(host: str, choice: Any, i
     assert body.get("tool_choice") == (choice if is_sent else None)
     losses = losses_of(request, link, link)
     assert any(each.startswith("tool_choice: ") for each in losses) is not is_sent
+
+
+@pytest.mark.parametrize("given", [FLAT, DEEP])
+@pytest.mark.parametrize("api", PROTOCOLS)
+def test_a_grammar_is_told_where_a_tool_of_free_text_becomes_one_of_objects(api: str, given: Any, serve: Any) -> None:
+    provider = serve(ANSWER)
+    with Client(backend(api, provider.base_url)) as client:
+        [found] = client.check("Where?", tools=[given, {"type": "custom", "name": "plain"}]).backends
+        client.call("Where?", tools=[given])
+    keeps = api in ("openai", "responses")
+    assert ("start: /a+/" in json.dumps(provider.requests[0].body)) is keeps
+    told = tuple(each for each in found.losses if "tool" in each)
+    assert told == (() if keeps else ("the grammar of the tool g: it has no form here",))
