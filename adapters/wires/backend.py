@@ -36,14 +36,14 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
 from rungwise.fsm.values.fields import LONGEST_SECONDS
-from rungwise.fsm.values.frozen_map import frozen_copy
+from rungwise.fsm.values.frozen_map import sendable_copy
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 # Anything but a mapping is left to the validators.
 
 
 def _parameters(value: Mapping[str, Any] | None) -> Any:
-    return frozen_copy({} if value is None else value, "parameters")
+    return sendable_copy({} if value is None else value, "parameters")
 
 
 def _headers(value: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -9,15 +9,15 @@ from attrs import define, field
 
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.frozen_map import frozen_copy
+from rungwise.fsm.values.frozen_map import sendable_copy
 
 _MOST: Final = 2**18  # bytes of memory for what stands beside a reply; it is for diagnosis
 
 
 def kept_copy(value: Any) -> Any:
-    """Return a copy that nobody can change; None for what is nested so deeply that no server would take it back."""
+    """Return a copy that nobody can change; None for what no server would take: too deep, or with `NaN` in it."""
     try:
-        return frozen_copy(value, "the provider's own")
+        return sendable_copy(value, "the provider's own")
     except ConfigurationError:
         return None
 

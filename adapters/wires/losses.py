@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, ToolResult
 from rungwise.fsm.call.request import PlainMessage, Request
 from rungwise.fsm.values.label import label
+
+_READ: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
+_READ_OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
+"""What is read of a message, or belongs to an item of Responses alone; and what besides of the result of a tool."""
 
 
 def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str, ...]:
@@ -25,6 +29,7 @@ def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],
         *[f"the tool {_name_of(tool)}: it has no form here" for tool in form.lost_tools(request.tools)],
+        *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
         *[f"{kind} in the messages, {count} x: it has no form here" for kind, count in _unread(foreign, form).items()],
     )
 
@@ -34,14 +39,39 @@ def _name_of(tool: Mapping[str, Any]) -> object:
     return tool.get("name") or tool.get("type") or next(iter(tool), "without a name")
 
 
+def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object]:
+    """Name the tools whose free text is to fit a grammar, and that are written as tools of objects."""
+    for tool in tools:
+        inner = tool.get("custom", tool) if tool.get("type") == "custom" else {}
+        given = inner.get("format") if isinstance(inner, Mapping) else None
+        has_grammar = isinstance(given, Mapping) and given.get("type") == "grammar"
+        if has_grammar and not any(written.get("type") == "custom" for written in form.written_tools((tool,))):
+            yield inner.get("name")
+
+
 def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:
     """Count what nobody can read, or what has no place in a form, of what a user or a tool says, by its type."""
     found: Counter[str] = Counter()
+    messages = [*messages]
+    for given in messages:
+        if not isinstance(given, Message):
+            found.update(_unread_members(given))
     for message in read_messages(messages):
         if message.role != "assistant":
             for part in message.parts:
                 found.update(_lost_of(part, form))
     return found
+
+
+def _unread_members(message: PlainMessage) -> Iterator[str]:
+    """Yield what stands in a message beside what is read of it; of an assistant's, that may be its provider's own."""
+    role = message.get("role")
+    if role in ("assistant", "model"):
+        if message.get("name"):
+            yield "name"
+    elif isinstance(role, str):
+        read = _READ | _READ_OF_RESULTS if role in ("tool", "function") else _READ
+        yield from (label(name) for name, value in message.items() if name not in read and value not in (None, ""))
 
 
 def _lost_of(part: Part, form: Form) -> Iterator[str]:

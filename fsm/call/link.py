@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from attrs import Factory, field, frozen, validators
+from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.call.options import COMMON_PARAMETERS
 from rungwise.fsm.call.request import Request, token_count
@@ -194,6 +194,25 @@ def parameters_for(request: Request, first: Link, link: Link) -> Mapping[str, An
     return FrozenMap({name: value for name, value in request.parameters.items() if name in COMMON_PARAMETERS})
 
 
+def tools_for(request: Request, first: Link, link: Link) -> tuple[Mapping[str, Any], ...]:
+    """Return the tools of a request as far as they are meant for a backend: they were given for the first one.
+
+    Any other is given those of which is known that its server takes them, or that they can be put into its form.
+
+    Arguments:
+        request: what the caller asked.
+        first: the first backend of the chain.
+        link: the backend that is asked.
+    """
+    if not request.tools or link is first:
+        return request.tools
+    origin = getattr(link, "origin", None)
+    if origin and origin == getattr(first, "origin", None) and _form_of(link) is _form_of(first):
+        return request.tools
+    shapes: Shapes = getattr(link, "shapes", NEUTRAL)
+    return tuple(filter(shapes.knows_tool, request.tools))
+
+
 def prefills_for(link: Link, parameters: Mapping[str, Any]) -> bool:
     """Tell whether a backend goes on from a trailing assistant turn in a request with these parameters.
 
@@ -217,6 +236,11 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
     """
     meant, lost = parameters_for(request, first, link), getattr(link, "lost", None)
     foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
+    taken = tools_for(request, first, link)
+    if len(taken) < len(request.tools):
+        others = [tool for tool in request.tools if not any(tool is each for each in taken)]
+        foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
+        request = evolve(request, tools=taken)
     own = lost(request) if callable(lost) else ()  # a backend of the user's own may not say
     return tuple([note(each) for each in (*foreign, *own)])
 

@@ -8,13 +8,13 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
+from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 
 _NO_EXTRAS = FrozenMap()
 
 
 def _unchanging(value: Any) -> Any:
-    return value if type(value) in (str, FrozenMap, type(None)) else frozen_copy(value, "a provider's own part")
+    return value if type(value) in (str, FrozenMap, type(None)) else sendable_copy(value, "a provider's own part")
 
 
 def _is_text(instance: object, attribute: Any, value: Any) -> None:

@@ -9,7 +9,7 @@ from attrs import define, evolve
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.kept import NOTHING_KEPT
-from rungwise.fsm.call.link import headers_for, parameters_for, prefills_for
+from rungwise.fsm.call.link import headers_for, parameters_for, prefills_for, tools_for
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
@@ -71,6 +71,7 @@ class Proposer:
             restore_reasoning=transcript.restore_reasoning,
             headers=headers_for(request, chain.links[0], link),
             parameters=parameters,
+            tools=tools_for(request, chain.links[0], link),
         )
         asks_json = chain.shapes.asks_for_json(send.parameters) if send.parameters else None
         return Proposal(

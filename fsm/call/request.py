@@ -12,7 +12,7 @@ from rungwise.fsm.call.parts import Message
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
-from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copies, frozen_copy
+from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copies, sendable_copy
 from rungwise.fsm.values.secret import SecretMap
 
 PlainMessage = Mapping[str, Any]
@@ -43,7 +43,7 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
             raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
     if not messages:
         raise ConfigurationError("messages is empty; give at least one message")
-    copies = frozen_copies(messages, "messages")
+    copies = sendable_copies(messages, "messages")
     for index, message in enumerate(copies):
         if not isinstance(message, Message):
             _check_parts(message, index)
@@ -81,7 +81,7 @@ def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return FrozenMap()
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ConfigurationError(f"Request.{name} must map names to values; it is of type {type(value).__name__}")
-    return frozen_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
+    return sendable_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
 
 
 def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -118,7 +118,7 @@ def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any]
             raise ConfigurationError(
                 f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}{_of_turns(tool)}"
             )
-    return frozen_copies(tools, "Request.tools")
+    return sendable_copies(tools, "Request.tools")
 
 
 def _of_turns(value: object) -> str:
@@ -215,6 +215,10 @@ def _own_headers(send: Send) -> Mapping[str, str]:
     return send.request.headers
 
 
+def _own_tools(send: Send) -> tuple[Mapping[str, Any], ...]:
+    return send.request.tools
+
+
 def _own_parameters(send: Send) -> Mapping[str, Any]:
     return send.request.parameters
 
@@ -241,6 +245,7 @@ class Send:
         request: what the caller asked.
         headers: those of the request, where they are meant for this backend; a wire sends these and its own.
         parameters: likewise those of the request.
+        tools: likewise those of the request.
         added_tokens: the tokens of what the rungs have added to the caller's messages.
         unsigned: whether the backend has rejected a signature, so that none is sent, its own included.
         must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
@@ -264,3 +269,4 @@ class Send:
     restore_reasoning: bool = False
     headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
     parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=Factory(_own_tools, takes_self=True), repr=False)

@@ -51,6 +51,14 @@ class Shapes:
         """
         return {"name": name, "description": description, "parameters": parameters}
 
+    def knows_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether it is known what becomes of a tool in this form.
+
+        One of which nobody knows whether the server takes it is sent to the server that it was given for, and to no
+        other.
+        """
+        return True
+
     def strictly(self, definition: dict[str, Any], strict: bool) -> dict[str, Any]:
         """Return the definition of a tool that says whether the provider must hold the model to the schema.
 

@@ -21,7 +21,7 @@ from rungwise.fsm.turn.hints import HintedSchema
 from rungwise.fsm.turn.names import LONGEST_NAME, NAME_FORM, is_name
 from rungwise.fsm.turn.schemas import AnyArguments, Arguments, GivenSchema, Misfit, Schema, quoted
 from rungwise.fsm.values.checks import LARGEST, is_flag, is_number, is_text, must, or_none
-from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
+from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 from rungwise.fsm.values.label import label, short
 from rungwise.fsm.values.suggest import did_you_mean
 
@@ -49,7 +49,7 @@ def _parameters(value: Any) -> Mapping[str, Any] | None:
         return value
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ConfigurationError(f"Tool.parameters must be a JSON schema, not {type(value).__name__}")
-    copy: Mapping[str, Any] = frozen_copy(value, "Tool.parameters")
+    copy: Mapping[str, Any] = sendable_copy(value, "Tool.parameters")
     try:
         json.dumps(copy, allow_nan=False)
     except (TypeError, ValueError) as error:

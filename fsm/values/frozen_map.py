@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from math import isfinite
 from typing import Any, NoReturn
 
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.label import note, short
 
 DEEPEST = 200
 """How deep what a caller gives may be nested: with what is put around it, JSON writers take no more than 254."""
@@ -47,7 +49,11 @@ class _TooDeep(Exception):
     pass
 
 
-_UNCHANGING = frozenset({str, int, float, bool, type(None)})
+class _NotFinite(Exception):
+    pass
+
+
+_UNCHANGING = frozenset({str, int, bool, type(None)})
 
 
 def frozen_copy(value: Any, where: str) -> Any:
@@ -69,17 +75,38 @@ def frozen_copy(value: Any, where: str) -> Any:
         raise ConfigurationError(f"{where} has no form in JSON: {fault}") from None
 
 
-def frozen_copies(values: Iterable[Any], where: str) -> tuple[Any, ...]:
-    """Copy as `frozen_copy` does; the error names the place among the values."""
+def sendable_copy(value: Any, where: str) -> Any:
+    """Copy as `frozen_copy` does what is to be sent, and refuse numbers that no JSON has.
+
+    Arguments:
+        value: what a caller gave.
+        where: what the error calls it; the place within it is said behind that, and nothing of what stands there.
+
+    Raises:
+        ConfigurationError: it is nested too deeply, holds itself, or holds a number that is not finite.
+    """
     try:
-        return tuple([_frozen(value, DEEPEST) for value in values])
-    except _TooDeep:
-        return tuple([frozen_copy(value, f"{where}[{index}]") for index, value in enumerate(values)])
+        return _frozen(value, DEEPEST, is_sent=True)
+    except (_TooDeep, _NotFinite):
+        place = f"{where}{_path_to_no_number(frozen_copy(value, where))}"
+        raise ConfigurationError(f"{note(place)} has no form in JSON: it is not a finite number") from None
 
 
-def _frozen(value: Any, depth: int) -> Any:
+def sendable_copies(values: Iterable[Any], where: str) -> tuple[Any, ...]:
+    """Copy as `sendable_copy` does; the error names the place among the values."""
+    try:
+        return tuple([_frozen(value, DEEPEST, is_sent=True) for value in values])
+    except (_TooDeep, _NotFinite):
+        return tuple([sendable_copy(value, f"{where}[{index}]") for index, value in enumerate(values)])
+
+
+def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
     kind = type(value)
     if kind in _UNCHANGING:
+        return value
+    if isinstance(value, float):
+        if is_sent and not isfinite(value):
+            raise _NotFinite
         return value
     if not depth:
         raise _TooDeep
@@ -88,16 +115,28 @@ def _frozen(value: Any, depth: int) -> Any:
         copy = FrozenMap(value)
         for key, item in value.items():
             if type(item) is not str:  # most are, and one call for each would be most of the cost
-                dict.__setitem__(copy, key, _frozen(item, depth))
+                dict.__setitem__(copy, key, _frozen(item, depth, is_sent=is_sent))
         return copy
     if isinstance(value, list):
-        return FrozenList([_frozen(item, depth) for item in value])
+        return FrozenList([_frozen(item, depth, is_sent=is_sent) for item in value])
     if isinstance(value, tuple):
-        return tuple([_frozen(item, depth) for item in value])
+        return tuple([_frozen(item, depth, is_sent=is_sent) for item in value])
     if hasattr(kind, "__dataclass_fields__"):
         names = [field.name for field in fields(value) if not field.name.startswith("_") and hasattr(value, field.name)]
-        return FrozenMap({name: _frozen(getattr(value, name), depth) for name in names})
+        return FrozenMap({name: _frozen(getattr(value, name), depth, is_sent=is_sent) for name in names})
     return value
+
+
+def _path_to_no_number(value: Any) -> str | None:
+    """Return where in a copy the first number stands that is not finite, as one would write it in Python."""
+    if isinstance(value, float):
+        return None if isfinite(value) else ""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    for key, item in inner:
+        path = _path_to_no_number(item)
+        if path is not None:
+            return f"[{short(key)}]{path}"
+    return None
 
 
 def thawed(value: Any) -> Any:

@@ -18,6 +18,7 @@ from rungwise.adapters.wires.registry import backend_class
 from rungwise.fsm.journal.path import read_path
 from support.command_line import invoke
 from support.modes import MODES, ask, waits_into
+from support.protocols import PROTOCOLS, backend
 
 DOWN, AGAIN = ScriptedReply(status=401), ScriptedReply(status=500)
 ANSWER = ScriptedReply(text="In the reeds.")
@@ -212,3 +213,51 @@ def test_pictures_and_files_that_a_protocol_cannot_carry_are_told(
     body = json.dumps(provider.requests[0].body)
     for kind, url in (("image", "https://example.org/heron.png"), ("audio", "audio/wav"), ("file", "heron.pdf")):
         assert (f"({kind}: {url})" in body) is any(each.startswith(kind) for each in lost)
+
+
+NAMED_ONES: list[Any] = [
+    {"role": "system", "name": "house", "content": "Be brief."},
+    {"role": "user", "name": "Ada", "content": "Where?"},
+    {"role": "assistant", "name": "guide", "content": "In the reeds."},
+    {"role": "user", "name": "Bert", "content": [{"type": "text", "text": "Which?"}]},
+]
+CALLED: list[Any] = [
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "name": "f", "tool_call_id": "c", "content": "Reeds."},
+]
+
+
+@pytest.mark.parametrize("api", PROTOCOLS)
+@pytest.mark.parametrize("streams", [False, True])
+def test_who_speaks_is_told_where_a_protocol_has_no_names(api: str, streams: bool, serve: Any) -> None:
+    provider = serve(ANSWER)
+    with Client(backend(api, provider.base_url)) as client:
+        [found] = client.check(NAMED_ONES).backends
+        result = [*client.stream(NAMED_ONES)][-1] if streams else client.call(NAMED_ONES)
+    body = json.dumps(provider.requests[0].body)
+    said = () if api == "openai" else ("name in the messages, 4 x: it has no form here",)
+    assert tuple(each for each in found.losses if "messages" in each) == said
+    assert notes(result) == [("primary", f"left out: {said[0]}" if said else None)]
+    for name in ("house", "Ada", "guide", "Bert"):
+        assert (name in body) is (api == "openai")
+
+
+@pytest.mark.parametrize("api", PROTOCOLS)
+def test_the_name_of_a_tool_is_no_such_name(api: str) -> None:
+    with Client(backend(api, "http://localhost:1/v1")) as client:
+        [found] = client.check([{"role": "user", "content": "Where?"}, *CALLED]).backends
+    assert not [each for each in found.losses if "messages" in each]
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "user", "tool"])
+@pytest.mark.parametrize("api", PROTOCOLS)
+def test_a_member_of_a_message_that_nobody_reads_is_told(api: str, role: str, serve: Any) -> None:
+    provider = serve(ANSWER)
+    odd = {"role": role, "content": "Where?", **({"tool_call_id": "c"} if role == "tool" else {}), "mood": "merry"}
+    asked = [{"role": "user", "content": "Hm."}, *CALLED[: role == "tool"], odd, {"role": "user", "content": "Hm?"}]
+    with Client(backend(api, provider.base_url)) as client:
+        [found] = client.check(asked).backends
+        client.call(asked)
+    is_told = "mood in the messages, 1 x: it has no form here" in found.losses
+    assert is_told is not ("merry" in json.dumps(provider.requests[0].body))
+    assert is_told is (api != "openai")

@@ -12,7 +12,7 @@ from rungwise.adapters.wires.composing import text_at
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.frozen_map import frozen_copy
+from rungwise.fsm.values.frozen_map import sendable_copy
 
 CITATIONS: Final = "citations"
 """What a part holds, and nothing else, that says what the text behind it is taken from."""
@@ -22,9 +22,9 @@ _CALL_EXTRAS: Final = ("caller", "toolset_name")
 
 
 def own_copy(value: Any) -> Any:
-    """Return a copy of JSON data that nobody can change; None of what is nested deeper than any server would take."""
+    """Return a copy of JSON data that nobody can change; None of what no server would take: see `kept_copy`."""
     try:
-        return frozen_copy(mended(value), "the provider's own")
+        return sendable_copy(mended(value), "the provider's own")
     except (ConfigurationError, RecursionError):
         return None
 

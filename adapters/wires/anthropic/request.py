@@ -58,7 +58,7 @@ def write_body(
     if send.prefill:
         _strip_end(turns)
     given = {name: each for name, each in {**parameters, **send.parameters}.items() if name not in send.dropped}
-    tools = given.pop("tools", send.request.tools)
+    tools = given.pop("tools", send.tools)
     body = {**translated(given, generation, cap=cap), "model": model, "max_tokens": cap, "messages": turns}
     if system:
         body["system"] = system

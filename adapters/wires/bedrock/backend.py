@@ -12,7 +12,7 @@ from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.endpoint import as_secret, check_key, merged
 from rungwise.adapters.wires.anthropic.models import Generation, generation_of
 from rungwise.adapters.wires.backend import HttpBackend, optional
-from rungwise.adapters.wires.bedrock.marks import lost_marks
+from rungwise.adapters.wires.bedrock.marks import lost_marks, marks_tools
 from rungwise.adapters.wires.bedrock.parameters import lost_parameters, mapping, thinks
 from rungwise.adapters.wires.bedrock.reply import read_reply
 from rungwise.adapters.wires.bedrock.request import RESERVED, write_body
@@ -145,9 +145,7 @@ class Bedrock(HttpBackend):
 
     def lost(self, request: Request) -> tuple[str, ...]:
         """Say what of a request this model cannot be told, in a short sentence each."""
-        marks = lost_marks(request, self.capabilities.caches)
-        told = [f"cache marks, {marks} x: this model is not known to take them"] if marks else []
-        return (*super().lost(request), *told)
+        return (*super().lost(request), *lost_marks(request, self.model, self.capabilities.caches))
 
     def _url(self, *, stream: bool) -> str:
         method = "converse-stream" if stream else "converse"
@@ -172,6 +170,7 @@ class Bedrock(HttpBackend):
             generation=self._generation,
             cap=send.max_tokens or self.max_tokens,
             takes_marks=self.capabilities.caches,
+            marks_tools=marks_tools(self.model, self.capabilities.caches),
             provider=self.provider,
         )
 

@@ -46,6 +46,7 @@ def write_body(
     generation: Generation | None,
     cap: int | None,
     takes_marks: bool | None,
+    marks_tools: bool,
     provider: str,
 ) -> bytes:
     """Return the JSON body of one attempt.
@@ -56,6 +57,7 @@ def write_body(
         generation: what the model takes, where it is one of Anthropic's.
         cap: the output cap in tokens, if any.
         takes_marks: whether the model takes marks of what is to be kept of a prompt, as far as anybody knows.
+        marks_tools: whether it takes those of other forms behind tools.
         provider: whose parts of earlier replies go back as they are.
 
     Raises:
@@ -71,13 +73,14 @@ def write_body(
     dropped = send.dropped - _CAPS if send.must_cut else send.dropped
     if _CAPS & dropped:
         cap = None
-    tools = given.pop("tools", send.request.tools)
+    tools = given.pop("tools", send.tools)
     if takes_marks is False:
         tools = unmarked(tools)
     body: Body = {**translated(given, generation, cap=cap), "messages": turns}
     if system:
         body["system"] = system
-    config = _tool_config(tools, given.get("tool_choice"), turns)
+    made = (CONVERSE if marks_tools else UNMARKED).written_tools(tools)
+    config = _tool_config(made, given.get("tool_choice"), turns)
     if config:
         body["toolConfig"] = config
     if send.lower_reasoning:
@@ -102,9 +105,15 @@ def _drop(body: Body, names: frozenset[str]) -> None:
                 del body[place]
 
 
-def _tool_config(tools: Any, choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
-    """Return the tools; where the conversation has calls, the API wants tools whether they are to be called or not."""
-    made = [] if forbids_tools(choice) else [*CONVERSE.written_tools(tools)]
+def _tool_config(tools: Sequence[Any], choice: Any, turns: Sequence[PlainMessage]) -> Body | None:
+    """Return the tools; where the conversation has calls, the API wants tools whether they are to be called or not.
+
+    Arguments:
+        tools: in this form.
+        choice: which of them is to be called.
+        turns: the conversation.
+    """
+    made = [] if forbids_tools(choice) else [*tools]
     if not any("toolSpec" in tool or "systemTool" in tool for tool in made):
         names = dict.fromkeys(
             str(block["toolUse"].get("name"))
@@ -112,7 +121,7 @@ def _tool_config(tools: Any, choice: Any, turns: Sequence[PlainMessage]) -> Body
             for block in turn["content"]
             if isinstance(block.get("toolUse"), Mapping)
         )
-        made = [*CONVERSE.written_tools(tools)] if names and tools else []
+        made = [*tools] if names else []
         made = made or [CONVERSE.tool_of(name, "", {"type": "object"}) for name in names]
     found = choice_of(choice)
     return {"tools": made, **({"toolChoice": found} if found else {})} if made else None

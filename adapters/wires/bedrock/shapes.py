@@ -13,7 +13,7 @@ from rungwise.adapters.wires.bedrock.media import media_block
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.converse import KINDS
-from rungwise.adapters.wires.plain.tools import ToolDefinition
+from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.fsm.call.parts import (
     MediaPart,
     Message,
@@ -80,6 +80,10 @@ class ConverseShapes(Form):
         """Return the definition of a tool in this form."""
         definition = self.tool_of(tool.name, tool.description, {"type": "object", **tool.parameters})
         return definition if tool.strict is None else self.strictly(definition, tool.strict)
+
+    def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
+        read = [each for each in read_tools((tool,)) if isinstance(each, ToolDefinition)]
+        return [block for each in read for block in (self.written_tool(each), *_cache(each.cache))]
 
     # messages
 

@@ -12,13 +12,14 @@ from rungwise.adapters.discovery import Server
 from rungwise.adapters.wires.backend import HttpBackend, optional
 from rungwise.adapters.wires.chat.dialects import CapField, Dialect, PrefillMode, dialect_of
 from rungwise.adapters.wires.chat.reply import read_reply
-from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_many, write_body
-from rungwise.adapters.wires.chat.shapes import CHAT
+from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_many, type_not_sent, write_body
+from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.fsm.call.lessons import Lessons
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.request import Request, Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
@@ -62,10 +63,12 @@ class OpenAIChat(HttpBackend):
     sends_finish_reason: bool = field(default=True, kw_only=True, validator=must("True or False", is_flag))
     server: Server | None = field(default=None, kw_only=True, repr=False, validator=optional(Server))
     _dialect: Dialect = field(init=False, eq=False, repr=False)
+    _shapes: ChatShapes = field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._set(_dialect=self._chosen_dialect())
+        dialect = self._chosen_dialect()
+        self._set(_dialect=dialect, _shapes=ChatShapes(dialect))
         known = self.capabilities
         if self.server is not None:
             known = (self._given or Capabilities()).or_else(self.server.known).or_else(known)
@@ -88,6 +91,11 @@ class OpenAIChat(HttpBackend):
     def echoes(self) -> bool:
         """Tell whether a continued assistant turn is repeated at the start of the answer."""
         return self._dialect.echoes
+
+    @property
+    def shapes(self) -> Form:
+        """Return the form of its conversations, and of the tools that its server takes."""
+        return self._shapes
 
     @property
     def lessons(self) -> Lessons:
@@ -121,6 +129,15 @@ class OpenAIChat(HttpBackend):
         if told is None:
             return usual
         return ("trailing" if usual == "no" else usual) if told else "no"
+
+    def _cannot_say(self, request: Request) -> Mapping[str, str]:
+        asked = self._asked_of(request)
+        tools = asked.get("tools")
+        if request.tools and "tools" not in request.parameters:
+            tools = self._shapes.written_tools(request.tools)
+        kind = type_not_sent(chat_choice(asked.get("tool_choice")), tools)
+        unsent = {} if kind is None else {"tool_choice": f"no tool of the type {kind} is sent"}
+        return {**super()._cannot_say(request), **unsent}
 
     def _body(self, send: Send, *, stream: bool) -> bytes:
         return write_body(

@@ -37,6 +37,10 @@ class Dialect:
         echoes: whether a continued turn is repeated at the start of the answer.
         less_reasoning: what to add to a request for less reasoning, where it says nothing of that.
         id_length: how many letters and digits the id of a tool call must have, no more and no others; None for any id.
+        tool_types: the types of tools that the server runs by itself, beside the protocol's own; `*` ends any that
+            begin so.
+        takes_other_tools: whether it may take types that nobody has put here; they go out where a caller has given them
+            for this server.
         key_header: the header that a key goes out in, in the place of a bearer token.
         lower_efforts: the next lower `reasoning_effort` that is taken of "low" and "minimal".
         reasoning_fields: where a message or a delta holds reasoning.
@@ -59,6 +63,8 @@ class Dialect:
     prefill: PrefillMode = "no"
     echoes: bool = False
     id_length: int | None = None
+    tool_types: str = ""
+    takes_other_tools: bool = True
     key_header: str = ""
     less_reasoning: Mapping[str, Any] = {}
     lower_efforts: Mapping[str, str] = {"low": "minimal", "minimal": "none"}

@@ -11,10 +11,12 @@ _REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"
 
 # As surveyed in November 2026; what is in brackets is where it was seen: documentation, or a public issue.
 DIALECTS: Final[tuple[Dialect, ...]] = (
-    # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other.
+    # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other. Tools are functions or
+    # custom ones; what it runs by itself belongs to Responses.
     Dialect(
         host=r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$",
         cap_field="max_completion_tokens",
+        takes_other_tools=False,
         finishes={
             "stop": "stop",
             "length": "length",
@@ -103,8 +105,14 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         },
         error_at={"type": "error"},
     ),
-    # Moonshot: a mark on the last turn, which the answer does not repeat [platform.moonshot.ai/docs/api/partial].
-    Dialect(host=r"(^|\.)moonshot\.(ai|cn)$", prefill="partial", counts={"cache_read": "cached_tokens"}),
+    # Moonshot: a mark on the last turn, which the answer does not repeat [platform.moonshot.ai/docs/api/partial], and a
+    # search of its own, `$web_search` [platform.moonshot.ai/docs/guide/use-web-search].
+    Dialect(
+        host=r"(^|\.)moonshot\.(ai|cn)$",
+        prefill="partial",
+        tool_types="builtin_function",
+        counts={"cache_read": "cached_tokens"},
+    ),
     # DashScope: a mark on the last turn, for models of Qwen that do not think; a switch for those that do both.
     Dialect(
         host=r"^dashscope[a-z-]*\.aliyuncs\.com$",
@@ -126,6 +134,9 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
         error_at={"x_groq.error": None},  # "why a stream was stopped early", by the types of its own client
     ),
     Dialect(host=r"(^|\.)groq\.com$", model="gpt-oss", less_reasoning={"reasoning_effort": "low"}),
+    Dialect(host=r"(^|\.)groq\.com$", tool_types="browser_search"),  # [console.groq.com/docs/browser-search]
+    # Z.AI, which searches by itself [docs.bigmodel.cn/api-reference].
+    Dialect(host=r"(^|\.)(z\.ai|bigmodel\.cn)$", tool_types="web_search retrieval"),
     # Z.AI: thinking is on by default, and a switch [docs.z.ai/guides/capabilities/thinking-mode].
     Dialect(
         host=r"(^|\.)(z\.ai|bigmodel\.cn)$",
@@ -139,10 +150,12 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     Dialect(host=r"(^|\.)x\.ai$", cap_field="max_completion_tokens", reasoning_fields="reasoning_content"),
     # GitHub Copilot.
     Dialect(reasoning_fields="reasoning_text", own_fields="reasoning_opaque"),
-    # OpenRouter takes an effort for any model that reasons.
+    # OpenRouter takes an effort for any model that reasons, and runs tools of its own for any model
+    # [openrouter.ai/docs/guides/features/server-tools].
     Dialect(
         host=r"(^|\.)openrouter\.ai$",
         less_reasoning={"reasoning": {"effort": "low"}},
+        tool_types="openrouter:*",
         reasoning_fields="reasoning reasoning_details",
     ),
     Dialect(

@@ -26,7 +26,10 @@ from rungwise.fsm.call.reply import StopReason
 __all__ = ["DIALECTS", "CapField", "Count", "Dialect", "Path", "PrefillMode"]
 
 _USUAL: Final = Dialect()
-_WRITTEN: Final = ("cap_field", "prefill", "echoes", "id_length", "key_header", "less_reasoning", "lower_efforts")
+_WRITTEN: Final = (
+    *("cap_field", "prefill", "echoes", "id_length", "key_header", "less_reasoning", "lower_efforts"),
+    *("tool_types", "takes_other_tools"),
+)
 
 
 @lru_cache(maxsize=256)

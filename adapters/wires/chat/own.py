@@ -11,7 +11,7 @@ from attrs import define, field
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
+from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
 
 _MEMBERS: Final = FOREIGN_FIELDS - {"provider_specific_fields"}  # LiteLLM says there again what has a member of its own
 _GROWING: Final = ("text", "thinking", "summary")
@@ -106,8 +106,8 @@ def own_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def own_copy(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a copy that nobody can change; nothing of what is nested so deeply that no server would take it."""
+    """Return a copy that nobody can change; nothing of what no server would take: see `kept_copy`."""
     try:
-        return frozen_copy(value, "the provider's own") if value else NOTHING
+        return sendable_copy(value, "the provider's own") if value else NOTHING
     except ConfigurationError:
         return NOTHING

@@ -19,6 +19,7 @@ from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
 from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
@@ -42,6 +43,8 @@ OTHER_CAP: Final[Mapping[str, CapField]] = {
     "max_tokens": "max_completion_tokens",
     "max_completion_tokens": "max_tokens",
 }
+_CHOICES: Final = ("function", "custom", "allowed_tools")
+"""The types of choices of tools that the protocol has."""
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning"})
 """By what else a request asks for thinking; Ollama says "does not support thinking" to any of them."""
 
@@ -103,9 +106,11 @@ def write_body(
     messages = written(given, form, own, is_portable=is_portable, rules=rules)
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
-        CHAT.set_tools(body, send.request.tools)
+        ChatShapes(dialect).set_tools(body, send.tools)
     if "tool_choice" in body:
         body["tool_choice"] = chat_choice(body["tool_choice"])
+        if type_not_sent(body["tool_choice"], body.get("tools")):
+            del body["tool_choice"]
     _set_cap(body, send, dialect.cap_field)
     _set_stream_options(body, stream)
     if send.prefill:
@@ -116,6 +121,20 @@ def write_body(
     for name in dropped.difference(_KEPT):
         body.pop(name, None)
     return dump(body)
+
+
+def type_not_sent(choice: Any, tools: Any) -> str | None:
+    """Return the type of a tool that is chosen by it, where no tool of this type is sent; None of any other choice.
+
+    Arguments:
+        choice: of tools, as chat completions have it.
+        tools: those that are sent.
+    """
+    kind = choice.get("type") if isinstance(choice, Mapping) else None
+    if not isinstance(kind, str) or kind in _CHOICES:
+        return None
+    sent = [tool.get("type") for tool in list_of(tools) if isinstance(tool, Mapping)]
+    return None if kind in sent else kind
 
 
 @lru_cache(maxsize=16)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS
+from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, FOREIGN_PARTS, Dialect
 from rungwise.adapters.wires.form import Body, Form
 from rungwise.adapters.wires.plain.converse import is_converse
 from rungwise.adapters.wires.plain.making import list_of
@@ -34,10 +35,21 @@ _JSON_PARAMETERS: Final = ("guided_json", "json_schema")
 """What older vLLM and llama.cpp's server call a schema that the answer must fit."""
 
 
-class ChatShapes(Form):
-    """Read and write chat completions."""
+_TOOLS: Final = ("function", "custom")
+"""The types of tools that the protocol has, each with a member of that name."""
 
-    __slots__ = ()
+
+class ChatShapes(Form):
+    """Read and write chat completions.
+
+    Arguments:
+        dialect: which tools the server takes beside those that the protocol has.
+    """
+
+    __slots__ = ("_dialect",)
+
+    def __init__(self, dialect: Dialect = Dialect()) -> None:  # noqa: B008 (frozen)
+        self._dialect = dialect
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role, content = message.get("role"), message.get("content")
@@ -69,13 +81,35 @@ class ChatShapes(Form):
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can go out as it is."""
         kind = tool.get("type")
+        if kind in _TOOLS:
+            return isinstance(tool.get(kind), Mapping)
+        if self._runs(kind):
+            return True
         is_named = isinstance(kind, str) and not _DATED.search(kind)
-        return is_named and "input_schema" not in tool and "parameters" not in tool
+        return is_named and self._dialect.takes_other_tools and "input_schema" not in tool and "parameters" not in tool
+
+    def knows_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether it is known what becomes of a tool here: whether it goes out, in its own or this form."""
+        return tool.get("type") in _TOOLS or self._runs(tool.get("type")) or not self.is_own_tool(tool)
+
+    def _runs(self, kind: Any) -> bool:
+        return isinstance(kind, str) and any(fnmatchcase(kind, each) for each in self._dialect.tool_types.split())
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
         definition = self.tool_of(tool.name, tool.description, tool.parameters)
         return definition if tool.strict is None else self.strictly(definition, tool.strict)
+
+    def _translated(self, tool: Mapping[str, Any]) -> list[Body]:
+        if tool.get("type") != "custom" or "input_schema" in tool or not isinstance(tool.get("name"), str):
+            return super()._translated(tool)
+        # One that takes free text, as Responses have it: a grammar stands one level deeper here.
+        custom = {name: value for name, value in tool.items() if name != "type"}
+        given = custom.get("format")
+        if isinstance(given, Mapping) and given.get("type") == "grammar" and "grammar" not in given:
+            rest = {name: value for name, value in given.items() if name != "type"}
+            custom["format"] = {"type": "grammar", "grammar": rest}
+        return [{"type": "custom", "custom": custom}]
 
     # messages
 

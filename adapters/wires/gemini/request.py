@@ -54,7 +54,7 @@ def write_body(send: Send, *, model: str, parameters: Mapping[str, Any], provide
     if system:
         body["systemInstruction"] = {"parts": system}
     if send.request.tools and "tools" not in body:
-        form.set_tools(body, send.request.tools)
+        form.set_tools(body, send.tools)
     if not body.get("tools"):
         body.pop("toolConfig", None)  # which is an error by itself
     cap = _cap(send, parameters)

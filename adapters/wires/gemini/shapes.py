@@ -17,7 +17,9 @@ from rungwise.fsm.call.request import PlainMessage
 _RULES: Final = Rules(alternates=True, begins_with_user=True)
 _ROLES: Final = ("user", "model", "system")
 _DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
-_FOREIGN_TOOL: Final = frozenset({"type", "name", "function", "custom", "input_schema", "toolSpec", "parameters"})
+_FOREIGN_TOOL: Final = frozenset(
+    {"type", "name", "function", "custom", "input_schema", "parameters", "toolSpec", "systemTool", "cachePoint"}
+)
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 

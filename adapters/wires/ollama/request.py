@@ -66,7 +66,7 @@ def write_body(send: Send, *, stream: bool, model: str, parameters: Mapping[str,
     messages = written(send.messages, form, own, is_portable=send.portable)
     body: Body = {"model": model, "messages": messages, "stream": stream, **given}
     if send.request.tools and "tools" not in given and not calls_none:
-        OLLAMA.set_tools(body, send.request.tools)
+        OLLAMA.set_tools(body, send.tools)
     cap = next((each for each in (send.max_tokens, *map(parameters.get, CAP_PARAMETERS)) if each is not None), None)
     if cap is not None:
         options[CAP] = cap

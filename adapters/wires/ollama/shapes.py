@@ -47,9 +47,9 @@ class OllamaForm(Form):
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can go out as it is."""
         function = tool.get("function")
-        return (
-            isinstance(function, Mapping) and tool.keys() <= {"type", "function"} and function.keys() <= _TOOL_MEMBERS
-        )
+        if not isinstance(function, Mapping) or tool.get("type", "function") != "function":
+            return False
+        return tool.keys() <= {"type", "function"} and function.keys() <= _TOOL_MEMBERS
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""

@@ -48,21 +48,24 @@ def _read_image_url(block: Block) -> Part | None:
 
 def _read_video(block: Block) -> Part | None:
     inner = block.get("video_url")
-    return media("video", url=inner.get("url") if isinstance(inner, Mapping) else inner)
+    url = inner.get("url") if isinstance(inner, Mapping) else inner
+    return media("video", url=url, cache=block.get("cache_control"))
 
 
 def _read_audio(block: Block) -> Part | None:
     inner = block.get("input_audio")
     if not isinstance(inner, Mapping):
         return None
-    return media("audio", data=inner.get("data"), media_type=f"audio/{text_in(inner, 'format') or 'wav'}")
+    kind = f"audio/{text_in(inner, 'format') or 'wav'}"
+    return media("audio", data=inner.get("data"), media_type=kind, cache=block.get("cache_control"))
 
 
 def _read_file(block: Block) -> Part | None:
     inner = block.get("file") if isinstance(block.get("file"), Mapping) else block
     assert inner is not None
     data, name = text_in(inner, "file_data"), text_in(inner, "filename")
-    return media("file", data=data, url="" if data else inner.get("file_url"), name=name)
+    url = "" if data else inner.get("file_url")
+    return media("file", data=data, url=url, name=name, cache=block.get("cache_control"))
 
 
 def _read_source(block: Block) -> Part | None:

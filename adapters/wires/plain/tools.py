@@ -71,7 +71,7 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
     inner = next(
         (tool[name] for name in ("function", "custom", "toolSpec") if isinstance(tool.get(name), Mapping)), tool
     )
-    if inner is tool and tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
+    if tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
         return
     name, schema = text_in(inner, "name"), next((inner[each] for each in _SCHEMAS if each in inner), None)
     if isinstance(schema, Mapping) and isinstance(schema.get("json"), Mapping):  # Bedrock's
@@ -86,5 +86,5 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
         text_in(inner, "description"),
         schema or _NO_PARAMETERS,
         strict if isinstance(strict, bool) else None,
-        tool.get("cache_control"),
+        tool.get("cache_control", inner.get("cache_control")),
     )

@@ -88,7 +88,7 @@ def write_body(
         **given,
     }
     if send.request.tools and "tools" not in send.parameters:
-        RESPONSES.set_tools(body, send.request.tools)
+        RESPONSES.set_tools(body, send.tools)
     _translate(body)
     _set_cap(body, send, given)
     if known.reasons and body.get("store") is False:

@@ -26,6 +26,11 @@ _SIGNED: Final = frozenset({"id", "status", "encrypted_content", "namespace", "c
 """What an item has from the provider that wrote it."""
 _ELSEWHERE: Final = frozenset({"function", "input_schema", "toolSpec", "functionDeclarations", "function_declarations"})
 """Members of tools in other protocols' forms."""
+_DOCUMENTED: Final = re.compile(
+    r"function|custom|web_search(_preview)?(_\d{4}_\d\d_\d\d)?|file_search|code_interpreter|computer(_use_preview)?"
+    r"|image_generation|mcp|(local_)?shell|apply_patch|tool_search|namespace|programmatic_tool_calling"
+)
+"""The types of OpenAI's own tools, as its client has them."""
 _ANTHROPIC: Final = re.compile(r"_20\d{6}$")
 """How the types of the tools end that Anthropic runs by itself."""
 _RULES: Final = Rules(call_id=re.compile(r"[!-~]{1,64}"))
@@ -92,6 +97,12 @@ class ResponsesForm(Form):
         if not isinstance(kind, str) or not _ELSEWHERE.isdisjoint(tool) or _ANTHROPIC.search(kind):
             return False
         return "name" in tool if kind in ("function", "custom") else True
+
+    def knows_tool(self, tool: Mapping[str, Any]) -> bool:
+        """Tell whether it is known what becomes of a tool here: whether it goes out, in its own or this form."""
+        kind = tool.get("type")
+        is_openais = isinstance(kind, str) and _DOCUMENTED.fullmatch(kind) and not isinstance(tool.get(kind), Mapping)
+        return bool(is_openais) or not self.is_own_tool(tool)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""

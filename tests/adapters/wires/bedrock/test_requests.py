@@ -224,6 +224,64 @@ def test_its_own_marks_go_to_any_model_but_those_known_to_take_none(model: str, 
     assert backend(model).lost(request) == (() if stays else (LOST.format(4),))
 
 
+EPHEMERAL = {"type": "ephemeral"}
+MARKED_TOOLS: dict[str, Any] = {
+    "anthropic": {"name": "look", "description": "Look.", "input_schema": SCHEMA},
+    "chat": CHAT_TOOL,
+    "inside": {"type": "function", "function": {**CHAT_TOOL["function"], "cache_control": EPHEMERAL}},
+}
+
+
+@pytest.mark.parametrize("form", MARKED_TOOLS)
+@pytest.mark.parametrize("mark", [EPHEMERAL, {**EPHEMERAL, "ttl": "1h"}])
+@pytest.mark.parametrize(
+    ("to", "lost"),
+    [
+        (backend(NEW), None),
+        (backend(PROFILE, capabilities=Capabilities(caches=True)), None),
+        (backend(OTHER), "cache marks of tools, 1 x: this model takes none there"),
+        (backend(LLAMA), LOST.format(1)),
+        (backend(PROFILE), LOST.format(1)),
+    ],
+    ids=str,
+)
+def test_a_mark_of_a_tool_stands_behind_it_or_is_told(to: Bedrock, lost: str | None, mark: Any, form: str) -> None:
+    tool = MARKED_TOOLS[form]
+    if form == "inside":
+        tool = {**tool, "function": {**tool["function"], "cache_control": mark}}
+    else:
+        tool = {**tool, "cache_control": mark}
+    other = {"toolSpec": {"name": "note", "inputSchema": {"json": {"type": "object"}}}}
+    point = {"cachePoint": {"type": "default", **({"ttl": "1h"} if "ttl" in mark else {})}}
+    for choice in ("auto", "required"):
+        body = sent(to=to, tools=[tool, other], parameters={"tool_choice": choice})
+        assert body["toolConfig"]["tools"] == [TOOL, *([] if lost else [point]), other]
+    assert to.lost(Request("Which?", tools=[tool, other])) == ((lost,) if lost else ())
+
+
+CALLS = [
+    {"type": "tool_use", "id": "tooluse_1", "name": "look", "input": {"bird": "heron"}, "cache_control": EPHEMERAL},
+    {
+        "id": "tooluse_1",
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+        "cache_control": EPHEMERAL,
+    },
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("to", "lost"),
+    [(backend(NEW), "cache marks of tool calls, 1 x: they have no form here"), (backend(LLAMA), LOST.format(1))],
+)
+def test_a_mark_of_a_tool_call_is_told(to: Bedrock, lost: str, call: Any) -> None:
+    said = {"content": [call]} if call["type"] == "tool_use" else {"content": None, "tool_calls": [call]}
+    history = [{"role": "user", "content": "Which?"}, {"role": "assistant", **said}]
+    assert "cachePoint" not in json.dumps(sent(*history, to=to))
+    assert to.lost(Request(history)) == (lost,)
+
+
 def test_its_form_is_read_as_any_other() -> None:
     question, answer, result = read_messages(OWN)
     assert (question.text, answer.reasoning, answer.tool_calls[0].arguments) == ("Which?", "Hm.", '{"bird":"heron"}')
@@ -522,3 +580,20 @@ def test_botocore_is_not_imported_before_it_is_needed() -> None:
 
     code = "import sys, rungwise; rungwise.Bedrock; assert not any(n.startswith('botocore') for n in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}},
+    ],
+    ids=lambda block: str(block["type"]),
+)
+def test_a_mark_of_a_picture_or_a_file_stands_behind_it(block: Any) -> None:
+    asked = {"role": "user", "content": [{"type": "text", "text": "Which?"}, {**block, "cache_control": EPHEMERAL}]}
+    assert sent(asked)["messages"][0]["content"][2:] == [{"cachePoint": {"type": "default"}}]
+    assert backend(LLAMA).lost(Request([asked]))[-1] == LOST.format(1)
