@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import read_messages
@@ -12,15 +12,35 @@ from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, ToolRe
 from rungwise.fsm.call.request import PlainMessage, Request
 from rungwise.fsm.values.label import label
 
+_FORMAT: Final = "response_format"
 
-def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str, ...]:
+
+def in_words(asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form) -> Mapping[str, Any] | None:
+    """Return the format of JSON that is left out, and so is to be asked for in words; None where there is none.
+
+    Arguments:
+        asked: the parameters that count.
+        unsaid: those that are left out.
+        form: that of the protocol.
+    """
+    wanted = asked.get(_FORMAT)
+    is_json = isinstance(wanted, Mapping) and form.asks_for_json({_FORMAT: wanted})
+    return wanted if is_json and _FORMAT in unsaid else None
+
+
+def losses(
+    request: Request, unsaid: Mapping[str, str], form: Form, wish: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
     """Return what is left out, in a short sentence each.
 
     Arguments:
         request: what the caller asks.
         unsaid: the parameters that are left out, each with the reason.
         form: that of the protocol.
+        wish: the format that is asked for in words.
     """
+    if wish is not None:
+        unsaid = {**unsaid, _FORMAT: f"asked for in words ({unsaid[_FORMAT]})"}
     foreign = [one for one in request.messages if isinstance(one, Message) or not form.is_own(one)]
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],
