@@ -25,7 +25,7 @@ from rungwise.adapters.keys import key_of_environment, variables_of
 from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.wires.composing import NO_END, classified, described
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.losses import losses
+from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.sse import is_event_stream, unframed
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.link import Prices
@@ -257,7 +257,11 @@ class HttpBackend(ABC):
         Arguments:
             request: what the caller asks.
         """
-        return losses(request, self._cannot_say(request), self.shapes)
+        return losses(request, self._cannot_say(request), self.shapes, self.in_words(request))
+
+    def in_words(self, request: Request) -> Mapping[str, Any] | None:
+        """Return the `response_format` that is asked for in words; see `losses.in_words`."""
+        return in_words(self._asked_of(request), self._cannot_say(request), self.shapes)
 
     @property
     def name(self) -> str:

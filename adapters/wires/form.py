@@ -10,9 +10,10 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from rungwise.adapters.wires.plain.media import in_words
+from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
-from rungwise.fsm.call.parts import MediaPart, Message
+from rungwise.fsm.call.parts import MediaPart, Message, ToolCall
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.shapes import Shapes
 
@@ -66,6 +67,9 @@ class Form(Shapes, ABC):
         if role is None:  # an item of Responses
             return _ROLES.get(message.get("type"), "assistant")
         return "assistant" if role == "model" else str(role)
+
+    def _calls_of(self, message: Mapping[str, Any]) -> list[ToolCall]:
+        return [call for read in read_messages((message,)) for call in read.tool_calls]
 
     @abstractmethod
     def is_own(self, message: PlainMessage) -> bool:

@@ -16,15 +16,35 @@ _READ: Final = frozenset({"role", "content", "parts", "images", "type", "id", "s
 _READ_OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
 """What is read of a message, or belongs to an item of Responses alone; and what besides of the result of a tool."""
 
+_FORMAT: Final = "response_format"
 
-def losses(request: Request, unsaid: Mapping[str, str], form: Form) -> tuple[str, ...]:
+
+def in_words(asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form) -> Mapping[str, Any] | None:
+    """Return the format of JSON that is left out, and so is to be asked for in words; None where there is none.
+
+    Arguments:
+        asked: the parameters that count.
+        unsaid: those that are left out.
+        form: that of the protocol.
+    """
+    wanted = asked.get(_FORMAT)
+    is_json = isinstance(wanted, Mapping) and form.asks_for_json({_FORMAT: wanted})
+    return wanted if is_json and _FORMAT in unsaid else None
+
+
+def losses(
+    request: Request, unsaid: Mapping[str, str], form: Form, wish: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
     """Return what is left out, in a short sentence each.
 
     Arguments:
         request: what the caller asks.
         unsaid: the parameters that are left out, each with the reason.
         form: that of the protocol.
+        wish: the format that is asked for in words.
     """
+    if wish is not None:
+        unsaid = {**unsaid, _FORMAT: f"asked for in words ({unsaid[_FORMAT]})"}
     foreign = [one for one in request.messages if isinstance(one, Message) or not form.is_own(one)]
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],

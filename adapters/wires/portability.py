@@ -57,7 +57,7 @@ def written(
     """
     rules = rules or form.rules
     is_settled = not is_portable and all(_is_settled(message, form, provider) for message in messages)
-    if is_settled and not _ends_on_calls(messages):
+    if is_settled and not _ends_on_calls(messages, form):
         return [each for one in messages for each in _as_it_is(one, form, provider)]
     said: list[Message] = []
     origins: dict[int, list[PlainMessage]] = {}
@@ -79,12 +79,19 @@ def written(
     return [each for one in sound for each in origins.get(id(one)) or form.sent_to(provider, one)]
 
 
-def _ends_on_calls(messages: Sequence[PlainMessage | Message]) -> bool:
-    """Tell whether the conversation ends on tool calls, but for what was added behind them to have it gone on with."""
-    last = next((one for one in reversed(messages) if not (isinstance(one, Message) and one.role == "user")), None)
+def _ends_on_calls(messages: Sequence[PlainMessage | Message], form: Form) -> bool:
+    """Tell whether the conversation ends on tool calls, but for what was added behind them to have it gone on with.
+
+    That is neutral messages of text: of the user's, and of the assistant's, such as an answer that was cut.
+    """
+    last = next((one for one in reversed(messages) if not _only_says(one)), None)
     if last is None or (not isinstance(last, Message) and last.get("role") == "user"):  # as nearly all of them end
         return False
-    return any(read.tool_calls for read in read_messages((last,))[-1:])
+    return form.calls_tools(last)
+
+
+def _only_says(message: PlainMessage | Message) -> bool:
+    return isinstance(message, Message) and message.role != "tool" and not message.tool_calls
 
 
 def _is_settled(message: PlainMessage | Message, form: Form, provider: str) -> bool:

@@ -61,6 +61,11 @@ def estimate_tokens(value: Any) -> int:
     return total
 
 
+def said_tokens(text: str) -> int:
+    """Return the tokens of a message of its own that says a text."""
+    return estimate_tokens(text) + MESSAGE_TOKENS
+
+
 def _is_picture(value: Any) -> bool:
     if not hasattr(value, "items"):
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -111,10 +111,13 @@ class Reserve:
         return self.share > 0 or self.seconds is not None
 
 
-def _quotes_reasoning(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    text(instance, attribute, value)
-    if "{reasoning}" not in str(value):
-        raise ConfigurationError(f"{where(instance, attribute)} must hold '{{reasoning}}' where the reasoning goes")
+def _quotes(what: str) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    def check(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        text(instance, attribute, value)
+        if f"{{{what}}}" not in str(value):
+            raise ConfigurationError(f"{where(instance, attribute)} must hold '{{{what}}}' where the {what} goes")
+
+    return check
 
 
 def _rung_hints(value: Any) -> Mapping[str, str]:
@@ -125,7 +128,10 @@ def _rung_hints(value: Any) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class Hints:
-    """Word what the rungs add to the conversation; `rungs` is for rungs of your own, which send it as a user turn."""
+    """Word what a call adds to the conversation; `rungs` is for rungs of your own, which send it as a user turn.
+
+    `json` and `json_schema` ask a backend for JSON that cannot be held to it, as a system message.
+    """
 
     placeholder: str = field(default="(no answer was given)", validator=text)
     nudge: str = field(
@@ -137,7 +143,15 @@ class Hints:
     )
     seed: str = field(
         default="You thought this through but never answered:\n\n{reasoning}\n\nState the answer now.",
-        validator=_quotes_reasoning,
+        validator=_quotes("reasoning"),
+    )
+    json: str = field(
+        default="Your answer is one JSON object and nothing else: no words around it, no code fence.", validator=text
+    )
+    json_schema: str = field(
+        default="Your answer is JSON and nothing else: no words around it, no code fence. It fits this JSON schema:\n\n"
+        "{schema}",
+        validator=_quotes("schema"),
     )
     rungs: Mapping[str, str] = field(factory=dict, converter=_rung_hints, hash=False)
 

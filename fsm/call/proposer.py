@@ -15,6 +15,7 @@ from rungwise.fsm.call.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
+from rungwise.fsm.call.wish import with_wish
 
 
 @define(eq=False, repr=False)
@@ -41,6 +42,8 @@ class Proposer:
         link, rung = chain.link, context.position.state
         asked = request.max_tokens or link.max_tokens
         parameters = parameters_for(request, chain.links[0], link)
+        asks_json = chain.shapes.asks_for_json(parameters) if parameters else None
+        expects_json = link.expects_json if asks_json is None else asks_json
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
@@ -48,6 +51,8 @@ class Proposer:
         else:
             prefills = prefills_for(link, parameters) and chain.index not in transcript.without_prefill
             composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
+            if expects_json:
+                composed = with_wish(composed, request, link, policy.hints, chain.shapes)
             prompt = (
                 self.counter.prompt(composed.messages, composed.added_tokens) if context.spending.needs_prices else None
             )
@@ -73,12 +78,11 @@ class Proposer:
             parameters=parameters,
             tools=tools_for(request, chain.links[0], link),
         )
-        asks_json = chain.shapes.asks_for_json(send.parameters) if send.parameters else None
         return Proposal(
             send=send,
             reading=composed.reading,
             prompt_tokens=prompt,
-            expects_json=link.expects_json if asks_json is None else asks_json,
+            expects_json=expects_json,
             asks_for_little=asked is not None and asked <= policy.handful,
             shapes=chain.shapes,
         )

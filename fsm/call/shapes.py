@@ -25,6 +25,14 @@ class Shapes:
     def _role_of(self, message: Mapping[str, Any]) -> str:
         return str(message.get("role"))
 
+    def calls_tools(self, message: Mapping[str, Any] | Message) -> bool:
+        """Tell whether a message calls tools, so that their results are what must follow."""
+        return bool(message.tool_calls if isinstance(message, Message) else self._calls_of(message))
+
+    def _calls_of(self, message: Mapping[str, Any]) -> Any:
+        """Return the tool calls of a plain message; anything that is true stands for some."""
+        return message.get("tool_calls")
+
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
         return None

@@ -182,11 +182,11 @@ class Transcript:
             added += self._nudge()
         if self.seed:
             added.append(self._seed_turn(prefills))
-        elif not prefills and not self.is_paused and _last(self.messages, added, shapes) == "assistant":
+        elif not prefills and not self.is_paused and _is_cut_answer(self.messages, added, shapes):
             # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
             added.append(_user(self.hints.continuation))
         added += hinted
-        prefill = prefills and _last(self.messages, added, shapes) == "assistant"
+        prefill = prefills and _is_cut_answer(self.messages, added, shapes)
         continued = self.gathered if prefill and not self.seed else ""
         reading = Reading(
             seed=self.seed if prefill else "",
@@ -277,6 +277,7 @@ def _added(role: Literal["user", "assistant"], text: str, tokens: int | None) ->
     return Message.saying(role, text), counted + MESSAGE_TOKENS
 
 
-def _last(messages: tuple[PlainMessage | Message, ...], added: list[_Added], shapes: Shapes) -> str:
-    """Return the role of what stands last."""
-    return shapes.role_of(added[-1][0] if added else messages[-1])
+def _is_cut_answer(messages: tuple[PlainMessage | Message, ...], added: list[_Added], shapes: Shapes) -> bool:
+    """Tell whether what stands last is an answer to go on from; on tool calls follow results, which a wire supplies."""
+    last = added[-1][0] if added else messages[-1]
+    return shapes.role_of(last) == "assistant" and not shapes.calls_tools(last)

@@ -7,7 +7,7 @@ from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
-from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens
+from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
@@ -88,11 +88,6 @@ class Cost:
         tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
         dearest = max(each.output for each in self.prices)
         return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED
-
-
-def said_tokens(text: str) -> int:
-    """Return the tokens of a message of its own that says a text."""
-    return estimate_tokens(text) + MESSAGE_TOKENS
 
 
 def _hint_tokens(policy: Policy) -> int:

@@ -11,6 +11,7 @@ from rungwise.fsm.call.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.reserve import seconds_kept
 from rungwise.fsm.call.rules import faults_of
+from rungwise.fsm.call.wish import most_in_words
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.checked import checked
 from rungwise.fsm.certificate.reached import reached
@@ -75,6 +76,8 @@ def verify(
     if not certificate.ok:
         return certificate
     prices = [each for _, each in backends]
+    if input_tokens is not None and not isinstance(chain, int):
+        input_tokens += most_in_words(chain, policy.hints)
     next_backend = reached(policy)
     return evolve(
         certificate,

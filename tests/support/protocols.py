@@ -38,6 +38,24 @@ _CAPS: Final = (
     ("inferenceConfig", "maxTokens"),
 )
 
+OPEN: Final[Mapping[str, list[Any]]] = {
+    "openai": [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
+        }
+    ],
+    "responses": [{"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}],
+    "anthropic": [{"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look_up", "input": {}}]}],
+    "gemini": [{"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "look_up", "args": {}}}]}],
+    "ollama": [
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look_up", "arguments": {}}}]}
+    ],
+    "bedrock": [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {}}}]}],
+}
+"""A call of a tool that nobody has answered, in each protocol's own form."""
+
 
 def backend(api: str, base_url: str, **options: Any) -> Any:
     """Return a backend of a protocol at a base URL of the embedded provider."""

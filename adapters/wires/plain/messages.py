@@ -47,7 +47,9 @@ def read_together(
     for message in messages:
         is_item = not isinstance(message, Message) and "role" not in message
         made = (message,) if isinstance(message, Message) else read_message(message)
-        if not (is_item or goes_on) or not _is_answer(row[-1:]) or not _is_answer(made):
+        # A neutral message is a turn of its own, and behind calls the next one: their results come in between.
+        is_next = isinstance(message, Message) and bool(row) and bool(row[-1].tool_calls)
+        if is_next or not (is_item or goes_on) or not _is_answer(row[-1:]) or not _is_answer(made):
             if given:
                 yield given, _joined(row)
             given, row = [], []

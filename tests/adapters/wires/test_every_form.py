@@ -283,31 +283,12 @@ def test_what_was_written_in_a_form_is_its_own(api: str) -> None:
     assert as_written(api, own) == own
 
 
-OPEN: dict[str, list[Any]] = {
-    "openai": [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
-        }
-    ],
-    "responses": [{"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": "{}"}],
-    "anthropic": [{"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look_up", "input": {}}]}],
-    "gemini": [{"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "look_up", "args": {}}}]}],
-    "ollama": [
-        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look_up", "arguments": {}}}]}
-    ],
-    "bedrock": [{"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "look_up", "input": {}}}]}],
-}
-"""A call of a tool that nobody has answered, as a caller or a client wrote it."""
-
-
 @pytest.mark.parametrize("is_hinted", [True, False])
 @pytest.mark.parametrize("whose", ["caller", "reply", "neutral"])
 @pytest.mark.parametrize("api", APIS)
 def test_a_call_that_nobody_has_answered_gets_a_result_at_the_end_too(api: str, whose: str, is_hinted: bool) -> None:
     call = ToolCall("c1", "look_up", "{}", provider=backend(api).provider if whose == "reply" else "")
-    tail = OPEN[api] if whose == "caller" else [Message("assistant", (call,))]
+    tail = protocols.OPEN[api] if whose == "caller" else [Message("assistant", (call,))]
     hint = [Message.saying("user", "Go on.")] if is_hinted else []
     asked = [*IN_FORM[api][:1], *tail, *hint]
     body = body_of(api, asked, is_portable=False, tools=TOOLS)

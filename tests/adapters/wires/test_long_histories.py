@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.request import Send
 from support import protocols
 from support.sampling import sampled
+from support.work import grows_within
 
 
 def encode(api: str, messages: Any, *, is_portable: bool) -> bytes:
@@ -65,21 +66,14 @@ LONG: dict[str, Callable[[int], list[Any]]] = {
 }
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 @pytest.mark.parametrize("api", sampled(protocols.PROTOCOLS, one_in=3))
 @pytest.mark.parametrize("kind", LONG)
 def test_the_work_is_linear(kind: str, api: str) -> None:
     """Sixteen times as much takes sixteen times as long, and not 256 times."""
     little, much = ([QUESTION, *LONG[kind](n)] for n in (250, 4_000))
     for is_portable in (True, False):
-        least = min(seconds(lambda: encode(api, little, is_portable=is_portable)) for _ in range(3))  # noqa: B023
-        most = min(seconds(lambda: encode(api, much, is_portable=is_portable)) for _ in range(2))  # noqa: B023
-        assert most < max(100 * least, 1.0)
+        sizes = [partial(encode, api, messages, is_portable=is_portable) for messages in (little, much)]
+        assert grows_within(*sizes, times=100, floor=1.0)
 
 
 def test_what_a_provider_says_in_numbers_too_large_for_json_goes_back_all_the_same() -> None:

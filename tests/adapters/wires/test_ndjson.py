@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from rungwise import Ollama, Text
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
+from support.work import grows_within
 
 OLLAMA = Ollama("m")
 END = b'{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
@@ -143,12 +143,6 @@ def test_what_is_no_reply_is_none(body: bytes) -> None:
         assert reply.reason == "malformed"
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "lines alike": lambda n: [line(f"w{k}", f"2026-08-21T18:48:22.{k}Z") for k in range(n)],
     "lines that differ": lambda n: [line(f"w{k}", **{f"x{k}": k}) for k in range(n)],
@@ -168,8 +162,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times."""
     little, much = (GROWING[kind](n) for n in (500, 20_000))
-    least = min(seconds(lambda: read(*little, END)) for _ in range(5))
-    assert min(seconds(lambda: read(*much, END)) for _ in range(2)) < max(400 * least, 0.5)
+    assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
 def test_what_is_held_is_counted() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import tracemalloc
 from collections.abc import Callable
 from hashlib import sha256
@@ -21,6 +20,7 @@ from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 from support.sampling import sampled
+from support.work import grows_within, seconds
 
 MEGABYTE = 2**20
 CHAT = OpenAIChat("m", base_url="http://localhost/v1")
@@ -59,12 +59,6 @@ def whole(message: dict[str, Any], **fields: Any) -> Reply:
 # work
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 GROWING: dict[str, Callable[[int], list[bytes]]] = {
     "calls without an index": lambda n: [
         tools({"id": f"c{k}", "function": {"name": "f", "arguments": "{}"}}) for k in range(n)
@@ -96,8 +90,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C code looks at too."""
     little, much = (GROWING[kind](n) for n in (500, 20_000))
-    least = min(seconds(lambda: read(*little, END)) for _ in range(5))
-    assert min(seconds(lambda: read(*much, END)) for _ in range(2)) < max(400 * least, 0.5)
+    assert grows_within(lambda: read(*little, END), lambda: read(*much, END), times=400, floor=0.5)
 
 
 def test_deep_nesting_and_endless_integers_are_read() -> None:

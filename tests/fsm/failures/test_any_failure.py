@@ -98,6 +98,6 @@ def test_no_message_is_in_the_repr(secret: str) -> None:
     ],
 )
 def test_a_hostile_body_is_read_in_no_time(body: Any) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     assert classify_response(400, {}, body).reason in REASONS
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from rungwise import Anthropic, Failure, Reply, Usage
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from support.sampling import examples, sampled
+from support.work import grows_within
 
 BACKEND = Anthropic("claude-opus-5-5", base_url="http://localhost/v1")
 ME = BACKEND.provider
@@ -346,14 +346,9 @@ GROWING = {
 
 @pytest.mark.parametrize("kind", sampled(GROWING, one_in=4))
 def test_the_work_is_linear(kind: str) -> None:
-    def seconds(pieces: list[bytes]) -> float:
-        start = time.perf_counter()
-        read(pieces)
-        return time.perf_counter() - start
-
+    """Twenty times as much takes twenty times as long, and not 400 times."""
     little, much = (GROWING[kind](n) for n in (250, 5_000))
-    least = min(seconds(little) for _ in range(3))
-    assert min(seconds(much) for _ in range(2)) < max(200 * least, 1.0)
+    assert grows_within(lambda: read(little), lambda: read(much), times=200, floor=1.0)
 
 
 def test_what_is_held_is_counted() -> None:

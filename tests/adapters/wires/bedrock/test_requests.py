@@ -383,7 +383,7 @@ def test_what_is_lost_is_said() -> None:
     assert backend(OTHER).lost(Request("x", parameters=given)) == (
         "seed: Converse has none",
         "parallel_tool_calls: Converse has none",
-        "response_format: Converse has JSON by a schema alone",
+        "response_format: asked for in words (Converse has JSON by a schema alone)",
     )
     assert "temperature: this model takes none" in backend().lost(Request("x", parameters={"temperature": 1}))
 

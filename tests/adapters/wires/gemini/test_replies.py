@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
@@ -22,6 +21,7 @@ from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, Reason
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 from support.sampling import sampled
+from support.work import grows_within
 
 GEMINI = Gemini("gemini-3-pro-preview", base_url="http://localhost:1/v1beta")
 ME = GEMINI.provider
@@ -491,12 +491,6 @@ def test_no_body_takes_more_than_32_times_the_largest_reply(unit: bytes) -> None
     assert isinstance(outcome, Failure) or outcome.interrupted
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 GROWING: dict[str, Callable[[int], list[Any]]] = {
     "texts and thoughts in turn": lambda n: [
         chunk({"text": "a", **({"thought": True} if k % 2 else {})}) for k in range(n)
@@ -516,8 +510,7 @@ GROWING: dict[str, Callable[[int], list[Any]]] = {
 @pytest.mark.parametrize("kind", sampled(GROWING, one_in=4))
 def test_the_work_is_linear_and_what_is_held_is_told(kind: str) -> None:
     little, much = ([event(each) for each in GROWING[kind](n)] for n in (200, 4_000))
-    least = min(seconds(lambda: read(*little)) for _ in range(3))
-    assert min(seconds(lambda: read(*much)) for _ in range(3)) < max(200 * least, 0.5)
+    assert grows_within(lambda: read(*little), lambda: read(*much), times=200, floor=0.5)
     decoder = GEMINI.decoder({})
     for each in much:
         decoder.feed(each)

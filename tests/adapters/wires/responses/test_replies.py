@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,6 +26,7 @@ from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.failures.failure import Failure
 from support.sampling import sampled
+from support.work import grows_within
 
 BACKEND = OpenAIResponses("gpt-5", base_url="http://localhost/v1")
 OWN = BACKEND.provider
@@ -415,15 +415,8 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 @pytest.mark.parametrize("kind", sampled(GROWING, one_in=4))
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times."""
-
-    def seconds(pieces: list[bytes]) -> float:
-        start = time.perf_counter()
-        follow(pieces)
-        return time.perf_counter() - start
-
     little, much = (GROWING[kind](n) for n in (100, 4_000))
-    least = min(seconds(little) for _ in range(5))
-    assert min(seconds(much) for _ in range(2)) < max(400 * least, 0.5)
+    assert grows_within(lambda: follow(little), lambda: follow(much), times=400, floor=0.5)
 
 
 @pytest.mark.parametrize("kind", GROWING)

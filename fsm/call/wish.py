@@ -1,0 +1,68 @@
+"""Ask in words for the JSON that a backend cannot be held to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import Any, Final
+
+from attrs import evolve
+
+from rungwise.fsm.call.estimate import said_tokens
+from rungwise.fsm.call.link import Link
+from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.policy import Hints
+from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.shapes import Shapes
+from rungwise.fsm.call.transcript import Composed
+
+_WISHES: Final[Iterable[Mapping[str, Any]]] = (
+    {"type": "json"},  # a type that is none
+    {"type": "json_object"},
+    {"type": "json_schema", "json_schema": {"name": "answer", "schema": {}}},
+)
+
+
+def with_wish(composed: Composed, request: Request, link: Link, hints: Hints, shapes: Shapes) -> Composed:
+    """Return the messages of an attempt with a system message that asks for JSON, where nothing else can.
+
+    A schema counts with the parameters of the request, and is not counted again.
+
+    Arguments:
+        composed: the messages without it.
+        request: what the caller asks, which is JSON.
+        link: the backend; one that can be asked by a parameter, or says nothing of it, is.
+        hints: the wording.
+        shapes: the form in which the caller's messages are written for it.
+    """
+    told = getattr(link, "in_words", None)  # a backend of the user's own may have none
+    wanted = told(request) if callable(told) else None
+    if wanted is None:
+        return composed
+    schema, hint = schema_of(wanted), _hint_for(wanted, hints)
+    text = hint if schema is None else hint.replace("{schema}", json.dumps(schema, ensure_ascii=False))
+    own = len([*takewhile(lambda role: role in ("system", "developer"), map(shapes.role_of, composed.messages))])
+    messages = (*composed.messages[:own], Message.saying("system", text), *composed.messages[own:])
+    return evolve(composed, messages=messages, added_tokens=composed.added_tokens + said_tokens(hint))
+
+
+def most_in_words(links: Iterable[Link], hints: Hints) -> int:
+    """Return the tokens that the wish for JSON adds to a prompt at most, where one of these backends needs it."""
+    said = [0]
+    for link in links:
+        told = getattr(link, "in_words", None)
+        wishes = filter(lambda wanted: told(Request("?", response_format=wanted)), _WISHES) if callable(told) else ()
+        said += [said_tokens(_hint_for(wanted, hints)) for wanted in wishes]
+    return max(said)
+
+
+def _hint_for(wanted: Mapping[str, Any], hints: Hints) -> str:
+    return hints.json if schema_of(wanted) is None else hints.json_schema
+
+
+def schema_of(wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the JSON schema of a `response_format`, if it holds one."""
+    inner = wanted.get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, Mapping) else wanted.get("schema")
+    return schema if isinstance(schema, Mapping) else None

@@ -1,0 +1,127 @@
+"""JSON that a backend cannot be held to is asked for in words, in the system prompt; the journal says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Budget, Client, Hints, Journal, Policy, Prices, ScriptedReply
+from support import protocols
+from support.modes import EVERY, ask, options_of, waits_into
+
+SCHEMA = {"type": "object", "properties": {"où": {"type": "string"}}, "required": ["où"]}
+OBJECT: dict[str, Any] = {"type": "json_object"}
+BY_SCHEMA: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA}}
+OLD, NEW = "claude-3-5-haiku-latest", "claude-opus-4-6"
+LACKING = [
+    ("anthropic", OLD, OBJECT),
+    ("anthropic", OLD, BY_SCHEMA),
+    ("anthropic", NEW, OBJECT),
+    ("bedrock", "m", OBJECT),
+    ("bedrock", f"anthropic.{OLD}", BY_SCHEMA),
+    ("ollama", "m", {"type": "json_schema"}),
+    ("gemini", "m", {"type": "json"}),
+]
+HELD = [("anthropic", NEW, BY_SCHEMA), ("bedrock", "m", BY_SCHEMA), ("ollama", "m", OBJECT), ("gemini", "m", OBJECT)]
+HELD += [("openai", "m", OBJECT), ("responses", "m", BY_SCHEMA), ("anthropic", OLD, {"type": "text"})]
+PROSE, ANSWER = ScriptedReply(text="In the reeds."), ScriptedReply(text='{"où": "reeds"}')
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
+
+
+def system_of(body: dict[str, Any]) -> str:
+    """Return all that a body says in its system prompt."""
+    turns = body.get("messages") or body.get("contents") or body.get("input")
+    beside = [body.get(name) for name in ("system", "systemInstruction", "instructions")]
+    return json.dumps([*beside, *[turn for turn in turns if turn.get("role") == "system"]], ensure_ascii=False)  # type: ignore[union-attr]
+
+
+def notes(result: rungwise.Result) -> list[str | None]:
+    return [step.note for step in result.journal.steps if step.event == "sent"]
+
+
+@pytest.mark.parametrize("mode", EVERY)
+@pytest.mark.parametrize(("api", "model", "wanted"), LACKING)
+def test_json_is_asked_for_in_words_and_again_where_prose_came(
+    api: str, model: str, wanted: dict[str, Any], mode: str, serve: Any
+) -> None:
+    provider = serve(PROSE, ANSWER)
+    backend = protocols.backend(api, provider.base_url, model=model)
+    with Client(backend, **waits_into([]), **options_of(mode)) as client:
+        result = ask(client, mode, MESSAGES, response_format=wanted)
+    assert (result.outcome, result.text) == ("done", ANSWER.text)
+    assert len(provider.requests) == 2
+    for request in provider.requests:
+        said, hints = system_of(request.body), Hints()
+        hint = hints.json_schema.partition("{schema}")[0] if wanted is BY_SCHEMA else hints.json
+        assert said.count(json.dumps(hint)[1:-1]) == 1
+        assert said.index("Be brief.") < said.index(json.dumps(hint)[1:-1])
+        assert (json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[1:-1] in said) is (
+            wanted is BY_SCHEMA
+        )
+        assert [message.text for message in protocols.said(request) if message.role == "user"] == ["Where?"]
+    first, second = notes(result)
+    assert first is not None
+    assert first.startswith("left out: response_format: asked for in words (")
+    assert second is None
+    assert rungwise.replay(Journal.from_json(result.journal.to_json())).outcome == "done"
+    assert MESSAGES == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where?"}]
+    assert "nothing else" not in str(result.plain_message)
+
+
+@pytest.mark.parametrize(("api", "model", "wanted"), HELD)
+def test_where_a_parameter_says_it_no_words_do(api: str, model: str, wanted: dict[str, Any], serve: Any) -> None:
+    provider = serve(ANSWER)
+    with Client(protocols.backend(api, provider.base_url, model=model)) as client:
+        result = client.call(MESSAGES, response_format=wanted)
+    assert "nothing else" not in json.dumps(provider.requests[0].body)
+    assert notes(result) == [None]
+
+
+def test_a_backends_own_wish_for_json_is_said_in_words_too(serve: Any) -> None:
+    provider = serve(ANSWER)
+    backend = protocols.backend("anthropic", provider.base_url, parameters={"response_format": OBJECT})
+    with Client(backend, policy=Policy(hints=Hints(json="JSON, please."))) as client:
+        result = client.call("Where?")
+    assert provider.requests[0].body["system"] == "JSON, please."
+    assert "response_format" not in provider.requests[0].body
+    assert "asked for in words" in str(notes(result))
+    assert "asked for in words" in str(client.check("Where?"))
+
+
+def test_the_words_are_said_to_the_backend_alone_that_needs_them(serve: Any) -> None:
+    first, second = serve(ScriptedReply(status=401)), serve(ANSWER)
+    chain = [protocols.backend("openai", first.base_url), protocols.backend("anthropic", second.base_url, name="other")]
+    with Client(chain) as client:
+        result = client.call("Where?", response_format=OBJECT)
+    assert first.requests[0].body["response_format"] == OBJECT
+    assert [message["role"] for message in first.requests[0].body["messages"]] == ["user"]
+    assert second.requests[0].body["system"] == Hints().json
+    assert result.text == ANSWER.text
+
+
+def test_the_words_count_as_input(serve: Any) -> None:
+    """Under a budget of money, and within what the certificate says."""
+    provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
+    prices = Prices(input=1_000_000.0, output=0.0)
+    policy = Policy(budget=Budget(money=10_000.0, attempts=1))
+    backend = protocols.backend("anthropic", provider.base_url, prices=prices)
+    with Client(backend, policy=policy) as client:
+        plain, asked = (
+            client.call(rungwise.Request("Where?", input_tokens=5, **options))
+            for options in ({}, {"response_format": OBJECT})
+        )
+    assert plain.usage.input_tokens == 5
+    added = asked.usage.input_tokens - plain.usage.input_tokens
+    assert added == -(-len(Hints().json) // 3) + 8
+    certificate = rungwise.verify(policy, [backend], input_tokens=5, assistant_turns=0)
+    [most] = [worst.value for worst in certificate.worst if worst.name == "money"]
+    assert most is not None
+    assert most >= asked.usage.input_tokens
+
+
+def test_a_hint_without_a_place_for_the_schema_is_refused() -> None:
+    with pytest.raises(rungwise.ConfigurationError, match=r"json_schema.*'\{schema\}'"):
+        Hints(json_schema="JSON, please.")
