@@ -270,7 +270,8 @@ def check_honesty(theatre: Theatre, result: rungwise.Result, error: Any, mode: s
         assert last.finish in HONEST_FINISHES
     if last_step.event == "answered" and not streams(mode):
         # A whole message in the last chunk is what the provider means; where nobody has read the deltas, it counts.
-        meant = last.final_message if isinstance(last.final_message, str) and last.final_message else last.text
+        final = last.final_message if theatre.requests[-1].body.get("stream") else None
+        meant = final if final and isinstance(final, str) else last.text
         assert set(re.findall(r"word\d+[ab]", meant)) <= set(words)
     calls = [(call.name, call.arguments) for call in result.tool_calls]
     if calls:

@@ -24,7 +24,7 @@ def sampled(values: Iterable[Any], *, one_in: int) -> list[Any]:
 
 def examples(many: int) -> int:
     """Return how many examples this run tries where a thorough one tries so many."""
-    return many * settings().max_examples // 100
+    return max(many * settings().max_examples // 100, 1)
 
 
 def _arguments(value: Any) -> tuple[Any, ...]:
