@@ -81,6 +81,14 @@ LONG = (
     "test_turn_page.py::test_the_button_of_a_step_opens_the_page_of_its_call[",
     "test_clocks.py::test_the_last_backend_is_asked_again_and_then_waited_for",
     "test_cli.py::test_ctrl_c_keeps_what_a_pipe_may_have",
+    "test_policies.py::test_what_is_no_policy_is_bad_input",
+    "test_check.py::test_a_derived_table_is_checked_by_whoever_uses_it_and_not_before",
+    "test_own_rungs.py::test_a_limit_that_the_declaration_leaves_to_its_owner_must_be_given",
+    "test_verify.py::test_it_says_what_the_last_backend_has_at_least[budget1-reserve1-2-kept1]",
+    "test_hostile_bodies.py::test_a_body_that_unpacks_to_gigabytes_is_left_alone[acall-gzip]",
+    "test_clocks.py::test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows[own sync]",
+    "test_failover.py::test_each_fault_comes_to_what_is_promised[interactive-S02]",
+    "test_failures.py::test_a_backend_that_never_answers_is_left_after_so_many_timeouts[stream",
 )
 SAMPLED = (
     *("test_long_histories.py", "test_every_form.py", "test_failure_patterns.py"),
