@@ -251,13 +251,13 @@ class HttpBackend(ABC):
 
     # what the core and the drivers ask
 
-    def lost(self, request: Request) -> tuple[str, ...]:
-        """Say what of a request no body of this protocol can say, in a short sentence each; it is left out.
+    def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
+        """Say what of a request no body of this protocol can say, in a short sentence each; it is left out."""
+        return losses(request, self._cannot_say(request), self.shapes, self.in_words(request), is_portable=is_portable)
 
-        Arguments:
-            request: what the caller asks.
-        """
-        return losses(request, self._cannot_say(request), self.shapes, self.in_words(request))
+    def lost_behind(self, request: Request) -> tuple[str, ...]:
+        """Say the same of a request that was written for another backend, the first of the chain."""
+        return self.lost(request, is_portable=True)
 
     def in_words(self, request: Request) -> Mapping[str, Any] | None:
         """Return the `response_format` that is asked for in words; see `losses.in_words`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
@@ -46,6 +46,11 @@ class Form(Shapes, ABC):
     """Read and write one protocol's own form."""
 
     __slots__ = ()
+
+    SAYS: ClassVar[frozenset[str]] = frozenset({"detail", "name", "strict"})
+    """What it has a place for: the detail of a picture, the name of a file, that the schema of a tool is strict."""
+    MARKS: ClassVar[frozenset[str]] = frozenset()
+    """The cache marks that it writes, or of which its backend tells by itself; see `unread`."""
 
     @property
     def rules(self) -> Rules:

@@ -8,13 +8,18 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, ToolResult
+from rungwise.adapters.wires.unread import MARK, MARKED_CALL, MARKED_MESSAGE, unread_of_message, unread_of_tool
+from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
 from rungwise.fsm.call.request import PlainMessage, Request
 from rungwise.fsm.values.label import label
 
-_READ: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
-_READ_OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
-"""What is read of a message, or belongs to an item of Responses alone; and what besides of the result of a tool."""
+_MARKS: Final = frozenset({MARK, MARKED_CALL, MARKED_MESSAGE})
+_POINT: Final = "cachePoint"
+"""Bedrock's mark: a block of its own."""
+_REFERENCE: Final = "item_reference"
+"""What stands in the place of an item of Responses that its server keeps."""
+_MOST: Final = 20
+"""Kinds of things that are told by their names, of messages and of tools."""
 
 _FORMAT: Final = "response_format"
 
@@ -33,7 +38,12 @@ def in_words(asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form) ->
 
 
 def losses(
-    request: Request, unsaid: Mapping[str, str], form: Form, wish: Mapping[str, Any] | None = None
+    request: Request,
+    unsaid: Mapping[str, str],
+    form: Form,
+    wish: Mapping[str, Any] | None = None,
+    *,
+    is_portable: bool = False,
 ) -> tuple[str, ...]:
     """Return what is left out, in a short sentence each.
 
@@ -42,15 +52,30 @@ def losses(
         unsaid: the parameters that are left out, each with the reason.
         form: that of the protocol.
         wish: the format that is asked for in words.
+        is_portable: whether it was written for another backend, so that what is a provider's own is left out.
     """
     if wish is not None:
         unsaid = {**unsaid, _FORMAT: f"asked for in words ({unsaid[_FORMAT]})"}
-    foreign = [one for one in request.messages if isinstance(one, Message) or not form.is_own(one)]
+    foreign: list[PlainMessage | Message] = []
+    own: list[PlainMessage] = []
+    for one in request.messages:
+        if not isinstance(one, Message) and form.is_own(one):
+            own.append(one)
+        else:
+            foreign.append(one)
+    said, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
+    lost_tools = form.lost_tools(request.tools)
+    marks = sum(_POINT in tool for tool in lost_tools) + sum((said + tools)[each] for each in _MARKS - form.MARKS)
+    if is_portable:
+        marks += sum([_marks_of(one) - _marks_of(form.unsigned(one)) for one in own])
+        said.update(_REFERENCE for one in own if one.get("type") == _REFERENCE)
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],
-        *[f"the tool {_name_of(tool)}: it has no form here" for tool in form.lost_tools(request.tools)],
+        *[f"the tool {_name_of(tool)}: it has no form here" for tool in lost_tools if _POINT not in tool],
         *[f"the grammar of the tool {name}: it has no form here" for name in _grammars(request.tools, form)],
-        *[f"{kind} in the messages, {count} x: it has no form here" for kind, count in _unread(foreign, form).items()],
+        *_told(tools, "of the tools"),
+        *_told(said, "in the messages"),
+        *([f"cache marks, {marks} x: they have no form here"] if marks else []),
     )
 
 
@@ -69,37 +94,62 @@ def _grammars(tools: Iterable[Mapping[str, Any]], form: Form) -> Iterator[object
             yield inner.get("name")
 
 
-def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:
-    """Count what nobody can read, or what has no place in a form, of what a user or a tool says, by its type."""
+def _told(found: Counter[str], where: str) -> Iterator[str]:
+    kinds = [(kind, count) for kind, count in found.items() if kind not in _MARKS]
+    for kind, count in kinds[:_MOST]:
+        yield f"{kind} {where}, {count} x: it has no form here"
+    if len(kinds) > _MOST:
+        yield f"{len(kinds) - _MOST} other things {where}: they have no form here"
+
+
+def _marks_of(message: PlainMessage) -> int:
+    return sum(each in _MARKS for each in unread_of_message(message))
+
+
+def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[str]:
+    """Count what is read by nobody of the tools that are translated, by its name."""
     found: Counter[str] = Counter()
-    messages = [*messages]
-    for given in messages:
-        if not isinstance(given, Message):
-            found.update(_unread_members(given))
-    for message in read_messages(messages):
-        if message.role != "assistant":
-            for part in message.parts:
-                found.update(_lost_of(part, form))
+    for tool in tools:
+        if form.is_own_tool(tool):
+            continue
+        written = form.written_tools((tool,))
+        if written and not any(each.get("type") == "custom" for each in written):  # which goes out with all it has
+            found.update(each for each in unread_of_tool(tool) if each not in form.SAYS)
     return found
 
 
-def _unread_members(message: PlainMessage) -> Iterator[str]:
-    """Yield what stands in a message beside what is read of it; of an assistant's, that may be its provider's own."""
-    role = message.get("role")
-    if role in ("assistant", "model"):
-        if message.get("name"):
-            yield "name"
-    elif isinstance(role, str):
-        read = _READ | _READ_OF_RESULTS if role in ("tool", "function") else _READ
-        yield from (label(name) for name, value in message.items() if name not in read and value not in (None, ""))
+def _unread(messages: Iterable[PlainMessage | Message], form: Form) -> Counter[str]:
+    """Count what nobody can read, or what has no place in a form, by its type or its name."""
+    found: Counter[str] = Counter()
+    messages = [*messages]
+    for given in messages:
+        found.update(_marks(given) if isinstance(given, Message) else unread_of_message(given))
+    for message in read_messages(messages):
+        for part in message.parts:
+            found.update(_lost_of(part, form, is_answer=message.role == "assistant"))
+    return found
 
 
-def _lost_of(part: Part, form: Form) -> Iterator[str]:
-    if isinstance(part, ToolResult):
+def _marks(message: Message) -> Iterator[str]:
+    return (MARK for part in message.parts if isinstance(part, TextPart | MediaPart | ToolResult) and part.cache)
+
+
+def _lost_of(part: Part, form: Form, *, is_answer: bool = False) -> Iterator[str]:
+    if isinstance(part, OpaquePart):
+        block = part.block if isinstance(part.block, Mapping) else {}
+        kind = label(str(block.get("type") or next(iter(block), "something"))) or "something"
+        # What an assistant has besides is its provider's own, but for what stands in the place of something said.
+        if not part.provider and (not is_answer or kind in (_REFERENCE, _POINT)):
+            yield MARKED_MESSAGE if kind == _POINT else kind
+    elif is_answer:
+        return
+    elif isinstance(part, ToolResult):
         for shown in part.media:
             yield from _lost_of(shown, form)
-    elif isinstance(part, MediaPart) and not form.shows(part):
-        yield f"{part.kind} by URL" if part.url else part.kind
-    elif isinstance(part, OpaquePart) and not part.provider:
-        block = part.block if isinstance(part.block, Mapping) else {}
-        yield label(str(block.get("type") or next(iter(block), "something"))) or "something"
+    elif isinstance(part, MediaPart):
+        if not form.shows(part):
+            yield f"{part.kind} by URL" if part.url else part.kind
+        elif part.name and part.kind == "file" and "name" not in form.SAYS:
+            yield "name of a file"
+        if part.detail not in ("", "auto") and part.kind == "image" and "detail" not in form.SAYS:
+            yield "detail of a picture"

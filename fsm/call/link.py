@@ -46,9 +46,10 @@ class Link(Protocol):
     `identity` is equal for duplicates (same provider and model, or same base URL and model); `problem` says why the
     backend cannot be used, or is None; `prefills` and `echoes` are its capabilities; `origin` says where the
     headers of a request end up: a backend without it is given none, unless it is the first. One that cannot say all of
-    a request has a method `lost`, which is given the request and returns a short sentence for each thing left out. One
-    that cannot be held to JSON has a method `in_words`, which is given the request and returns the `response_format`
-    that is to be asked for in words, or None.
+    a request has a method `lost`, which is given the request and returns a short sentence for each thing left out, and
+    may have a `lost_behind` that is asked in its place where it is not the first of the chain. One that cannot be held
+    to JSON has a method `in_words`, which is given the request and returns the `response_format` that is to be asked
+    for in words, or None.
     """
 
     @property
@@ -237,6 +238,8 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
         link: the backend that is asked.
     """
     meant, lost = parameters_for(request, first, link), getattr(link, "lost", None)
+    if link is not first:
+        lost = getattr(link, "lost_behind", lost)
     foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
     taken = tools_for(request, first, link)
     if len(taken) < len(request.tools):

@@ -190,8 +190,8 @@ SEEN_IN_A_TOOL = [
         ("bedrock", "m", {"image by URL": 3}),
         ("anthropic", "m", {"audio": 1}),
         ("responses", "m", {"audio": 1}),
-        ("gemini", "gemini-2.0-flash", {"image by URL": 3}),
-        ("gemini", "gemini-3-pro", {}),
+        ("gemini", "gemini-2.0-flash", {"image by URL": 3, "name of a file": 1}),
+        ("gemini", "gemini-3-pro", {"name of a file": 1}),
         ("openai", "m", {}),
     ],
 )

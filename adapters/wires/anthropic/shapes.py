@@ -11,6 +11,7 @@ from rungwise.adapters.wires.anthropic.media import media_block
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.unread import MARK
 from rungwise.fsm.call.parts import (
     MediaPart,
     Message,
@@ -66,6 +67,9 @@ class AnthropicShapes(Form):
     """Read and write Anthropic's Messages; system messages stand among the others until the request sets them apart."""
 
     __slots__ = ()
+
+    SAYS = frozenset({"name", "strict"})
+    MARKS = frozenset({MARK})
 
     @property
     def rules(self) -> Rules:

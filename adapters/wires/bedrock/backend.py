@@ -143,9 +143,10 @@ class Bedrock(HttpBackend):
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         return lost_parameters(self._asked_of(request), self._generation, request.max_tokens or self.max_tokens)
 
-    def lost(self, request: Request) -> tuple[str, ...]:
+    def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Say what of a request this model cannot be told, in a short sentence each."""
-        return (*super().lost(request), *lost_marks(request, self.model, self.capabilities.caches))
+        told = super().lost(request, is_portable=is_portable)
+        return (*told, *lost_marks(request, self.model, self.capabilities.caches))
 
     def _url(self, *, stream: bool) -> str:
         method = "converse-stream" if stream else "converse"

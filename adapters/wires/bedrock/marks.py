@@ -59,8 +59,13 @@ def lost_marks(request: Request, model: str, takes: bool | None) -> Iterator[str
         takes: whether it takes them. Where nobody knows, those that were written in Converse's own form go out as all
             of that form does.
     """
-    own = [one for one in request.messages if not isinstance(one, Message) and CONVERSE.is_own(one)]
-    others = [one for one in request.messages if not any(one is each for each in own)]
+    own: list[PlainMessage] = []
+    others: list[PlainMessage | Message] = []
+    for one in request.messages:
+        if isinstance(one, Message) or not CONVERSE.is_own(one):
+            others.append(one)
+        else:
+            own.append(one)
     behind_tools, of_calls = sum(map(_is_marked, request.tools)), sum(map(_marked_calls, others))
     if takes:
         if behind_tools and not marks_tools(model, takes):

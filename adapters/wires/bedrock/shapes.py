@@ -14,6 +14,7 @@ from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.converse import KINDS
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.unread import MARK, MARKED_CALL
 from rungwise.fsm.call.parts import (
     MediaPart,
     Message,
@@ -40,6 +41,9 @@ class ConverseShapes(Form):
     """Read and write Converse; system messages stand among the others until the request sets them apart."""
 
     __slots__ = ()
+
+    SAYS = frozenset({"name", "strict"})
+    MARKS = frozenset({MARK, MARKED_CALL})
 
     @property
     def rules(self) -> Rules:

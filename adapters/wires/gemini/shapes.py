@@ -32,6 +32,8 @@ class GeminiForm(Form):
 
     __slots__ = ("_traits",)
 
+    SAYS = frozenset()
+
     def __init__(self, traits: Traits = NEWEST) -> None:
         self._traits = traits
 

@@ -26,6 +26,8 @@ class OllamaForm(Form):
 
     __slots__ = ()
 
+    SAYS = frozenset()
+
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
         return bool(parameters["format"]) if "format" in parameters else super().asks_for_json(parameters)

@@ -19,13 +19,24 @@ def parts_of(content: Any) -> Iterator[Part]:
         if content:
             yield TextPart(content)
     elif isinstance(content, Mapping):
+        yield from _about(content)
         yield _part(content)
     elif isinstance(content, list | tuple):
         for block in content:
             if isinstance(block, str):
                 yield TextPart(block)
             elif isinstance(block, Mapping):
+                yield from _about(block)
                 yield _part(block)
+
+
+def _about(block: Block) -> Iterator[Part]:
+    """Yield what is said of one of Anthropic's documents beside it; a file has a name, and a text has not."""
+    source = block.get("source")
+    if block.get("type") == "document" and isinstance(source, Mapping):
+        title = text_in(block, "title") if source.get("type") == "text" else ""
+        if said := [each for each in (title, text_in(block, "context")) if each]:
+            yield TextPart("\n".join(said))
 
 
 def _part(block: Block) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -54,8 +55,20 @@ def _read(part: Any) -> Iterator[Part]:
             name=text_in(blob or file, "displayName", "display_name"),
         )
         yield found or OpaquePart("", part)
+    elif words := ran_in_words(part):
+        yield TextPart(words)
     else:
         yield OpaquePart("", part)
+
+
+def ran_in_words(part: Mapping[str, Any]) -> str:
+    """Return the code that Gemini ran by itself, or what that wrote, as text; "" for any other part."""
+    code, outcome = _member(part, "executableCode"), _member(part, "codeExecutionResult")
+    said = text_in(code, "code") or text_in(outcome, "output")
+    language = text_in(code, "language").lower()
+    # Code may quote such a fence itself.
+    fence = "`" * max(3, *[len(run) + 1 for run in re.findall("`{3,}", said)], 3)
+    return f"\n{fence}{language}\n{said.rstrip()}\n{fence}\n" if said.strip() else ""
 
 
 def _result(given: Mapping[str, Any]) -> ToolResult:

@@ -25,7 +25,9 @@ def result_of(id: str, name: str, parts: Iterable[Part], *, is_fault: bool = Fal
     parts = tuple(parts)
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     media = tuple([part for part in parts if isinstance(part, MediaPart)])
-    return ToolResult(id, name, "\n".join(texts), is_fault, media, cache)
+    # A text within has no place of its own in a neutral result: what it marks the end of is the result.
+    marks = [part.cache for part in parts if isinstance(part, TextPart | MediaPart) and part.cache]
+    return ToolResult(id, name, "\n".join(texts), is_fault, media, cache or (marks[-1] if marks else None))
 
 
 def json_of(arguments: Any) -> str:

@@ -507,6 +507,7 @@ def test_tools_of_any_form_are_one_list_of_functions() -> None:
     ]
     assert gemini().lost(Request("Where?", tools=[LOOK, {"type": "web_search"}])) == (
         "the tool web_search: it has no form here",
+        "strict of the tools, 1 x: it has no form here",
     )
 
 

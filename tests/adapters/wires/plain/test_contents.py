@@ -25,7 +25,10 @@ SHOWN = MediaPart("image", PIXEL, "image/png")
             {"fileData": {"fileUri": "gs://b/v", "mimeType": "video/mp4"}},
             MediaPart("video", "", "video/mp4", "gs://b/v"),
         ),
-        ({"executableCode": {"code": "1"}}, OpaquePart("", {"executableCode": {"code": "1"}})),
+        ({"executableCode": {"language": "PYTHON", "code": "a()"}}, TextPart("\n```python\na()\n```\n")),
+        ({"executable_code": {"code": "'```'"}}, TextPart("\n````\n'```'\n````\n")),
+        ({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "5\n"}}, TextPart("\n```\n5\n```\n")),
+        ({"codeExecutionResult": {"outcome": "OK"}}, OpaquePart("", {"codeExecutionResult": {"outcome": "OK"}})),
     ],
 )
 def test_each_part(part: Any, read: Any) -> None:
