@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
 from rungwise.fsm.call.parts import MediaPart, Message, ToolCall
 from rungwise.fsm.call.request import PlainMessage
@@ -136,7 +136,8 @@ class Form(Shapes, ABC):
 
     def lost_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the tools that have no form here."""
-        return [tool for tool in tools if not self.is_own_tool(tool) and not self._translated(tool)]
+        others = [each for tool in tools if not self.is_own_tool(tool) for each in parted(tool)]
+        return [tool for tool in others if not self._translated(tool)]
 
 
 def _texts_in(value: Any) -> Iterator[str]:
