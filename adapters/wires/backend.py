@@ -259,9 +259,9 @@ class HttpBackend(ABC):
         """
         return losses(request, self._cannot_say(request), self.shapes, self.in_words(request))
 
-    def in_words(self, request: Request) -> Mapping[str, Any] | None:
+    def in_words(self, request: Request, dropped: frozenset[str] = frozenset()) -> Mapping[str, Any] | None:
         """Return the `response_format` that is asked for in words; see `losses.in_words`."""
-        return in_words(self._asked_of(request), self._cannot_say(request), self.shapes)
+        return in_words(self._asked_of(request), self._cannot_say(request), self.shapes, dropped)
 
     @property
     def name(self) -> str:

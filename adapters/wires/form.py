@@ -62,6 +62,20 @@ class Form(Shapes, ABC):
         found = parameters.get("response_format")
         return str(found.get("type", "")).startswith("json") if isinstance(found, Mapping) else None
 
+    def wanted_json(self, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the JSON that parameters ask for, in the common words or in those of this form, as the common ones."""
+        if not self.asks_for_json(parameters):
+            return None
+        common = parameters.get("response_format")
+        if Form.asks_for_json(self, {"response_format": common}):
+            return common
+        schema = self._own_schema(parameters)
+        return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else {"type": "json_object"}
+
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        """Return the schema that parameters ask for in words of this form alone, if any."""
+        return None
+
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role = message.get("role")
         if role is None:  # an item of Responses

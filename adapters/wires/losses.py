@@ -10,26 +10,30 @@ from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, ToolResult
 from rungwise.fsm.call.request import PlainMessage, Request
+from rungwise.fsm.failures.body import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
 
 _READ: Final = frozenset({"role", "content", "parts", "images", "type", "id", "status", "phase"})
 _READ_OF_RESULTS: Final = frozenset({"name", "tool_name", "tool_call_id"})
 """What is read of a message, or belongs to an item of Responses alone; and what besides of the result of a tool."""
 
-_FORMAT: Final = "response_format"
 
-
-def in_words(asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form) -> Mapping[str, Any] | None:
+def in_words(
+    asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
+) -> Mapping[str, Any] | None:
     """Return the format of JSON that is left out, and so is to be asked for in words; None where there is none.
 
     Arguments:
         asked: the parameters that count.
         unsaid: those that are left out.
         form: that of the protocol.
+        dropped: those that the server has rejected.
     """
-    wanted = asked.get(_FORMAT)
-    is_json = isinstance(wanted, Mapping) and form.asks_for_json({_FORMAT: wanted})
-    return wanted if is_json and _FORMAT in unsaid else None
+    if FORMAT_PARAMETER in dropped:
+        return form.wanted_json(asked)
+    wanted = asked.get(FORMAT_PARAMETER)
+    is_json = isinstance(wanted, Mapping) and form.asks_for_json({FORMAT_PARAMETER: wanted})
+    return wanted if is_json and FORMAT_PARAMETER in unsaid else None
 
 
 def losses(
@@ -44,7 +48,7 @@ def losses(
         wish: the format that is asked for in words.
     """
     if wish is not None:
-        unsaid = {**unsaid, _FORMAT: f"asked for in words ({unsaid[_FORMAT]})"}
+        unsaid = {**unsaid, FORMAT_PARAMETER: f"asked for in words ({unsaid[FORMAT_PARAMETER]})"}
     foreign = [one for one in request.messages if isinstance(one, Message) or not form.is_own(one)]
     return (
         *[f"{name}: {why}" for name, why in unsaid.items()],

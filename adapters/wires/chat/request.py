@@ -16,7 +16,7 @@ from rungwise.adapters.wires.chat.dialects import (
     PrefillMode,
 )
 from rungwise.adapters.wires.chat.reply import contents
-from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
+from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.plain.choices import chat_choice
@@ -118,6 +118,8 @@ def write_body(
     if send.lower_reasoning:
         _lower_reasoning(body, dialect)
     dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
+    if "response_format" in dropped:
+        dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
     for name in dropped.difference(_KEPT):
         body.pop(name, None)
     return dump(body)

@@ -193,7 +193,8 @@ def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
             own = "thinkingConfig"
         config = {key: value for key, value in body.get(_CONFIG[0], {}).items() if key != own}
         if own == "responseMimeType":
-            config.pop("responseJsonSchema", None)
+            for schema in ("responseJsonSchema", "responseSchema"):
+                config.pop(schema, None)
         if own == _CONFIG[0]:
             config = {key: value for key, value in config.items() if key in kept}
         if own in kept:

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.gemini.models import NEWEST, Traits, traits_of
+from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.gemini.writing import Writer
 from rungwise.adapters.wires.plain.making import list_of
+from rungwise.adapters.wires.plain.schemas import json_schema_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, ToolDefinition
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage
@@ -49,6 +51,11 @@ class GeminiForm(Form):
                 if isinstance(place, Mapping) and name in place:
                     return bool(place[name] == "application/json")
         return super().asks_for_json(parameters)
+
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        places = [parameters, *(parameters.get(name) for name in ("generationConfig", "generation_config"))]
+        held = {camel(name): each for place in places if isinstance(place, Mapping) for name, each in place.items()}
+        return held.get("responseJsonSchema") or json_schema_of(held.get("responseSchema"))
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         for part in list_of(message.get("parts")):
