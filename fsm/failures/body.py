@@ -51,6 +51,7 @@ _NAMED: Final = tuple(
         rf"and {_NAME} cannot both be specified",
         rf"(?:^|[.:] |\b(?:the|property|option) ){_QUOTED} (?:is|are) (?:not supported|unsupported|deprecated)",
         rf"parameters?:? {_NAME} (?:is|are) (?:not supported|unsupported|deprecated)",
+        rf"parameters?:? {_NAME} of type ['\"`]?\w{{1,40}}['\"`]? (?:is|are) not supported",
         rf"not support (?:the )?parameter:? {_NAME}",
         rf"not support (?:the )?{_NAME} parameter",
         rf"that support the provided {_NAME} value",

@@ -85,3 +85,12 @@ def test_a_choice_is_written_for_the_fallback_as_its_tools_are(choice: Any, serv
         client.call("Where?", **asked)
     assert first.requests[0].body["tool_choice"] == choice
     official.check("openai", second.requests[0].body)
+
+
+@pytest.mark.parametrize("choice", [{"type": ["tool"], "name": "look"}, {"type": None}, {}], ids=str)
+@pytest.mark.parametrize("api", PROTOCOLS)
+def test_what_is_no_choice_breaks_nothing(api: str, choice: Any, serve: Any) -> None:
+    provider = serve(ANSWER)
+    with Client(backend(api, provider.base_url)) as client:
+        assert client.call("Where?", tools=[LOOK], tool_choice=choice).text == ANSWER.text
+    assert len(provider.requests) == 1

@@ -26,6 +26,8 @@ def chat_choice(given: Any, tools: Any = ()) -> Any:
     if kind is None:  # Bedrock's
         kind = next((name for name in (*_WORDS, "tool") if name in given), None)
         given = {"type": kind, **given["tool"]} if isinstance(given.get("tool"), Mapping) else given
+    elif not isinstance(kind, str):
+        return given
     if kind in _WORDS:
         return _WORDS[kind]
     if kind == _ALLOWED:
@@ -58,7 +60,7 @@ def forced_name(choice: Any) -> str:
 def name_of(chosen: Any) -> str:
     """Return the name of a tool that is meant by it, in either of OpenAI's forms; the empty text where none is."""
     kind = chosen.get("type") if isinstance(chosen, Mapping) else None
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         return ""
     return text_in(chosen.get(_KINDS[kind]), "name") or text_in(chosen, "name")
 

@@ -602,3 +602,9 @@ def test_what_the_request_is_about_is_never_dropped(body: Any) -> None:
 def test_what_asks_for_json_is_one_parameter_by_whatever_name(name: str) -> None:
     failure = classify_response(400, {}, openai(f"'{name}' is not supported", None, "unsupported_parameter", name))
     assert (failure.reason, failure.parameter) == ("parameter_unsupported", "response_format")
+
+
+def test_a_kind_of_json_that_is_not_supported_is_the_parameter_for_it() -> None:
+    told = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
+    failure = classify_response(400, {}, openai(told))
+    assert (failure.reason, failure.parameter) == ("parameter_unsupported", "response_format")
