@@ -259,9 +259,9 @@ class HttpBackend(ABC):
         """Say the same of a request that was written for another backend, the first of the chain."""
         return self.lost(request, is_portable=True)
 
-    def in_words(self, request: Request) -> Mapping[str, Any] | None:
+    def in_words(self, request: Request, dropped: frozenset[str] = frozenset()) -> Mapping[str, Any] | None:
         """Return the `response_format` that is asked for in words; see `losses.in_words`."""
-        return in_words(self._asked_of(request), self._cannot_say(request), self.shapes)
+        return in_words(self._asked_of(request), self._cannot_say(request), self.shapes, dropped)
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
+from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
 from rungwise.fsm.call.parts import MediaPart, Message, ToolCall
 from rungwise.fsm.call.request import PlainMessage
@@ -66,6 +66,20 @@ class Form(Shapes, ABC):
         """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
         found = parameters.get("response_format")
         return str(found.get("type", "")).startswith("json") if isinstance(found, Mapping) else None
+
+    def wanted_json(self, parameters: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the JSON that parameters ask for, in the common words or in those of this form, as the common ones."""
+        if not self.asks_for_json(parameters):
+            return None
+        common = parameters.get("response_format")
+        if Form.asks_for_json(self, {"response_format": common}):
+            return common
+        schema = self._own_schema(parameters)
+        return {"type": "json_schema", "schema": schema} if isinstance(schema, Mapping) else {"type": "json_object"}
+
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        """Return the schema that parameters ask for in words of this form alone, if any."""
+        return None
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         role = message.get("role")
@@ -141,7 +155,8 @@ class Form(Shapes, ABC):
 
     def lost_tools(self, tools: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """Return the tools that have no form here."""
-        return [tool for tool in tools if not self.is_own_tool(tool) and not self._translated(tool)]
+        others = [each for tool in tools if not self.is_own_tool(tool) for each in parted(tool)]
+        return [tool for tool in others if not self._translated(tool)]
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -11,6 +11,7 @@ from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.unread import MARK, MARKED_CALL, MARKED_MESSAGE, unread_of_message, unread_of_tool
 from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
 from rungwise.fsm.call.request import PlainMessage, Request
+from rungwise.fsm.failures.body import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
 
 _MARKS: Final = frozenset({MARK, MARKED_CALL, MARKED_MESSAGE})
@@ -21,20 +22,23 @@ _REFERENCE: Final = "item_reference"
 _MOST: Final = 20
 """Kinds of things that are told by their names, of messages and of tools."""
 
-_FORMAT: Final = "response_format"
 
-
-def in_words(asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form) -> Mapping[str, Any] | None:
+def in_words(
+    asked: Mapping[str, Any], unsaid: Mapping[str, str], form: Form, dropped: frozenset[str]
+) -> Mapping[str, Any] | None:
     """Return the format of JSON that is left out, and so is to be asked for in words; None where there is none.
 
     Arguments:
         asked: the parameters that count.
         unsaid: those that are left out.
         form: that of the protocol.
+        dropped: those that the server has rejected.
     """
-    wanted = asked.get(_FORMAT)
-    is_json = isinstance(wanted, Mapping) and form.asks_for_json({_FORMAT: wanted})
-    return wanted if is_json and _FORMAT in unsaid else None
+    if FORMAT_PARAMETER in dropped:
+        return form.wanted_json(asked)
+    wanted = asked.get(FORMAT_PARAMETER)
+    is_json = isinstance(wanted, Mapping) and form.asks_for_json({FORMAT_PARAMETER: wanted})
+    return wanted if is_json and FORMAT_PARAMETER in unsaid else None
 
 
 def losses(
@@ -55,7 +59,7 @@ def losses(
         is_portable: whether it was written for another backend, so that what is a provider's own is left out.
     """
     if wish is not None:
-        unsaid = {**unsaid, _FORMAT: f"asked for in words ({unsaid[_FORMAT]})"}
+        unsaid = {**unsaid, FORMAT_PARAMETER: f"asked for in words ({unsaid[FORMAT_PARAMETER]})"}
     foreign: list[PlainMessage | Message] = []
     own: list[PlainMessage] = []
     for one in request.messages:

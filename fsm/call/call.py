@@ -406,7 +406,7 @@ class Call:
             proposal = granted
         self._proposed, self._in_flight = None, proposal
         context = self._context
-        notes = [each for each in (context.newly_lost(), context.newly_heeded()) if each]
+        notes = [each for each in (context.newly_lost(), context.newly_heeded(), context.newly_worded()) if each]
         self._recorder.record(self.position.fire("sent"), proposal=proposal, note="; ".join(notes) or None)
         return proposal.send
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from attrs import define, field
 
@@ -18,6 +19,9 @@ from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.body import FORMAT_PARAMETER
+
+_FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 
 
 @define(eq=False, repr=False)
@@ -36,6 +40,7 @@ class CallContext:
         journal: every step.
         kept: what no attempt at the current backend may use of the budget.
         told: the places in the chain of the backends of which the journal says what is remembered of them.
+        worded: the places of those that rejected the parameter for JSON, of which the journal says what was done.
     """
 
     request: Request
@@ -49,6 +54,7 @@ class CallContext:
     journal: Journal
     kept: Kept = NOTHING_KEPT
     told: set[int] = field(factory=set)
+    worded: set[int] = field(factory=set)
 
     @classmethod
     def of(
@@ -104,6 +110,13 @@ class CallContext:
             return None
         losses = told[chain.index] = losses_of(self.request, chain.links[0], chain.link)
         return f"left out: {'; '.join(losses)}" if losses else None
+
+    def newly_worded(self) -> str | None:
+        """Say that JSON is asked for in words from now on, for its parameter was rejected; None where it was said."""
+        if _FORMAT_REPAIR not in self.transcript.repaired or self.chain.index in self.worded:
+            return None
+        self.worded.add(self.chain.index)
+        return f"{FORMAT_PARAMETER}: asked for in words (it was rejected)"
 
     @property
     def lessons(self) -> Lessons:

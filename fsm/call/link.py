@@ -48,8 +48,8 @@ class Link(Protocol):
     headers of a request end up: a backend without it is given none, unless it is the first. One that cannot say all of
     a request has a method `lost`, which is given the request and returns a short sentence for each thing left out, and
     may have a `lost_behind` that is asked in its place where it is not the first of the chain. One that cannot be held
-    to JSON has a method `in_words`, which is given the request and returns the `response_format` that is to be asked
-    for in words, or None.
+    to JSON has a method `in_words`, which is given the request and the parameters that it has rejected, and returns the
+    `response_format` that is to be asked for in words, or None.
     """
 
     @property

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from attrs import evolve
+
 from rungwise.fsm.call.changes import without
 from rungwise.fsm.call.classify import classify_reply, is_json
 from rungwise.fsm.call.counting import TokenCounter
@@ -12,6 +16,7 @@ from rungwise.fsm.call.reply_filter import without_seed
 from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.call.table import ANSWERS, KEEPS_TEXT
 from rungwise.fsm.call.transcript import PLAIN, Reading, Transcript
+from rungwise.fsm.failures.body import FORMAT_PARAMETER
 from rungwise.fsm.failures.classify import event_of_failure
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
@@ -22,6 +27,9 @@ from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 BROKEN = frozenset({"connection", "timeout", "silence"})
 """The reasons of a failure that cut a stream without being an answer of the provider's."""
+
+_HOLD_FORMAT: Final = frozenset({"output_config", "outputConfig", "structured_outputs"})
+"""The parameters that hold what asks for JSON beside other things; a backend may reject them by that name."""
 
 
 def observe(
@@ -134,10 +142,12 @@ def _observe_failure(
     failure: Failure, proposal: Proposal, transcript: Transcript, counted: _Counted, delivered: str
 ) -> Observation:
     """Classify a failure and name the repair that it allows, if any."""
-    send, repair = proposal.send, repair_of(failure)
-    if repair in transcript.repaired:
-        repair = None
-    rejected = failure.parameter
+    send, rejected = proposal.send, failure.parameter
+    if proposal.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
+        rejected = FORMAT_PARAMETER  # the rest of it is left out where this was not what was wrong
+    repair = repair_of(evolve(failure, parameter=rejected))
+    if repair in transcript.repaired or (rejected == FORMAT_PARAMETER and not proposal.may_ask_in_words):
+        repair = None  # without it, nothing would ask for JSON
     if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     return Observation(

@@ -19,6 +19,7 @@ class Proposal:
         expects_json: whether the answer must be JSON, so that a piece of it is nothing to go on from.
         asks_for_little: whether the caller wants a handful of tokens.
         shapes: the form in which it is written.
+        may_ask_in_words: whether JSON can be asked for in words where the backend rejects the parameter for it.
     """
 
     send: Send
@@ -27,3 +28,4 @@ class Proposal:
     expects_json: bool = False
     asks_for_little: bool = False
     shapes: Shapes = NEUTRAL
+    may_ask_in_words: bool = False

@@ -15,7 +15,8 @@ from rungwise.fsm.call.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
-from rungwise.fsm.call.wish import with_wish
+from rungwise.fsm.call.wish import wish_of, with_wish
+from rungwise.fsm.failures.body import FORMAT_PARAMETER
 
 
 @define(eq=False, repr=False)
@@ -44,6 +45,7 @@ class Proposer:
         parameters = parameters_for(request, chain.links[0], link)
         asks_json = chain.shapes.asks_for_json(parameters) if parameters else None
         expects_json = link.expects_json if asks_json is None else asks_json
+        meant = request if parameters is request.parameters else evolve(request, parameters=parameters)
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
@@ -52,7 +54,7 @@ class Proposer:
             prefills = prefills_for(link, parameters) and chain.index not in transcript.without_prefill
             composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
             if expects_json:
-                composed = with_wish(composed, request, link, policy.hints, chain.shapes)
+                composed = with_wish(composed, meant, link, policy.hints, chain.shapes, transcript.dropped)
             prompt = (
                 self.counter.prompt(composed.messages, composed.added_tokens) if context.spending.needs_prices else None
             )
@@ -85,6 +87,7 @@ class Proposer:
             expects_json=expects_json,
             asks_for_little=asked is not None and asked <= policy.handful,
             shapes=chain.shapes,
+            may_ask_in_words=expects_json and wish_of(link, meant, frozenset({FORMAT_PARAMETER})) is not None,
         )
 
     def lacking(self, proposal: Proposal, wait: float) -> str | None:

@@ -16,6 +16,7 @@ from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import Request
 from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.call.transcript import Composed
+from rungwise.fsm.failures.body import FORMAT_PARAMETER
 
 _WISHES: Final[Iterable[Mapping[str, Any]]] = (
     {"type": "json"},  # a type that is none
@@ -24,7 +25,21 @@ _WISHES: Final[Iterable[Mapping[str, Any]]] = (
 )
 
 
-def with_wish(composed: Composed, request: Request, link: Link, hints: Hints, shapes: Shapes) -> Composed:
+def wish_of(link: Link, request: Request, dropped: frozenset[str]) -> Mapping[str, Any] | None:
+    """Return the `response_format` that a backend is asked for in words, None where it is asked by a parameter.
+
+    Arguments:
+        link: the backend; one of the user's own may not say.
+        request: what the caller asks, as far as it is meant for the backend.
+        dropped: the parameters that it has rejected.
+    """
+    told = getattr(link, "in_words", None)
+    return told(request, dropped) if callable(told) else None
+
+
+def with_wish(
+    composed: Composed, request: Request, link: Link, hints: Hints, shapes: Shapes, dropped: frozenset[str]
+) -> Composed:
     """Return the messages of an attempt with a system message that asks for JSON, where nothing else can.
 
     A schema counts with the parameters of the request, and is not counted again.
@@ -35,9 +50,9 @@ def with_wish(composed: Composed, request: Request, link: Link, hints: Hints, sh
         link: the backend; one that can be asked by a parameter, or says nothing of it, is.
         hints: the wording.
         shapes: the form in which the caller's messages are written for it.
+        dropped: the parameters that it has rejected.
     """
-    told = getattr(link, "in_words", None)  # a backend of the user's own may have none
-    wanted = told(request) if callable(told) else None
+    wanted = wish_of(link, request, dropped)
     if wanted is None:
         return composed
     schema, hint = schema_of(wanted), _hint_for(wanted, hints)
@@ -48,13 +63,13 @@ def with_wish(composed: Composed, request: Request, link: Link, hints: Hints, sh
 
 
 def most_in_words(links: Iterable[Link], hints: Hints) -> int:
-    """Return the tokens that the wish for JSON adds to a prompt at most, where one of these backends needs it."""
-    said = [0]
-    for link in links:
-        told = getattr(link, "in_words", None)
-        wishes = filter(lambda wanted: told(Request("?", response_format=wanted)), _WISHES) if callable(told) else ()
-        said += [said_tokens(_hint_for(wanted, hints)) for wanted in wishes]
-    return max(said)
+    """Return the tokens that the wish for JSON adds to a prompt at most, where one of these backends needs it.
+
+    Any that can be asked in words may come to need it: it may reject the parameter.
+    """
+    asked = [(link, Request("?", response_format=wanted)) for link in links for wanted in _WISHES]
+    wishes = [wish_of(link, request, frozenset({FORMAT_PARAMETER})) for link, request in asked]
+    return max((said_tokens(_hint_for(wanted, hints)) for wanted in wishes if wanted is not None), default=0)
 
 
 def _hint_for(wanted: Mapping[str, Any], hints: Hints) -> str:

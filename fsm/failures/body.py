@@ -51,6 +51,7 @@ _NAMED: Final = tuple(
         rf"and {_NAME} cannot both be specified",
         rf"(?:^|[.:] |\b(?:the|property|option) ){_QUOTED} (?:is|are) (?:not supported|unsupported|deprecated)",
         rf"parameters?:? {_NAME} (?:is|are) (?:not supported|unsupported|deprecated)",
+        rf"parameters?:? {_NAME} of type ['\"`]?\w{{1,40}}['\"`]? (?:is|are) not supported",
         rf"not support (?:the )?parameter:? {_NAME}",
         rf"not support (?:the )?{_NAME} parameter",
         rf"that support the provided {_NAME} value",
@@ -63,14 +64,26 @@ _NAMED: Final = tuple(
 )
 _CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
 
+FORMAT_PARAMETER: Final = "response_format"
+"""What the parameter that asks for JSON is called in a failure, whatever the provider calls it."""
+
 _PARAMETER: Final = re.compile(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 
 # Without these it would be another question, or another kind of answer: never dropped to please a provider.
 _KEPT_PARAMETERS: Final = frozenset(
     {
         *("model", "messages", "message", "input", "contents", "content", "prompt", "role", "tools", "functions"),
-        *("system", "system_instruction", "systemInstruction", "instructions", "text", "response_format"),
-        *("output_format", "output_config", "response_schema", "responseSchema"),
+        *("system", "system_instruction", "systemInstruction", "instructions", "text"),
+    }
+)
+
+# What asks for JSON, by whichever protocol's name; it is one parameter, and there is one repair for it.
+_FORMATS: Final = frozenset(
+    {
+        *("response_format", "responseFormat", "output_format", "format", "guided_json", "json_schema"),
+        *("responseMimeType", "responseJsonSchema", "responseSchema"),
+        *("response_mime_type", "response_json_schema", "response_schema"),
+        *("text.format", "output_config.format", "outputConfig.textFormat"),
     }
 )
 
@@ -208,6 +221,8 @@ class ErrorBody:
         in_text = (match[1] for match in (pattern.search(self.text) for pattern in _NAMED) if match)
         named = next((name for name in self.parameters if _PARAMETER.fullmatch(name)), None) or next(in_text, "")
         parts = [part for part in re.split(r"[.\[\]]+", named) if part and part not in _CONTAINERS]
+        if not _FORMATS.isdisjoint((*parts[:1], ".".join(parts[:2]))):
+            return FORMAT_PARAMETER
         return parts[0] if parts and parts[0] not in _KEPT_PARAMETERS else None
 
 

@@ -125,3 +125,89 @@ def test_the_words_count_as_input(serve: Any) -> None:
 def test_a_hint_without_a_place_for_the_schema_is_refused() -> None:
     with pytest.raises(rungwise.ConfigurationError, match=r"json_schema.*'\{schema\}'"):
         Hints(json_schema="JSON, please.")
+
+
+TOLD_OF = {
+    "openai": "Unsupported parameter: 'response_format'",
+    "responses": "Unsupported parameter: 'text.format'",
+    "anthropic": "output_config.format: Extra inputs are not permitted",
+    "gemini": "Unknown name \"responseMimeType\" at 'generation_config': Cannot find field.",
+    "ollama": 'unknown field "format"',
+    "bedrock": "outputConfig.textFormat: Extra inputs are not permitted",
+}
+WHOLE = {"anthropic": "output_config", "bedrock": "outputConfig"}
+MARKS = ("response_format", '"format"', "textFormat", "responseMimeType", "responseJsonSchema", "responseSchema")
+OWN: dict[str, dict[str, Any]] = {
+    "openai": {"guided_json": SCHEMA},
+    "responses": {"text": {"verbosity": "low", "format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}},
+    "anthropic": {"output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}}},
+    "gemini": {"generationConfig": {"responseMimeType": "application/json", "responseSchema": SCHEMA}},
+    "ollama": {"format": SCHEMA},
+    "bedrock": {
+        "outputConfig": {
+            "effort": "low",
+            "textFormat": {
+                "type": "json_schema",
+                "structure": {"jsonSchema": {"schema": json.dumps(SCHEMA), "name": "n"}},
+            },
+        }
+    },
+}
+
+
+def refused(told: str) -> ScriptedReply:
+    return ScriptedReply(status=400, error={"message": told})
+
+
+def asks_by_parameter(body: dict[str, Any]) -> bool:
+    held = {name: value for name, value in body.items() if name not in ("messages", "input", "contents")}
+    return any(mark in json.dumps(held) for mark in (*MARKS, "guided_json"))
+
+
+@pytest.mark.parametrize("mode", EVERY)
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+def test_json_is_asked_for_in_words_once_its_parameter_is_rejected(api: str, mode: str, serve: Any) -> None:
+    provider = serve(refused(TOLD_OF[api]), PROSE, ANSWER)
+    model = NEW if api == "anthropic" else "m"
+    with Client(protocols.backend(api, provider.base_url, model=model), **waits_into([]), **options_of(mode)) as client:
+        result = ask(client, mode, MESSAGES, response_format=BY_SCHEMA)
+    assert (result.outcome, result.text) == ("done", ANSWER.text)
+    assert [asks_by_parameter(each.body) for each in provider.requests] == [True, False, False]
+    assert ["nothing else" in system_of(each.body) for each in provider.requests] == [False, True, True]
+    assert notes(result) == [None, "response_format: asked for in words (it was rejected)", None]
+    assert rungwise.replay(Journal.from_json(result.journal.to_json())).outcome == "done"
+
+
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+def test_json_asked_for_in_a_protocols_own_words_is_too(api: str, serve: Any) -> None:
+    told = "Unknown parameter: 'guided_json'" if api == "openai" else TOLD_OF[api]
+    provider = serve(refused(told), ANSWER)
+    model = NEW if api == "anthropic" else "m"
+    with Client(protocols.backend(api, provider.base_url, model=model)) as client:
+        assert client.call(MESSAGES, parameters=OWN[api]).text == ANSWER.text
+    first, second = (each.body for each in provider.requests)
+    assert asks_by_parameter(first)
+    assert not asks_by_parameter(second)
+    assert json.dumps(json.dumps(SCHEMA, ensure_ascii=False), ensure_ascii=False)[1:-1] in system_of(second)
+    kept = {"text": "verbosity", "output_config": "effort", "outputConfig": "effort"}
+    for name in kept.keys() & OWN[api].keys():
+        assert second[name] == {kept[name]: "low"}
+
+
+@pytest.mark.parametrize(("api", "name"), WHOLE.items())
+def test_what_holds_the_wish_is_left_out_where_the_rest_of_it_is_rejected(api: str, name: str, serve: Any) -> None:
+    no = refused(f"{name}: Extra inputs are not permitted")
+    provider = serve(no, no, ANSWER)
+    model = NEW if api == "anthropic" else "m"
+    with Client(protocols.backend(api, provider.base_url, model=model)) as client:
+        assert client.call(MESSAGES, parameters=OWN[api]).text == ANSWER.text
+    assert [each.body.get(name, {}).keys() for each in provider.requests][1:] == [{"effort"}, set()]
+    assert ["nothing else" in system_of(each.body) for each in provider.requests] == [False, True, True]
+
+
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+def test_without_a_wish_for_json_nothing_is_tried_again(api: str, serve: Any) -> None:
+    provider = serve(refused(TOLD_OF[api]), ANSWER)
+    with Client(protocols.backend(api, provider.base_url)) as client, pytest.raises(rungwise.Failed):
+        client.call(MESSAGES)
+    assert len(provider.requests) == 1

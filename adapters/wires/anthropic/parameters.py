@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.models import Generation
 from rungwise.adapters.wires.form import Body
+from rungwise.adapters.wires.plain.choices import chat_choice, forced_name
 from rungwise.fsm.call.options import COMMON_PARAMETERS
 from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.values.checks import is_number
@@ -209,17 +210,13 @@ def _set_choice(body: Body, choice: Any, parallel: Any) -> None:
 
 
 def _choice(choice: Any) -> Body | None:
-    """Return a choice of tools in this form, whether it came in that or in one of OpenAI's."""
-    if isinstance(choice, str):
-        return {"type": _CHOICES[choice]} if choice in _CHOICES else None
-    if not isinstance(choice, Mapping):
-        return None
-    kind = choice.get("type")
-    if kind in ("auto", "any", "none", "tool"):
+    """Return a choice of tools in this form, whether it came in that or in any other."""
+    if isinstance(choice, Mapping) and choice.get("type") in ("auto", "any", "none", "tool"):
         return dict(choice)
-    inner = choice.get("function") if isinstance(choice.get("function"), Mapping) else choice
-    name = inner.get("name") if isinstance(inner, Mapping) else None
-    return {"type": "tool", "name": name} if kind == "function" and isinstance(name, str) else None
+    said, name = chat_choice(choice), forced_name(choice)
+    if isinstance(said, str):
+        return {"type": _CHOICES[said]} if said in _CHOICES else None
+    return {"type": "tool", "name": name} if name else None
 
 
 def _format(wanted: Any, generation: Generation) -> Body | None:

@@ -80,8 +80,12 @@ def write_body(
 def _drop(body: Body, names: frozenset[str]) -> None:
     for name in names - _KEPT:
         body.pop(name, None)
-    if "effort" in names and isinstance(body.get("output_config"), Mapping):
-        config = {name: each for name, each in body.pop("output_config").items() if name != "effort"}
+    is_unformatted = "response_format" in names
+    if is_unformatted:
+        body.pop("output_format", None)
+    left_out = {"effort"} & names | ({"format"} if is_unformatted else set())
+    if left_out and isinstance(body.get("output_config"), Mapping):
+        config = {name: each for name, each in body.pop("output_config").items() if name not in left_out}
         if config:
             body["output_config"] = config
 

@@ -90,6 +90,11 @@ class AnthropicShapes(Form):
             return True
         return True if parameters.get("output_format") else super().asks_for_json(parameters)
 
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        config = parameters.get("output_config")
+        held = (config.get("format") if isinstance(config, Mapping) else None) or parameters.get("output_format")
+        return held.get("schema") if isinstance(held, Mapping) else None
+
     # tools
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from rungwise.adapters.wires.anthropic import parameters as anthropic
 from rungwise.adapters.wires.anthropic.models import Generation
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.choices import chat_choice, forced_name
 from rungwise.fsm.call.options import COMMON_PARAMETERS
 from rungwise.fsm.call.request import CAP_PARAMETERS
 
@@ -72,19 +73,13 @@ def translated(given: Mapping[str, Any], generation: Generation | None, *, cap: 
 
 def choice_of(choice: Any) -> Body | None:
     """Return a choice of tools in this form, None where it has none."""
-    if isinstance(choice, str):
-        word = {"auto": "auto", "required": "any", "any": "any"}.get(choice)
-        return {word: {}} if word else None
-    if not isinstance(choice, Mapping):
-        return None
-    kind = choice.get("type")
-    if kind is None:
+    if isinstance(choice, Mapping) and "type" not in choice:
         return dict(choice) if choice.keys() <= {"auto", "any", "tool"} else None
-    if kind in ("auto", "any"):
-        return {kind: {}}
-    inner = choice.get("function") if isinstance(choice.get("function"), Mapping) else choice
-    name = inner.get("name") if isinstance(inner, Mapping) else None
-    return {"tool": {"name": name}} if kind in ("function", "tool") and isinstance(name, str) else None
+    said, name = chat_choice(choice), forced_name(choice)
+    if isinstance(said, str):
+        word = {"auto": "auto", "required": "any", "any": "any"}.get(said)
+        return {word: {}} if word else None
+    return {"tool": {"name": name}} if name else None
 
 
 def forbids_tools(choice: Any) -> bool:

@@ -94,6 +94,8 @@ def write_body(
 
 def _drop(body: Body, names: frozenset[str]) -> None:
     """Leave out what the server has rejected, by its name here, in the body or in one of its parts."""
+    if "response_format" in names:
+        names |= {"textFormat"}
     for name in names - {"messages", "system", "toolConfig"}:
         body.pop(name, None)
         for place in ("inferenceConfig", "additionalModelRequestFields", "outputConfig"):

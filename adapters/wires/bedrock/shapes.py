@@ -64,6 +64,12 @@ class ConverseShapes(Form):
             return True
         return super().asks_for_json(parameters)
 
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        held: Any = parameters.get("outputConfig")
+        for name in ("textFormat", "structure", "jsonSchema", "schema"):
+            held = held.get(name) if isinstance(held, Mapping) else None
+        return object_of(held) if isinstance(held, str) else held
+
     # tools
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:

@@ -16,7 +16,7 @@ from rungwise.adapters.wires.chat.request import OTHER_CAP, RESERVED, refuse_man
 from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
-from rungwise.adapters.wires.plain.tools import chat_choice
+from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.fsm.call.lessons import Lessons
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Request, Send

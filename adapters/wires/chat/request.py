@@ -16,12 +16,12 @@ from rungwise.adapters.wires.chat.dialects import (
     PrefillMode,
 )
 from rungwise.adapters.wires.chat.reply import contents
-from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
+from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
 from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage, Send
@@ -108,7 +108,7 @@ def write_body(
     if send.request.tools and "tools" not in asked:
         ChatShapes(dialect).set_tools(body, send.tools)
     if "tool_choice" in body:
-        body["tool_choice"] = chat_choice(body["tool_choice"])
+        body["tool_choice"] = chat_choice(body["tool_choice"], body.get("tools"))
         if type_not_sent(body["tool_choice"], body.get("tools")):
             del body["tool_choice"]
     _set_cap(body, send, dialect.cap_field)
@@ -118,6 +118,8 @@ def write_body(
     if send.lower_reasoning:
         _lower_reasoning(body, dialect)
     dropped = send.dropped | _EFFORTS if "thinking" in send.dropped else send.dropped
+    if "response_format" in dropped:
+        dropped |= {name for name in FORMATS if CHAT.asks_for_json({name: body.get(name)})}
     for name in dropped.difference(_KEPT):
         body.pop(name, None)
     return dump(body)

@@ -33,6 +33,8 @@ _DATED: Final = re.compile(r"_\d{8}$")
 """How the types of the tools end that Anthropic runs, such as `web_search_20250305`."""
 _JSON_PARAMETERS: Final = ("guided_json", "json_schema")
 """What older vLLM and llama.cpp's server call a schema that the answer must fit."""
+FORMATS: Final = ("response_format", "structured_outputs", *_JSON_PARAMETERS)
+"""What asks for JSON."""
 
 
 _TOOLS: Final = ("function", "custom")
@@ -67,6 +69,11 @@ class ChatShapes(Form):
         if isinstance(structured, Mapping) and any(structured.get(name) for name in ("json", "json_object")):
             return True
         return True if any(parameters.get(name) for name in _JSON_PARAMETERS) else None
+
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        structured = parameters.get("structured_outputs")
+        held = [structured.get("json") if isinstance(structured, Mapping) else None]
+        return next(filter(None, (*held, *map(parameters.get, _JSON_PARAMETERS))), None)
 
     # tools
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.gemini.models import Traits
+from rungwise.adapters.wires.plain.choices import chat_choice, name_of
+from rungwise.adapters.wires.plain.making import list_of
 from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.errors import ConfigurationError
 
@@ -157,6 +159,7 @@ def _format(value: Any) -> Body | None:
 
 def _choice(value: Any) -> Body | None:
     """Return which functions may or must be called, None where the choice says none of it."""
+    value = chat_choice(value)
     if isinstance(value, str):
         return {"mode": _MODES[value]} if value in _MODES else None
     if not isinstance(value, Mapping):
@@ -165,20 +168,12 @@ def _choice(value: Any) -> Body | None:
     if kind in _MODES:
         return {"mode": _MODES[kind]}
     if kind == "allowed_tools":
-        inner = value.get("allowed_tools", value)
-        names = list(_names(inner.get("tools"))) if isinstance(inner, Mapping) else []
-        is_forced = isinstance(inner, Mapping) and inner.get("mode") == "required"
+        inner = value["allowed_tools"]
+        names = [*filter(None, map(name_of, list_of(inner.get("tools"))))]
+        is_forced = inner.get("mode") == "required"
         return {"mode": "ANY" if is_forced else "VALIDATED", "allowedFunctionNames": names} if names else None
-    names = list(_names([value]))
-    return {"mode": "ANY", "allowedFunctionNames": names} if names else None
-
-
-def _names(tools: Any) -> Iterable[str]:
-    for tool in tools if isinstance(tools, list | tuple) else ():
-        inner = tool.get("function", tool) if isinstance(tool, Mapping) else None
-        name = inner.get("name") if isinstance(inner, Mapping) else None
-        if isinstance(name, str) and name:
-            yield name
+    name = name_of(value)
+    return {"mode": "ANY", "allowedFunctionNames": [name]} if name else None
 
 
 def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
@@ -198,7 +193,8 @@ def without(body: Body, names: Iterable[str], kept: Iterable[str]) -> None:
             own = "thinkingConfig"
         config = {key: value for key, value in body.get(_CONFIG[0], {}).items() if key != own}
         if own == "responseMimeType":
-            config.pop("responseJsonSchema", None)
+            for schema in ("responseJsonSchema", "responseSchema"):
+                config.pop(schema, None)
         if own == _CONFIG[0]:
             config = {key: value for key, value in config.items() if key in kept}
         if own in kept:

@@ -8,18 +8,16 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.gemini.models import NEWEST, Traits, traits_of
+from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.gemini.writing import Writer
 from rungwise.adapters.wires.plain.making import list_of
-from rungwise.adapters.wires.plain.tools import ToolDefinition
+from rungwise.adapters.wires.plain.schemas import json_schema_of
+from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, ToolDefinition
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage
 
 _RULES: Final = Rules(alternates=True, begins_with_user=True)
 _ROLES: Final = ("user", "model", "system")
-_DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
-_FOREIGN_TOOL: Final = frozenset(
-    {"type", "name", "function", "custom", "input_schema", "parameters", "toolSpec", "systemTool", "cachePoint"}
-)
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
@@ -56,6 +54,11 @@ class GeminiForm(Form):
                     return bool(place[name] == "application/json")
         return super().asks_for_json(parameters)
 
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        places = [parameters, *(parameters.get(name) for name in ("generationConfig", "generation_config"))]
+        held = {camel(name): each for place in places if isinstance(place, Mapping) for name, each in place.items()}
+        return held.get("responseJsonSchema") or json_schema_of(held.get("responseSchema"))
+
     def _role_of(self, message: Mapping[str, Any]) -> str:
         for part in list_of(message.get("parts")):
             if isinstance(part, Mapping) and ("functionResponse" in part or "function_response" in part):
@@ -68,7 +71,7 @@ class GeminiForm(Form):
     # tools
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:
-        declared = [each for name in _DECLARATIONS for each in list_of(tool.get(name)) if isinstance(each, Mapping)]
+        declared = [each for name in DECLARATIONS for each in list_of(tool.get(name)) if isinstance(each, Mapping)]
         return declared[0] if declared else tool
 
     def tool_of(self, name: str, description: str, parameters: Mapping[str, Any]) -> Body:
@@ -82,7 +85,7 @@ class GeminiForm(Form):
 
     def is_own_tool(self, tool: Mapping[str, Any]) -> bool:
         """Tell whether the definition of a tool can go out as it is."""
-        return _FOREIGN_TOOL.isdisjoint(tool)
+        return NOT_GEMINIS.isdisjoint(tool)
 
     def written_tool(self, tool: ToolDefinition) -> Body:
         """Return the definition of a tool in this form."""
@@ -94,10 +97,10 @@ class GeminiForm(Form):
         functions: list[Any] = []
         rest: list[Mapping[str, Any]] = []
         for tool in written:
-            functions += [each for name in _DECLARATIONS for each in list_of(tool.get(name))]
-            others = {name: value for name, value in tool.items() if name not in _DECLARATIONS}
+            functions += [each for name in DECLARATIONS for each in list_of(tool.get(name))]
+            others = {name: value for name, value in tool.items() if name not in DECLARATIONS}
             rest += [others] if others else []
-        return [*([{_DECLARATIONS[0]: functions}] if functions else []), *rest]
+        return [*([{DECLARATIONS[0]: functions}] if functions else []), *rest]
 
     # messages
 

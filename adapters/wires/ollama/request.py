@@ -8,7 +8,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
-from rungwise.adapters.wires.plain.tools import chat_choice
+from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.fsm.call.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError

@@ -32,6 +32,9 @@ class OllamaForm(Form):
         """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""
         return bool(parameters["format"]) if "format" in parameters else super().asks_for_json(parameters)
 
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        return parameters["format"]
+
     # tools
 
     def _definition_of(self, tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from rungwise.adapters.wires.plain.making import list_of, text_in
+from rungwise.adapters.wires.plain.schemas import is_openapi, json_schema_of
 
 _NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 _FREE_TEXT: Final[Mapping[str, Any]] = {
@@ -16,8 +17,12 @@ _FREE_TEXT: Final[Mapping[str, Any]] = {
     "required": ["input"],
 }
 """What a tool that takes free text is given where all tools are given objects."""
-_CHOICES: Final[Mapping[object, str]] = {"auto": "auto", "any": "required", "none": "none"}
-"""What Anthropic's choices without a name are called in chat completions."""
+DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
+"""Where functions stand in a tool of Gemini's, which may hold tools that its server runs beside them."""
+NOT_GEMINIS: Final = frozenset(
+    {"type", "name", "function", "custom", "input_schema", "parameters", "toolSpec", "systemTool", "cachePoint"}
+)
+"""Members of tools that are in another form than Gemini's."""
 _SCHEMAS: Final = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema")
 
 
@@ -40,16 +45,11 @@ class ToolDefinition:
     cache: Any = field(default=None, repr=False, eq=False)
 
 
-def chat_choice(given: Any) -> Any:
-    """Return a choice of tools as chat completions have it, from Anthropic's form or that of Responses too."""
-    if not isinstance(given, Mapping):
-        return given
-    kind, name = given.get("type"), given.get("name")
-    if kind in _CHOICES:
-        return _CHOICES[kind]
-    if kind in ("tool", "function") and isinstance(name, str) and "function" not in given:
-        return {"type": "function", "function": {"name": name}}
-    return given
+def parted(tool: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return each tool of those that Gemini has in one, its functions together; any other tool as it is."""
+    if not NOT_GEMINIS.isdisjoint(tool):
+        return [tool]
+    return [{name: value} for name, value in tool.items()]
 
 
 def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | Mapping[str, Any]]:
@@ -63,10 +63,9 @@ def read_tools(tools: Iterable[Mapping[str, Any]]) -> Iterator[ToolDefinition | 
 
 
 def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
-    declared = tool.get("functionDeclarations", tool.get("function_declarations"))
-    if declared is not None:  # Gemini's, several in one
-        for each in list_of(declared):
-            yield from _read(each) if isinstance(each, Mapping) else ()
+    if not tool.keys().isdisjoint(DECLARATIONS):  # Gemini's, several in one
+        for each in (each for name in DECLARATIONS for each in list_of(tool.get(name))):
+            yield from _read(_declared(each)) if isinstance(each, Mapping) else ()
         return
     inner = next(
         (tool[name] for name in ("function", "custom", "toolSpec") if isinstance(tool.get(name), Mapping)), tool
@@ -74,6 +73,8 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
     if tool.get("type") not in (None, "function", "custom") and "input_schema" not in tool:
         return
     name, schema = text_in(inner, "name"), next((inner[each] for each in _SCHEMAS if each in inner), None)
+    if is_openapi(schema):
+        schema = json_schema_of(schema)
     if isinstance(schema, Mapping) and isinstance(schema.get("json"), Mapping):  # Bedrock's
         schema = schema["json"]
     if schema is None and tool.get("type") == "custom":
@@ -88,3 +89,10 @@ def _read(tool: Mapping[str, Any]) -> Iterator[ToolDefinition]:
         strict if isinstance(strict, bool) else None,
         tool.get("cache_control", inner.get("cache_control")),
     )
+
+
+def _declared(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a function of Gemini's, the schema of whose `parameters` is OpenAPI's whether its types say so or not."""
+    if "parameters" not in function:
+        return function
+    return {**function, "parameters": json_schema_of(function["parameters"])}

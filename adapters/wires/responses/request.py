@@ -9,8 +9,8 @@ from attrs import frozen
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.messages import read_message
-from rungwise.adapters.wires.plain.tools import chat_choice
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
 from rungwise.fsm.call.parts import Message
@@ -143,7 +143,7 @@ def _translate(body: Body) -> None:
         body["text"] = {**(text if isinstance(text, Mapping) else {}), "format": _format(form)}
     if effort is not None and not (isinstance(reasoning, Mapping) and reasoning.get("effort") is not None):
         body["reasoning"] = {**(reasoning if isinstance(reasoning, Mapping) else {}), "effort": effort}
-    chosen = chat_choice(body.get("tool_choice"))
+    chosen = chat_choice(body.get("tool_choice"), body.get("tools"))
     if chosen is not None:
         body["tool_choice"] = _choice(chosen) if isinstance(chosen, Mapping) else chosen
 

@@ -56,6 +56,9 @@ class ResponsesForm(Form):
         given = text.get("format") if isinstance(text, Mapping) else None
         return super().asks_for_json(parameters if given is None else {"response_format": given})
 
+    def _own_schema(self, parameters: Mapping[str, Any]) -> Any:
+        return parameters["text"]["format"].get("schema")
+
     # messages
 
     def is_own(self, message: PlainMessage) -> bool:

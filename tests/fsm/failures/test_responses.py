@@ -579,7 +579,6 @@ def test_a_parameter_that_no_endpoint_supports() -> None:
         ),
         openai("Unknown parameter: 'input[2].foo'.", None, "unknown_parameter", "input[2].foo"),
         openai("Unsupported parameter: 'tools'.", None, "unsupported_parameter", "tools"),
-        openai("'response_format' is not supported", None, "unsupported_parameter", "response_format"),
         anthropic(f"messages.65.content.1.tool_use.{'x' * 90}.text: Extra inputs are not permitted"),
         openai("This model does not support image input"),
         openai("role 'developer' is not supported"),
@@ -590,3 +589,22 @@ def test_a_parameter_that_no_endpoint_supports() -> None:
 def test_what_the_request_is_about_is_never_dropped(body: Any) -> None:
     failure = classify_response(400, {}, body)
     assert (failure.reason, failure.parameter) == ("format", None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("response_format", "response_format.json_schema", "output_format", "format", "guided_json"),
+        *("responseMimeType", "generationConfig.responseSchema", "generation_config.response_json_schema"),
+        *("text.format", "text.format.type", "output_config.format", "outputConfig.textFormat"),
+    ],
+)
+def test_what_asks_for_json_is_one_parameter_by_whatever_name(name: str) -> None:
+    failure = classify_response(400, {}, openai(f"'{name}' is not supported", None, "unsupported_parameter", name))
+    assert (failure.reason, failure.parameter) == ("parameter_unsupported", "response_format")
+
+
+def test_a_kind_of_json_that_is_not_supported_is_the_parameter_for_it() -> None:
+    told = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
+    failure = classify_response(400, {}, openai(told))
+    assert (failure.reason, failure.parameter) == ("parameter_unsupported", "response_format")
