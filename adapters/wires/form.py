@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
@@ -13,7 +13,7 @@ from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
-from rungwise.fsm.call.parts import MediaPart, Message, ToolCall
+from rungwise.fsm.call.parts import MediaPart, Message, ToolCall, ToolResult
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.shapes import Shapes
 
@@ -30,6 +30,7 @@ class Rules:
     Arguments:
         call_id: what the whole id of a tool call must match.
         id_length: how many letters and digits an id has that is made up in the place of another.
+        takes_own_ids: whether the server takes ids back that it has given itself, whatever they are.
         alternates: whether two turns of one side in a row are to be one.
         begins_with_user: whether the first turn must be the user's.
         keeps_reasoning: whether readable reasoning of other providers is of use.
@@ -37,6 +38,7 @@ class Rules:
 
     call_id: re.Pattern[str] = _ANY_ID
     id_length: int = field(default=24)
+    takes_own_ids: bool = False
     alternates: bool = False
     begins_with_user: bool = False
     keeps_reasoning: bool = False
@@ -93,6 +95,24 @@ class Form(Shapes, ABC):
     @abstractmethod
     def is_own(self, message: PlainMessage) -> bool:
         """Tell whether a plain message can go out as it is."""
+
+    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
+        """Return a plain message behind tool calls with more results in it; None where those stand by themselves.
+
+        Arguments:
+            message: the user's, or one that holds results.
+            results: what is to stand there too.
+        """
+        return None
+
+    def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
+        """Return a message of results.
+
+        Arguments:
+            calling: the message whose calls they answer.
+            results: they.
+        """
+        return Message("tool", results)
 
     @abstractmethod
     def sent_to(self, provider: str, message: Message) -> list[Body]:
@@ -157,6 +177,12 @@ class Form(Shapes, ABC):
         """Return the tools that have no form here."""
         others = [each for tool in tools if not self.is_own_tool(tool) for each in parted(tool)]
         return [tool for tool in others if not self._translated(tool)]
+
+
+def among(blocks: Sequence[Any], more: Sequence[Any], is_result: Callable[[Any], bool]) -> list[Any]:
+    """Return blocks with more results behind the last one of them, or in front where there is none."""
+    end = max((place for place, block in enumerate(blocks, 1) if is_result(block)), default=0)
+    return [*blocks[:end], *more, *blocks[end:]]
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -109,13 +109,13 @@ def as_json(value: object) -> str:
     that something is wrong with it, which `null` would hide.
     """
     try:
-        text = orjson.dumps(value)
+        text = orjson.dumps(value, default=_plain)
         if b"null" not in text or _is_finite(value):
             return text.decode()
     except (TypeError, RecursionError):
         pass  # lone surrogates, most likely, or long integers
     try:
-        return orjson.dumps(_written(value, names=True)).decode()
+        return orjson.dumps(_written(value, names=True), default=_plain).decode()
     except (TypeError, ValueError, RecursionError):
         return "null"
 

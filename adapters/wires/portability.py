@@ -6,15 +6,15 @@ alone can read stays with that provider.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import groupby
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from attrs import define, evolve, field
 
 from rungwise.adapters.wires.form import Form, Rules
+from rungwise.adapters.wires.pairing import Results, answered, is_own_call, stand_in
 from rungwise.adapters.wires.plain.messages import read_messages, read_together
 from rungwise.fsm.call.parts import (
     Message,
@@ -28,8 +28,6 @@ from rungwise.fsm.call.parts import (
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.text.blank import is_blank
 
-NO_RESULT: Final = "(the result of this call was not kept)"
-"""What stands for the result of a tool call that has none: every provider wants one."""
 NO_TEXT: Final = "(nothing was said)"
 """What stands in a turn of the user's that would be empty otherwise."""
 BEGINNING: Final = "(the conversation begins with the answer to something that was not kept)"
@@ -45,8 +43,8 @@ def written(
 ) -> list[PlainMessage]:
     """Return a conversation in the form of a protocol.
 
-    What was written in that form goes out word for word; what was not, or may hold what another provider alone can
-    read, or ends on a tool call that nobody has answered, goes through `portable`.
+    What was written in that form goes out word for word, and behind each tool call that nobody has answered what
+    stands for its result; what was not, or may hold what another provider alone can read, goes through `portable`.
 
     Arguments:
         messages: the conversation.
@@ -57,8 +55,8 @@ def written(
     """
     rules = rules or form.rules
     is_settled = not is_portable and all(_is_settled(message, form, provider) for message in messages)
-    if is_settled and not _ends_on_calls(messages, form):
-        return [each for one in messages for each in _as_it_is(one, form, provider)]
+    if is_settled:
+        return [each for one in answered(messages, form) for each in _as_it_is(one, form, provider)]
     said: list[Message] = []
     origins: dict[int, list[PlainMessage]] = {}
     for message, plains in _read(messages, form, is_portable=is_portable):
@@ -66,7 +64,7 @@ def written(
         if plains is not None:
             origins[id(said[-1])] = plains
     plain = _grouped(said)
-    sound = _mended(plain, rules)
+    sound = _mended(plain, rules, provider)
     if sound == plain and all(isinstance(one, Message) or form.is_own(one) for one in messages):
         # Nothing is wrong with it but the signatures: what the caller said besides goes along.
         return [
@@ -77,21 +75,6 @@ def written(
             )
         ]
     return [each for one in sound for each in origins.get(id(one)) or form.sent_to(provider, one)]
-
-
-def _ends_on_calls(messages: Sequence[PlainMessage | Message], form: Form) -> bool:
-    """Tell whether the conversation ends on tool calls, but for what was added behind them to have it gone on with.
-
-    That is neutral messages of text: of the user's, and of the assistant's, such as an answer that was cut.
-    """
-    last = next((one for one in reversed(messages) if not _only_says(one)), None)
-    if last is None or (not isinstance(last, Message) and last.get("role") == "user"):  # as nearly all of them end
-        return False
-    return form.calls_tools(last)
-
-
-def _only_says(message: PlainMessage | Message) -> bool:
-    return isinstance(message, Message) and message.role != "tool" and not message.tool_calls
 
 
 def _is_settled(message: PlainMessage | Message, form: Form, provider: str) -> bool:
@@ -126,7 +109,7 @@ def portable(messages: Sequence[PlainMessage | Message], rules: Rules, provider:
         provider: whose own parts may go out.
     """
     said = [_without_foreign(message, provider, rules) for message in read_messages(messages)]
-    return _mended(_grouped(said), rules)
+    return _mended(_grouped(said), rules, provider)
 
 
 # what is another provider's
@@ -166,8 +149,8 @@ def _grouped(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(grouped)
 
 
-def _mended(messages: Sequence[Message], rules: Rules) -> tuple[Message, ...]:
-    paired = _paired(messages, _Ids(rules))
+def _mended(messages: Sequence[Message], rules: Rules, provider: str) -> tuple[Message, ...]:
+    paired = _paired(messages, _Ids(rules, provider))
     said = _joined([one for one in map(_with_something, paired) if one is not None], rules)
     first = next((index for index, message in enumerate(said) if message.role != "system"), len(said))
     if first == len(said) or (rules.begins_with_user and said[first].role != "user"):
@@ -180,12 +163,14 @@ class _Ids:
     """Give each tool call an id that the protocol takes, and that no other call has."""
 
     rules: Rules
+    provider: str
     _taken: set[str] = field(factory=set, init=False)
 
     def of(self, call: ToolCall) -> str:
         """Return the call's own id where that can be."""
         id, turn = call.id, 0
-        while id in self._taken or not self.rules.call_id.fullmatch(id):
+        is_own = self.rules.takes_own_ids and bool(id) and is_own_call(call, self.provider)
+        while id in self._taken or not (is_own or self.rules.call_id.fullmatch(id)):
             told = sha256(f"{len(self._taken)} {turn} {call.id}".encode("utf-8", "surrogatepass")).hexdigest()
             id, turn = told[: self.rules.id_length], turn + 1
         self._taken.add(id)
@@ -194,7 +179,7 @@ class _Ids:
 
 def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
     """Put the results of each message's tool calls right behind it; a result without a call becomes the user's word."""
-    results, answers = _Results.of(messages), {}
+    results, answers = Results.of(messages), {}
     for place, message in enumerate(messages):
         for call in message.tool_calls:
             answers[id(call), place] = results.take(call, place)
@@ -208,64 +193,13 @@ def _paired(messages: Sequence[Message], ids: _Ids) -> list[Message]:
             parts, told = [], []
             for part in message.parts:
                 if isinstance(part, ToolCall):
-                    found = answers[id(part), place] or ToolResult(part.id, part.name, NO_RESULT, is_fault=True)
+                    found = answers[id(part), place] or stand_in(part)
                     part = _same(part, id=ids.of(part))
                     told.append(_same(found, id=part.id, name=found.name or part.name))
                 parts.append(part)
             same = all(one is other for one, other in zip(parts, message.parts, strict=True))
             paired += [message if same else Message(message.role, parts), Message("tool", told)]
     return paired
-
-
-@define(eq=False)
-class _Results:
-    """Hold the results of tools that no call has taken yet: by their ids, each with the place of its message."""
-
-    by_id: dict[str, deque[tuple[int, ToolResult]]]
-    uses: dict[str, deque[int]]
-
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> Self:
-        by_id: dict[str, deque[tuple[int, ToolResult]]] = {}
-        uses: dict[str, deque[int]] = {}
-        for place, message in enumerate(messages):
-            for result in message.tool_results:
-                by_id.setdefault(result.id, deque()).append((place, result))
-            for call in message.tool_calls:
-                uses.setdefault(call.id, deque()).append(place)
-        return cls(by_id, uses)
-
-    def take(self, call: ToolCall, place: int) -> ToolResult | None:
-        """Return the first result behind a call; one without an id goes by its place and its name.
-
-        What stands behind the next call under the same id is that call's: some servers count in each reply.
-        """
-        used = self.uses[call.id]
-        used.popleft()
-        for id in (call.id, "") if call.id else ("",):
-            waiting = self.by_id.get(id, deque())
-            while waiting and waiting[0][0] < place:
-                self._lose(waiting)
-            if waiting and (not used or used[0] >= waiting[0][0] or used[0] == place):
-                result = waiting[0][1]
-                if id or result.name in ("", call.name):
-                    waiting.popleft()
-                    return result
-        return None
-
-    _lost: dict[int, list[ToolResult]] = field(factory=dict, init=False)
-
-    def _lose(self, waiting: deque[tuple[int, ToolResult]]) -> None:
-        place, result = waiting.popleft()
-        self._lost.setdefault(place, []).append(result)
-
-    def left_at(self, place: int) -> list[ToolResult]:
-        """Return the results in a message that no call has taken."""
-        for waiting in self.by_id.values():
-            while waiting:
-                self._lose(waiting)
-        self.by_id.clear()
-        return self._lost.get(place, [])
 
 
 def _as_words(result: ToolResult) -> Message:

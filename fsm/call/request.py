@@ -12,7 +12,7 @@ from rungwise.fsm.call.parts import Message
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
-from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copies, sendable_copy
+from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
 from rungwise.fsm.values.secret import SecretMap
 
 PlainMessage = Mapping[str, Any]
@@ -43,7 +43,13 @@ def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessa
             raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
     if not messages:
         raise ConfigurationError("messages is empty; give at least one message")
-    copies = sendable_copies(messages, "messages")
+    try:
+        copies = sendable_copies(messages, "messages", kept=Message)
+    except ConfigurationError:
+        for index, message in enumerate(messages):  # which says more, where it is a part as a whole
+            if not isinstance(message, Message):
+                _check_parts(frozen_copy(message, f"messages[{index}]"), index)
+        raise
     for index, message in enumerate(copies):
         if not isinstance(message, Message):
             _check_parts(message, index)

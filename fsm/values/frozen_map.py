@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from datetime import date, time
+from enum import Enum
 from math import isfinite
+from types import NoneType
 from typing import Any, NoReturn
+from uuid import UUID
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import note, short
@@ -49,11 +53,14 @@ class _TooDeep(Exception):
     pass
 
 
-class _NotFinite(Exception):
+class _NoJson(Exception):
     pass
 
 
 _UNCHANGING = frozenset({str, int, bool, type(None)})
+_WRITTEN = (str, int, float, NoneType, date, time, UUID)
+"""What is written as JSON, classes of their own that derive from these among them."""
+_NOT_FINITE = "it is not a finite number"
 
 
 def frozen_copy(value: Any, where: str) -> Any:
@@ -76,28 +83,41 @@ def frozen_copy(value: Any, where: str) -> Any:
 
 
 def sendable_copy(value: Any, where: str) -> Any:
-    """Copy as `frozen_copy` does what is to be sent, and refuse numbers that no JSON has.
+    """Copy as `frozen_copy` does what is to be sent, and refuse what no JSON has.
 
     Arguments:
         value: what a caller gave.
         where: what the error calls it; the place within it is said behind that, and nothing of what stands there.
 
     Raises:
-        ConfigurationError: it is nested too deeply, holds itself, or holds a number that is not finite.
+        ConfigurationError: it is nested too deeply, holds itself, or holds what has no form in JSON: a number that is
+            not finite, a value of a type that JSON does not have, a key that is no text.
     """
     try:
         return _frozen(value, DEEPEST, is_sent=True)
-    except (_TooDeep, _NotFinite):
-        place = f"{where}{_path_to_no_number(frozen_copy(value, where))}"
-        raise ConfigurationError(f"{note(place)} has no form in JSON: it is not a finite number") from None
+    except (_TooDeep, _NoJson):
+        path, fault = _fault_in(frozen_copy(value, where)) or ("", "it changes while it is read")
+        raise ConfigurationError(f"{note(where + path)} has no form in JSON: {fault}") from None
 
 
-def sendable_copies(values: Iterable[Any], where: str) -> tuple[Any, ...]:
-    """Copy as `sendable_copy` does; the error names the place among the values."""
+def sendable_copies(values: Iterable[Any], where: str, *, kept: type | tuple[type, ...] = ()) -> tuple[Any, ...]:
+    """Copy as `sendable_copy` does; the error names the place among the values.
+
+    Arguments:
+        values: what a caller gave.
+        where: what the error calls them.
+        kept: the types of those that are not copied, for they cannot change.
+    """
+    values = tuple(values)
     try:
-        return tuple([_frozen(value, DEEPEST, is_sent=True) for value in values])
-    except (_TooDeep, _NotFinite):
-        return tuple([sendable_copy(value, f"{where}[{index}]") for index, value in enumerate(values)])
+        return tuple([one if isinstance(one, kept) else _frozen(one, DEEPEST, is_sent=True) for one in values])
+    except (_TooDeep, _NoJson):
+        return tuple(
+            [
+                one if isinstance(one, kept) else sendable_copy(one, f"{where}[{index}]")
+                for index, one in enumerate(values)
+            ]
+        )
 
 
 def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
@@ -106,7 +126,7 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
         return value
     if isinstance(value, float):
         if is_sent and not isfinite(value):
-            raise _NotFinite
+            raise _NoJson
         return value
     if not depth:
         raise _TooDeep
@@ -114,6 +134,8 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
     if kind is dict or isinstance(value, Mapping):
         copy = FrozenMap(value)
         for key, item in value.items():
+            if is_sent and type(key) is not str and not isinstance(key, str):
+                raise _NoJson
             if type(item) is not str:  # most are, and one call for each would be most of the cost
                 dict.__setitem__(copy, key, _frozen(item, depth, is_sent=is_sent))
         return copy
@@ -124,18 +146,29 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
     if hasattr(kind, "__dataclass_fields__"):
         names = [field.name for field in fields(value) if not field.name.startswith("_") and hasattr(value, field.name)]
         return FrozenMap({name: _frozen(getattr(value, name), depth, is_sent=is_sent) for name in names})
+    if is_sent and not _is_written(value):
+        raise _NoJson
     return value
 
 
-def _path_to_no_number(value: Any) -> str | None:
-    """Return where in a copy the first number stands that is not finite, as one would write it in Python."""
+def _is_written(value: Any) -> bool:
+    return _is_written(value.value) if isinstance(value, Enum) else isinstance(value, _WRITTEN)
+
+
+def _fault_in(value: Any) -> tuple[str, str] | None:
+    """Return where in a copy the first thing stands that has no form in JSON, and what is wrong with it.
+
+    The place is as one would write it in Python; nothing is told of what stands there but its type.
+    """
     if isinstance(value, float):
-        return None if isfinite(value) else ""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    for key, item in inner:
-        path = _path_to_no_number(item)
-        if path is not None:
-            return f"[{short(key)}]{path}"
+        return None if isfinite(value) else ("", _NOT_FINITE)
+    if not isinstance(value, dict | list | tuple):
+        return None if _is_written(value) else ("", f"it is of type {type(value).__name__}")
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(value, dict) and not isinstance(key, str):
+            return "", f"a key is of type {type(key).__name__}, and no text"
+        if found := _fault_in(item):
+            return f"[{short(key)}]{found[0]}", found[1]
     return None
 
 

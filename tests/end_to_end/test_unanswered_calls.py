@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rungwise import Capabilities, Client, Hints, Message, Policy, ScriptedReply, ToolCall
-from rungwise.adapters.wires.portability import NO_RESULT
+from rungwise.adapters.wires.pairing import NO_RESULT
 from support import protocols
 from support.modes import waits_into
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rungwise.adapters.wires.anthropic.blocks import CITATIONS
 from rungwise.adapters.wires.anthropic.media import media_block
-from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.unread import MARK
@@ -142,6 +142,12 @@ class AnthropicShapes(Form):
         kept = [block for block in content if isinstance(block, Mapping) and block.get("type") in _PORTABLE]
         return message if len(kept) == len(content) else {**message, "content": kept}
 
+    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
+        """Return a message of the user's with more results in it: all of a turn stand in one, before any text."""
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        return {**message, "content": among(blocks, [*map(_result, results)], _is_result)}
+
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""
         if message.role == "tool":
@@ -156,6 +162,10 @@ def _is_own_block(block: Any) -> bool:
         return False
     name, kind = _NEEDED.get(block["type"], ("type", str))
     return isinstance(block.get(name), kind)
+
+
+def _is_result(block: Any) -> bool:
+    return bool(block["type"] == "tool_result")
 
 
 def _blocks(parts: Iterable[Part], provider: str) -> Iterator[Body]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import evolve
 
 from rungwise.adapters.wires.anthropic.shapes import NO_REPORT
 from rungwise.adapters.wires.bedrock.media import media_block
-from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.converse import KINDS
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
@@ -111,6 +111,11 @@ class ConverseShapes(Form):
             return message
         kept = [block for block in content if isinstance(block, Mapping) and not _PORTABLE.isdisjoint(block)]
         return message if len(kept) == len(content) else {**message, "content": kept}
+
+    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
+        """Return a message of the user's with more results in it: all of a turn stand in one."""
+        more = [block for each in results for block in _result(each)]
+        return {**message, "content": among(message["content"], more, lambda block: "toolResult" in block)}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message in this form, with what this provider wants back of its own and nothing of any other's."""

@@ -37,6 +37,7 @@ class Dialect:
         echoes: whether a continued turn is repeated at the start of the answer.
         less_reasoning: what to add to a request for less reasoning, where it says nothing of that.
         id_length: how many letters and digits the id of a tool call must have, no more and no others; None for any id.
+        longest_id: how many characters the id of a tool call may have at most; None for any number.
         tool_types: the types of tools that the server runs by itself, beside the protocol's own; `*` ends any that
             begin so.
         takes_other_tools: whether it may take types that nobody has put here; they go out where a caller has given them
@@ -63,6 +64,7 @@ class Dialect:
     prefill: PrefillMode = "no"
     echoes: bool = False
     id_length: int | None = None
+    longest_id: int | None = None
     tool_types: str = ""
     takes_other_tools: bool = True
     key_header: str = ""

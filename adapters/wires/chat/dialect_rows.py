@@ -12,10 +12,12 @@ _REASONERS: Final = r"reason|thinking|qwq|qvq|gpt~oss|qwen~?3|~r1"
 # As surveyed in November 2026; what is in brackets is where it was seen: documentation, or a public issue.
 DIALECTS: Final[tuple[Dialect, ...]] = (
     # OpenAI: models that reason reject max_tokens by name (400), and all of them take the other. Tools are functions or
-    # custom ones; what it runs by itself belongs to Responses.
+    # custom ones; what it runs by itself belongs to Responses. Ids of calls beyond 40 characters, as vLLM's are, were
+    # seen to be refused ("string too long", 400), by newer models only those beyond 64.
     Dialect(
         host=r"(^|\.)(openai|(openai|cognitiveservices|ai)\.azure)\.com$",
         cap_field="max_completion_tokens",
+        longest_id=40,
         takes_other_tools=False,
         finishes={
             "stop": "stop",

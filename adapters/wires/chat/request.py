@@ -19,6 +19,7 @@ from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.shapes import CHAT, FORMATS, ChatShapes
 from rungwise.adapters.wires.form import Body, Rules
 from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.pairing import calls_tools, is_own_call
 from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.messages import read_messages
@@ -102,7 +103,9 @@ def write_body(
     rules = form.rules
     if dialect.id_length is not None:
         rules = evolve(rules, call_id=_ids_of(dialect.id_length), id_length=dialect.id_length)
-    is_portable = send.portable or _has_other_ids(given, rules)
+    elif dialect.longest_id is not None:
+        rules = evolve(rules, call_id=_ids_up_to(dialect.longest_id), takes_own_ids=True)
+    is_portable = send.portable or _has_other_ids(given, rules, own)
     messages = written(given, form, own, is_portable=is_portable, rules=rules)
     body: Body = {"model": model, "messages": messages, "stream": stream, **parameters, **asked}
     if send.request.tools and "tools" not in asked:
@@ -144,12 +147,19 @@ def _ids_of(length: int) -> re.Pattern[str]:
     return re.compile(rf"[A-Za-z0-9]{{{length}}}")
 
 
-def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules) -> bool:
+@lru_cache(maxsize=16)
+def _ids_up_to(length: int) -> re.Pattern[str]:
+    return re.compile(rf".{{1,{length}}}", re.DOTALL)
+
+
+def _has_other_ids(messages: Iterable[PlainMessage | Message], rules: Rules, provider: str) -> bool:
     """Tell whether a tool call has an id that the server does not take: another one's, or made up here."""
     if rules.call_id is CHAT.rules.call_id:
         return False
-    calls = [call.id for message in read_messages(messages) for call in message.tool_calls]
-    return not all(map(rules.call_id.fullmatch, calls))
+    calls = [call for message in read_messages(filter(calls_tools, messages)) for call in message.tool_calls]
+    if rules.takes_own_ids:
+        calls = [call for call in calls if not is_own_call(call, provider)]
+    return not all(rules.call_id.fullmatch(call.id) for call in calls)
 
 
 def refuse_many(parameters: Mapping[str, Any], where: str) -> None:

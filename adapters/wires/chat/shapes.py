@@ -13,7 +13,7 @@ from rungwise.adapters.wires.plain.converse import is_converse
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.plain.writing import chat_messages
-from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.parts import Message, ToolResult
 from rungwise.fsm.call.request import PlainMessage
 
 _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
@@ -142,6 +142,12 @@ class ChatShapes(Form):
         if isinstance(kept.get("tool_calls"), list | tuple):
             kept["tool_calls"] = [_portable_call(call) for call in kept["tool_calls"]]
         return kept
+
+    def results_of(self, calling: PlainMessage | Message, results: Sequence[ToolResult]) -> PlainMessage | Message:
+        """Return a message of results; that of a call in the protocol's older form has a role of its own."""
+        if isinstance(calling, Message) or calling.get("tool_calls") or not results:
+            return super().results_of(calling, results)
+        return {"role": "function", "name": results[0].name, "content": results[0].text}
 
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message as plain messages, with what this provider wants back and what any other would take.

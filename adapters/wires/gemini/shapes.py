@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from rungwise.adapters.wires.form import Body, Form, Rules
+from rungwise.adapters.wires.form import Body, Form, Rules, among
 from rungwise.adapters.wires.gemini.models import NEWEST, Traits, traits_of
 from rungwise.adapters.wires.gemini.parameters import camel
 from rungwise.adapters.wires.gemini.writing import Writer
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.schemas import json_schema_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, ToolDefinition
-from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.parts import Message, ToolResult
 from rungwise.fsm.call.request import PlainMessage
 
 _RULES: Final = Rules(alternates=True, begins_with_user=True)
 _ROLES: Final = ("user", "model", "system")
+_RESULTS: Final = frozenset({"functionResponse", "function_response"})
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
 
 
@@ -61,7 +62,7 @@ class GeminiForm(Form):
 
     def _role_of(self, message: Mapping[str, Any]) -> str:
         for part in list_of(message.get("parts")):
-            if isinstance(part, Mapping) and ("functionResponse" in part or "function_response" in part):
+            if isinstance(part, Mapping) and _is_result(part):
                 return "tool"
         blocks = list_of(message.get("content"))
         if any(isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks):
@@ -116,6 +117,13 @@ class GeminiForm(Form):
         parts = [{name: value for name, value in part.items() if name not in _SIGNATURES} for part in parts]
         return message if parts == [*message["parts"]] else {**message, "parts": parts}
 
+    def with_results(self, message: PlainMessage, results: Sequence[ToolResult]) -> PlainMessage | None:
+        """Return a content with more results among its own: the API wants as many in one as there were calls."""
+        if not any(map(_is_result, message["parts"])):
+            return None
+        [more] = self.sent_to("", Message("tool", results))
+        return {**message, "parts": among(message["parts"], more["parts"], _is_result)}
+
     def sent_to(self, provider: str, message: Message) -> list[Body]:
         """Return a message as one content, with what this provider wants back in the place where it stood."""
         writer = Writer(provider, self._traits)
@@ -123,6 +131,10 @@ class GeminiForm(Form):
             writer.add(part)
         role = {"assistant": "model", "system": "system"}.get(message.role, "user")
         return [{"role": role, "parts": writer.written()}]
+
+
+def _is_result(part: Mapping[str, Any]) -> bool:
+    return not _RESULTS.isdisjoint(part)
 
 
 GEMINI: Final = GeminiForm()

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
+from rungwise.adapters.wires.pairing import answered
 from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.portability import written
@@ -113,7 +114,7 @@ def _items(send: Send, provider: str, *, is_stateful: bool) -> list[PlainMessage
     """
     if is_stateful and not send.portable:
         items: list[PlainMessage] = []
-        for message in send.messages:
+        for message in answered(send.messages, RESPONSES):
             if not isinstance(message, Message) and RESPONSES.is_own(message):
                 items.append(message)
                 continue

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from rungwise import MediaPart, Message, Request, TextPart, ToolResult
 from rungwise.adapters.wires.form import Form, Rules
+from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.adapters.wires.portability import NO_RESULT, portable, written
+from rungwise.adapters.wires.portability import portable, written
 from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, ToolCall
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.testing.conversations import conversations

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise.adapters.wires.form import Rules
+from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.adapters.wires.portability import BEGINNING, NO_RESULT, NO_TEXT, portable
+from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, portable
 from rungwise.fsm.call.parts import (
     MediaPart,
     Message,

@@ -143,6 +143,34 @@ def test_ids_that_are_taken_go_out_as_they_are() -> None:
     assert body_of(OpenAIChat("m", base_url="http://localhost/v1"), *others)["messages"] == others
 
 
+VLLMS = "chatcmpl-tool-" + "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize("is_portable", [False, True])
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "https://x.openai.azure.com/openai/v1"])
+def test_openai_is_sent_ids_of_at_most_forty_characters(url: str, is_portable: bool) -> None:
+    backend = OpenAIChat("m", base_url=url)
+    given = history(VLLMS, "call_0fypS1hVX", "x" * 40, VLLMS[:-1] + "0")
+    calls, results = ids_in(body_of(backend, *given, portable=is_portable))
+    assert calls == results
+    assert len(set(calls)) == 4
+    assert calls[1:3] == ["call_0fypS1hVX", "x" * 40]
+    assert all(len(id) <= 40 for id in calls)
+    assert (calls, results) == ids_in(body_of(backend, *given, *given[:1], portable=is_portable))
+    others = OpenAIChat("m", base_url="http://localhost/v1")
+    assert body_of(others, *given)["messages"] == given
+
+
+def test_openai_gets_its_own_ids_back_word_for_word() -> None:
+    backend = OpenAIChat("m", base_url="https://api.openai.com/v1")
+    for provider in (backend.provider, "another"):
+        said = Message("assistant", (ToolCall(VLLMS, "look", "{}", {}, provider),))
+        told = Message("tool", (ToolResult(VLLMS, "look", "A heron."),))
+        calls, results = ids_in(body_of(backend, USER, said, told))
+        assert calls == results
+        assert (calls == [VLLMS]) is (provider == backend.provider)
+
+
 def test_a_model_that_cannot_think_is_asked_without() -> None:
     backend = OpenAIChat("m", base_url="http://localhost:11434/v1", parameters={"reasoning_effort": "high"})
     assert "reasoning_effort" in body_of(backend, USER)

@@ -1,0 +1,246 @@
+"""Pair the calls of tools with their results, and answer those that nobody has answered: every provider wants a result.
+
+What a provider has run by itself is no call here: it is read as a part of its own, and needs no result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Self
+
+from attrs import define, field
+
+from rungwise.adapters.wires.form import Form
+from rungwise.adapters.wires.plain.making import list_of, text_in
+from rungwise.adapters.wires.plain.messages import read_together
+from rungwise.fsm.call.parts import Message, ToolCall, ToolResult
+from rungwise.fsm.call.request import PlainMessage
+
+NO_RESULT: Final = "(the result of this call was not kept)"
+"""What stands for the result of a tool call that has none: every provider wants one."""
+
+_Given = PlainMessage | Message
+_CALLING_ITEMS: Final = ("function_call", "custom_tool_call")
+_TELLING_ITEMS: Final = ("function_call_output", "custom_tool_call_output")
+_BLOCKS: Final[Mapping[object, tuple[bool, str]]] = {
+    **{"tool_use": (True, "id"), "tool_result": (False, "tool_use_id")},
+    **{"toolUse": (True, "toolUseId"), "toolResult": (False, "toolUseId")},
+    **dict.fromkeys(("functionCall", "function_call"), (True, "id")),
+    **dict.fromkeys(("functionResponse", "function_response"), (False, "id")),
+}
+"""Blocks that are calls or results, by their type or their one member, with where the id stands."""
+_UNSAID: Final = frozenset({"tool_calls", "function_call", "tool_call_id"})
+"""What none of the messages has that are nothing but a text."""
+_REFERENCE: Final = "item_reference"
+"""What stands for an item that the provider has stored: it may be the result of a call."""
+
+
+def stand_in(call: ToolCall) -> ToolResult:
+    """Return what stands for the result of a call that has none."""
+    return ToolResult(call.id, call.name, NO_RESULT, is_fault=True)
+
+
+@define(eq=False)
+class Results:
+    """Hold the results of tools that no call has taken yet: by their ids, each with the place of its message.
+
+    One without an id goes by the name of its tool and its place: it belongs to the calls that stand last before it.
+    """
+
+    waiting: dict[tuple[str, str], deque[tuple[int, ToolResult]]]
+    uses: dict[str, deque[int]]
+    _lost: dict[int, list[ToolResult]] = field(factory=dict, init=False)
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Self:
+        """Begin with a conversation."""
+        waiting: dict[tuple[str, str], deque[tuple[int, ToolResult]]] = {}
+        uses: dict[str, deque[int]] = {}
+        for place, message in enumerate(messages):
+            for result in message.tool_results:
+                key = (result.id, "") if result.id else ("", result.name)
+                waiting.setdefault(key, deque()).append((place, result))
+            for call in message.tool_calls:
+                uses.setdefault(call.id, deque()).append(place)
+        return cls(waiting, uses)
+
+    def take(self, call: ToolCall, place: int) -> ToolResult | None:
+        """Return the first result behind a call; one without an id goes by its place and its name.
+
+        What stands behind the next call under the same id is that call's: some servers count in each reply.
+        """
+        used = self.uses[call.id]
+        used.popleft()
+        for key in dict.fromkeys(((call.id, ""), ("", call.name), ("", ""))):
+            waiting = self.waiting.get(key, deque())
+            while waiting and waiting[0][0] < place:
+                self._lose(waiting)
+            if waiting and (not used or used[0] >= waiting[0][0] or used[0] == place):
+                return waiting.popleft()[1]
+        return None
+
+    def _lose(self, waiting: deque[tuple[int, ToolResult]]) -> None:
+        place, result = waiting.popleft()
+        self._lost.setdefault(place, []).append(result)
+
+    def left_at(self, place: int) -> list[ToolResult]:
+        """Return the results in a message that no call has taken."""
+        for waiting in self.waiting.values():
+            while waiting:
+                self._lose(waiting)
+        self.waiting.clear()
+        return self._lost.get(place, [])
+
+
+@define
+class _Gap:
+    """Hold what is missing behind some calls.
+
+    Arguments:
+        calling: the message that calls, as it was given.
+        calls: those of the turn.
+        lacking: what stands for the results that are missing.
+        is_begun: whether the message before the gap holds results of the same turn.
+    """
+
+    calling: _Given
+    calls: tuple[ToolCall, ...]
+    lacking: list[ToolResult]
+    is_begun: bool
+
+
+def answered(messages: Sequence[_Given], form: Form) -> Sequence[_Given]:
+    """Return a conversation in the form of a protocol in which each call has a result; all else is as it was given.
+
+    Arguments:
+        messages: the conversation; itself is returned where nothing is missing.
+        form: that of the protocol.
+    """
+    if _all_have_results(messages):
+        return messages
+    gaps = _gaps([*read_together(messages)])
+    if not gaps:
+        return messages
+    whole: list[_Given] = []
+    for place, message in enumerate((*messages, None)):
+        gap = gaps.get(place)
+        if gap is not None and gap.is_begun:
+            whole[-1:] = _among(whole[-1], gap, form)
+        elif gap is not None:
+            is_users = message is not None and not isinstance(message, Message) and form.role_of(message) == "user"
+            joined = form.with_results(message, gap.lacking) if is_users else None  # type: ignore[arg-type]
+            if joined is None:
+                whole.append(form.results_of(gap.calling, gap.lacking))
+            message = joined or message
+        if message is not None:
+            whole.append(message)
+    return whole
+
+
+def _gaps(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]]) -> dict[int, _Gap]:
+    """Return what is missing, by the place of the message that it is missing before."""
+    results = Results.of([message for _, read in rows for message in read])
+    gaps: dict[int, _Gap] = {}
+    said = begin = 0
+    for at, (given, read) in enumerate(rows):
+        calls = tuple([call for message in read for call in message.tool_calls])
+        lacking: list[ToolResult] = []
+        for message in read:
+            lacking += [stand_in(call) for call in message.tool_calls if results.take(call, said) is None]
+            said += 1
+        if lacking:
+            behind = _results_behind(rows, at)
+            next_one = rows[at + 1 + behind][0][:1] if at + 1 + behind < len(rows) else []
+            if not any(map(_is_reference, (*given, *next_one))):
+                last = max(place for place, each in enumerate(given) if calls_tools(each))
+                place = begin + (len(given) + behind if behind else last + 1)
+                gaps[place] = _Gap(given[last], calls, lacking, is_begun=bool(behind))
+        begin += len(given)
+    return gaps
+
+
+def _results_behind(rows: Sequence[tuple[list[_Given], tuple[Message, ...]]], at: int) -> int:
+    """Return how many messages right behind a turn hold results."""
+    count = 0
+    for _, read in rows[at + 1 :]:
+        if read[0].role != "tool":
+            break
+        count += 1
+        if len(read) > 1:  # the user has said something besides
+            break
+    return count
+
+
+def _among(told: _Given, gap: _Gap, form: Form) -> list[_Given]:
+    """Return the message that holds the last results of a turn, with those that are missing, or these behind it."""
+    if isinstance(told, Message):
+        places = {call.id: place for place, call in enumerate(gap.calls)}
+        parts = sorted((*told.tool_results, *gap.lacking), key=lambda each: places.get(each.id, -1))
+        return [Message("tool", parts)]
+    joined = form.with_results(told, gap.lacking)
+    return [told, form.results_of(gap.calling, gap.lacking)] if joined is None else [joined]
+
+
+def _all_have_results(messages: Sequence[_Given]) -> bool:
+    """Tell whether each call has its result, as far as their ids show without the messages being read."""
+    waiting: set[str] = set()
+    for message in messages:
+        if not isinstance(message, Message) and type(message.get("content")) is str and _UNSAID.isdisjoint(message):
+            continue  # as nearly all of them are
+        for is_call, id in _ids(message):
+            if not is_call:
+                waiting.discard(id)
+            elif not id or id in waiting:
+                return False
+            else:
+                waiting.add(id)
+    return not waiting
+
+
+def _ids(message: _Given) -> Iterator[tuple[bool, Any]]:
+    """Yield the ids of a message's calls and results, each with whether it is that of a call."""
+    if isinstance(message, Message):
+        for part in message.parts:
+            if isinstance(part, ToolCall | ToolResult):
+                yield isinstance(part, ToolCall), part.id
+        return
+    if "role" not in message:
+        kind = message.get("type")
+        if kind in _CALLING_ITEMS or kind in _TELLING_ITEMS:
+            yield kind in _CALLING_ITEMS, message.get("call_id")
+        return
+    if message["role"] in ("tool", "function"):
+        yield False, message.get("tool_call_id", "")
+        return
+    for call in list_of(message.get("tool_calls")):
+        yield True, text_in(call, "id")
+    if message.get("function_call"):
+        yield True, ""
+    for block in (*_blocks(message.get("content")), *_blocks(message.get("parts"))):
+        if not isinstance(block, Mapping):
+            continue
+        kind = block.get("type")
+        for name in (kind,) if isinstance(kind, str) else block:
+            if name in _BLOCKS:
+                is_call, id = _BLOCKS[name]
+                yield is_call, text_in(block.get(name, block), id)
+
+
+def is_own_call(call: ToolCall, provider: str) -> bool:
+    """Tell whether a call came from this very provider, which takes its own ids back whatever they are."""
+    return bool(provider) and call.provider == provider
+
+
+def calls_tools(message: _Given) -> bool:
+    """Tell whether a message calls tools."""
+    is_told = isinstance(message, Message) or message.get("role") in (None, "assistant", "model")
+    return is_told and any(is_call for is_call, _ in _ids(message))
+
+
+def _blocks(content: Any) -> Sequence[Any]:
+    return (content,) if isinstance(content, Mapping) else list_of(content)
+
+
+def _is_reference(message: _Given) -> bool:
+    return not isinstance(message, Message) and message.get("type") == _REFERENCE
