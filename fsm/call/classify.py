@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -111,9 +112,21 @@ def is_json(text: str) -> bool:
 
 
 def _is_odd_json(text: str) -> bool:
-    """Tell whether Python reads as JSON what stricter readers refuse: NaN, and halves of surrogate pairs."""
+    """Tell whether a text is JSON that stricter readers refuse for halves of surrogate pairs, or long whole numbers."""
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _finite(number: str) -> float:
+    """Return a number; `NaN`, `Infinity` and 1e400 are none that a reader of JSON could hold.
+
+    Raises:
+        ValueError: it is none.
+    """
+    value = float(number)
+    if not isfinite(value):
+        raise ValueError("the number is not finite")
+    return value

@@ -8,12 +8,13 @@ from typing import Any
 from attrs import define, evolve, field
 
 from rungwise.fsm.call.context import CallContext
-from rungwise.fsm.call.estimate import STAND_IN_TOKENS
+from rungwise.fsm.call.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
 from rungwise.fsm.call.metering import measured
 from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.wish import wish_of
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
 from rungwise.fsm.values.usage import NO_USAGE, Usage
@@ -56,12 +57,20 @@ class TokenCounter:
 
     def _count_base(self) -> int:
         """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
+        messages = self.context.transcript.messages
+        return self._count_given() + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(messages)
+
+    def _count_given(self) -> int:
         request, messages = self.context.request, self.context.transcript.messages
         known = request.messages
         if request.input_tokens is not None and messages[: len(known)] == known:  # a compactor may have added to them
             return request.input_tokens + (self.estimate(messages[len(known) :]) if len(messages) > len(known) else 0)
-        own = getattr(self.context.chain.link, "parameters", ())  # a backend may send tools or a schema of its own
-        return sum(map(self.estimate, (messages, request.tools, request.parameters, own)))
+        link = self.context.chain.link
+        own = getattr(link, "parameters", {})  # a backend may send tools or a schema of its own
+        parameters = [request.parameters, own]
+        if wish_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
+            parameters = [{name: each[name] for name in each if name != "response_format"} for each in parameters]
+        return sum(map(self.estimate, (messages, request.tools, *parameters)))
 
     def usage_of(
         self, proposal: Proposal, reply: Reply | None, failure: Failure | None = None, *, was_cancelled: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import Any
 
 from attrs import astuple
@@ -18,25 +20,32 @@ MESSAGE_TOKENS = 8
 STAND_IN_TOKENS = 24
 """Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
 
-ENVELOPE = frozenset({"role", "content", "type", "text"})
+MISSING_RESULT_TOKENS = 48
+"""Tokens of the result that a wire puts where a tool call has none: its text, the marks around it, and an id."""
+
+ENVELOPE = frozenset({"role", "content", "parts", "type", "text"})
 """The keys that carry a message and of which nothing reaches the model; those of tools and schemas are a part of it."""
 
 PICTURES = frozenset({"image_url", "input_image", "image"})
 """The types of the parts that hold a picture, embedded or by its URL."""
 
-EMBEDDED = ("inline_data", "inlineData", "file_data", "fileData")
+EMBEDDED = frozenset({"inline_data", "inlineData", "file_data", "fileData"})
 """Where Gemini's parts hold one."""
+
+OF_PICTURES = EMBEDDED | PICTURES | {"type", "source", "data"}
+"""The members of a part that are its picture, and are not read as text."""
 
 PICTURE_TOKENS = 1_600
 """Input tokens that a picture is taken to be: what Anthropic documents for the largest that is not scaled down."""
 
 
 def estimate_tokens(value: Any) -> int:
-    """Estimate the input tokens of messages or tools from the bytes of their texts; pictures count alike.
+    """Estimate the input tokens of messages, tools or parameters from the bytes of their texts; pictures count alike.
 
-    Everything that is no picture counts by its bytes, also sound and files, for which that is far too much.
+    Everything that is no picture counts by its bytes, also sound and files, for which that is far too much. What is no
+    text of a message (tools, schemas, calls and what came of them) counts by the bytes of its JSON.
     """
-    total, todo = 0, [value]
+    total, todo, as_json = 0, [value], []
     while todo:
         item = todo.pop()
         if isinstance(item, str):
@@ -44,21 +53,64 @@ def estimate_tokens(value: Any) -> int:
         elif isinstance(item, (list, tuple)):
             todo += item
         elif hasattr(item, "items"):
-            kind = item.get("type")  # which in a schema may be anything
-            if (isinstance(kind, str) and kind in PICTURES) or any(map(_is_picture, map(item.get, EMBEDDED))):
-                total += PICTURE_TOKENS
+            if "role" not in item and "content" not in item and not isinstance(item.get("text"), str):
+                as_json += [item] if item else []
                 continue
             for name, part in item.items():
-                todo.append(part)
-                if name not in ENVELOPE:
-                    todo.append(name)
+                if name in ENVELOPE and not hasattr(part, "items"):
+                    todo.append(part)
+                else:
+                    as_json.append({name: part})
         elif isinstance(item, MediaPart) and item.kind == "image":
             total += PICTURE_TOKENS
         elif isinstance(item, (Message, *PARTS)):
             todo += astuple(item, recurse=False)
         else:
             total += 1
-    return total
+    return total + _tokens_as_json(as_json) if as_json else total
+
+
+def _tokens_as_json(todo: list[Any]) -> int:
+    """Return the tokens of values by the bytes of the JSON that they are written as: its keys, quotes and commas too.
+
+    Arguments:
+        todo: the values; it is emptied.
+    """
+    total = size = 0
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            size += _quoted(item) + 1
+        elif isinstance(item, (list, tuple)):
+            size += 3
+            todo += item
+        elif hasattr(item, "items"):
+            size += 3
+            members = item
+            if _is_picture(item):
+                total += PICTURE_TOKENS
+                members = {name: part for name, part in item.items() if name not in OF_PICTURES}
+            for name, part in members.items():
+                size += _quoted(str(name)) + 1
+                todo.append(part)
+        else:
+            size += _written(item) + 1
+    return total - (-size // BYTES_A_TOKEN)
+
+
+def _quoted(text: str) -> int:
+    """Return the bytes of a text as JSON has it."""
+    written = encode_basestring(text)
+    return len(written) if written.isascii() else len(written.encode("utf-8", "surrogatepass"))
+
+
+def _written(value: Any) -> int:
+    """Return the bytes of a number, `true`, `false` or `null`, and of what JSON writers may make of anything else."""
+    if isinstance(value, (bytes, bytearray)):
+        return -(-len(value) // 3) * 4
+    if isinstance(value, int):
+        return 5 + value.bit_length() // 3  # no less than its digits, of which Python tells no more than 4300
+    return len(repr(value)) if value is None or isinstance(value, float) else 24
 
 
 def said_tokens(text: str) -> int:
@@ -66,7 +118,14 @@ def said_tokens(text: str) -> int:
     return estimate_tokens(text) + MESSAGE_TOKENS
 
 
-def _is_picture(value: Any) -> bool:
+def _is_picture(item: Mapping[str, Any]) -> bool:
+    kind = item.get("type")  # which in a schema may be anything
+    if isinstance(kind, str) and kind in PICTURES:
+        return True
+    return not EMBEDDED.isdisjoint(item) and any(map(_is_image, map(item.get, EMBEDDED)))
+
+
+def _is_image(value: Any) -> bool:
     if not hasattr(value, "items"):
         return False
     return str(value.get("mime_type") or value.get("mimeType") or "").startswith("image/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -32,6 +33,21 @@ class Shapes:
     def _calls_of(self, message: Mapping[str, Any]) -> Any:
         """Return the tool calls of a plain message; anything that is true stands for some."""
         return message.get("tool_calls")
+
+    def unanswered(self, messages: Iterable[Mapping[str, Any] | Message]) -> int:
+        """Count the tool calls without a result, for which a stand-in may go out."""
+        called, told = Counter[str](), Counter[str]()
+        for message in messages:
+            calls, results = self._ids_of(message)
+            called.update(calls)
+            told.update(results)
+        return (called - told).total()
+
+    def _ids_of(self, message: Mapping[str, Any] | Message) -> tuple[Iterable[str], Iterable[str]]:
+        """Return the ids of the tool calls in a message, and those of the results."""
+        if not isinstance(message, Message):
+            return (), ()
+        return [call.id for call in message.tool_calls], [result.id for result in message.tool_results]
 
     def asks_for_json(self, parameters: Mapping[str, Any]) -> bool | None:
         """Tell whether parameters of a request ask for JSON; None where they do not speak of it."""

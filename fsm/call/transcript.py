@@ -212,7 +212,8 @@ class Transcript:
         return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
 
     def _seed_turn(self, prefills: bool) -> _Added:
-        tokens = self.seed_tokens + estimate_tokens(self.hints.seed)
+        said = self.hints.seed.count("{reasoning}")
+        tokens = said * self.seed_tokens + estimate_tokens(self.hints.seed)
         if not prefills:
             return _user(self.hints.seed.replace("{reasoning}", self.seed), tokens)
         return _assistant(f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)

@@ -42,7 +42,7 @@ def with_wish(
 ) -> Composed:
     """Return the messages of an attempt with a system message that asks for JSON, where nothing else can.
 
-    A schema counts with the parameters of the request, and is not counted again.
+    All that it says is counted, the schema too, each time that it stands there.
 
     Arguments:
         composed: the messages without it.
@@ -55,25 +55,34 @@ def with_wish(
     wanted = wish_of(link, request, dropped)
     if wanted is None:
         return composed
-    schema, hint = schema_of(wanted), _hint_for(wanted, hints)
-    text = hint if schema is None else hint.replace("{schema}", json.dumps(schema, ensure_ascii=False))
+    text = _words_for(wanted, hints)
     own = len([*takewhile(lambda role: role in ("system", "developer"), map(shapes.role_of, composed.messages))])
     messages = (*composed.messages[:own], Message.saying("system", text), *composed.messages[own:])
-    return evolve(composed, messages=messages, added_tokens=composed.added_tokens + said_tokens(hint))
+    return evolve(composed, messages=messages, added_tokens=composed.added_tokens + said_tokens(text))
 
 
-def most_in_words(links: Iterable[Link], hints: Hints) -> int:
+def most_in_words(links: Iterable[Link], hints: Hints, response_format: Mapping[str, Any] | None = None) -> int:
     """Return the tokens that the wish for JSON adds to a prompt at most, where one of these backends needs it.
 
     Any that can be asked in words may come to need it: it may reject the parameter.
+
+    Arguments:
+        links: the backends.
+        hints: the wording.
+        response_format: what is asked for; without it, what a backend asks for by itself, and anything without a
+            schema.
     """
-    asked = [(link, Request("?", response_format=wanted)) for link in links for wanted in _WISHES]
-    wishes = [wish_of(link, request, frozenset({FORMAT_PARAMETER})) for link, request in asked]
-    return max((said_tokens(_hint_for(wanted, hints)) for wanted in wishes if wanted is not None), default=0)
+    wishes = _WISHES if response_format is None else (response_format,)
+    requests = [Request("?"), *[Request("?", response_format=one) for one in wishes]]
+    wanted = [wish_of(link, request, frozenset({FORMAT_PARAMETER})) for link in links for request in requests]
+    return max([0, *[said_tokens(_words_for(one, hints)) for one in wanted if one is not None]])
 
 
-def _hint_for(wanted: Mapping[str, Any], hints: Hints) -> str:
-    return hints.json if schema_of(wanted) is None else hints.json_schema
+def _words_for(wanted: Mapping[str, Any], hints: Hints) -> str:
+    schema = schema_of(wanted)
+    if schema is None:
+        return hints.json
+    return hints.json_schema.replace("{schema}", json.dumps(schema, ensure_ascii=False))
 
 
 def schema_of(wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -57,6 +57,7 @@ class Cost:
         self.widest = [cap(SimpleNamespace(**{**limits, "continuations": count})) for count in counts]
         self.parts = [0, *accumulate(self.widest)]
         self.hints = _hint_tokens(policy)
+        self.seeds = limits["prefills"] * policy.hints.seed.count("{reasoning}")
         self.turns = input_tokens // LEAST_TURN_TOKENS if assistant_turns is None else assistant_turns
         # A conversation that ends with an assistant turn is continued by a hint at once, where it cannot be prefilled.
         self.opening = said_tokens(policy.hints.continuation) if self.turns else 0
@@ -75,7 +76,7 @@ class Cost:
         backend = min(spent.fallbacks, len(self.prices) - 1)
         tokens = self.input_tokens + self.parts[spent.continuations]
         if spent.rung in self.seeded:
-            tokens += self.limits["prefills"] * self.cap(spent)
+            tokens += self.seeds * self.cap(spent)
         # Text is also gathered where a context overflows or a stream breaks, and another backend goes on from it.
         tokens += (spent.fallbacks + spent.compactions) * self.widest[spent.continuations]
         tokens += self.opening if spent.rung == self.start else self.hints + self.stand_ins
@@ -84,7 +85,7 @@ class Cost:
 
     def ceiling(self) -> float:
         """Return more than any attempt costs."""
-        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions", "prefills"))
+        parts = sum(self.limits[name] for name in ("continuations", "fallbacks", "compactions")) + self.seeds
         tokens = self.input_tokens + parts * self.widest[-1] + self.hints + self.stand_ins
         dearest = max(each.output for each in self.prices)
         return (tokens * max(self.inputs) + self.widest[-1] * dearest) / TOKENS_PRICED

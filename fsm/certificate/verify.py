@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attrs import evolve
 
@@ -32,6 +33,7 @@ def verify(
     max_tokens: int | None = None,
     input_tokens: int | None = None,
     assistant_turns: int | None = None,
+    response_format: Mapping[str, Any] | None = None,
     exhaustive: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
@@ -44,6 +46,8 @@ def verify(
         input_tokens: the tokens of the prompt, which the worst case in money needs; for a turn, those of its first.
         assistant_turns: how many assistant turns the prompt has, to each of which a repair may add tokens; without it
             there are taken to be as many as `input_tokens` can hold.
+        response_format: the JSON that the caller will ask for: a backend that cannot be held to it is asked in words,
+            which hold the schema, and are more input. Without it the schema is not known.
         exhaustive: walk with the policy's own limits; otherwise each is clipped to 1, and the proof covers the rest
             (those of a turn are walked over as they are where they are as small as the default ones).
         progress: is given the number of configurations looked at, every thousand of them.
@@ -52,8 +56,16 @@ def verify(
         ConfigurationError: no backend is usable.
     """
     if isinstance(policy, TurnPolicy):
-        asked = {"max_tokens": max_tokens, "input_tokens": input_tokens, "assistant_turns": assistant_turns}
-        call = verify(calls_of(policy), chain, exhaustive=exhaustive, progress=progress, **asked)
+        call = verify(
+            calls_of(policy),
+            chain,
+            max_tokens=max_tokens,
+            input_tokens=input_tokens,
+            assistant_turns=assistant_turns,
+            response_format=response_format,
+            exhaustive=exhaustive,
+            progress=progress,
+        )
         prices = [each for _, each in _backends(chain)]
         return verify_turn(policy, call, prices, exhaustive=exhaustive, progress=progress)
     if not isinstance(policy, Policy):
@@ -77,12 +89,12 @@ def verify(
         return certificate
     prices = [each for _, each in backends]
     if input_tokens is not None and not isinstance(chain, int):
-        input_tokens += most_in_words(chain, policy.hints)
+        input_tokens += most_in_words(chain, policy.hints, response_format)
     next_backend = reached(policy)
     return evolve(
         certificate,
         properties=(*certificate.properties, next_backend),
-        worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns),
+        worst=worst_cases(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format),
         kept=_kept(policy, limits, len(backends)) if next_backend.holds else None,
     )
 

@@ -33,6 +33,7 @@ def worst_cases(
     max_tokens: int | None,
     input_tokens: int | None,
     assistant_turns: int | None = None,
+    response_format: Mapping[str, Any] | None = None,
 ) -> tuple[WorstCase, ...]:
     """Compute the worst cases of a policy.
 
@@ -42,9 +43,9 @@ def worst_cases(
         max_tokens: the output cap that the caller gives, in tokens.
         input_tokens: the tokens of the prompt.
         assistant_turns: how many assistant turns the prompt has; None takes as many as `input_tokens` can hold.
-
+        response_format: the JSON that is asked for, whose words are counted in `input_tokens`; None where nobody said.
     """
-    search = _Search(policy, limits, prices, max_tokens, input_tokens, assistant_turns)
+    search = _Search(policy, limits, prices, max_tokens, input_tokens, assistant_turns, response_format)
     return (
         search.worst("attempts", lambda spent: 1, 1, None, "every request that goes out"),
         _waits(search),
@@ -92,6 +93,7 @@ class _Search:
     max_tokens: int | None
     input_tokens: int | None
     assistant_turns: int | None
+    response_format: Mapping[str, Any] | None
     table: Table = field(init=False)
     moves: tuple[Move, ...] = field(init=False)
     most: int = field(init=False)  # attempts
@@ -222,8 +224,11 @@ def _money(search: _Search) -> WorstCase:
     note = (
         f"every cap used up, with what is counted beside it; {input_tokens} input tokens at the dearest input price, "
         "growing by the text of each continuation, compaction and fallback, by the seeds of reasoning, all as long as "
-        "the caps allow, and by every hint; a compaction is taken to shorten what it is given"
+        "the caps allow, and by every hint; a compaction is taken to shorten what it is given, each tool call of the "
+        "prompt to have its result, and a turn that its provider has paused to hold no more than was written"
     )
+    if search.response_format is None:
+        note += "; not a JSON schema of the caller's that a backend is told in words: give response_format"
     if cost.stand_ins:
         given = "" if search.assistant_turns is not None else ", as many as the input can hold: give assistant_turns"
         note += (

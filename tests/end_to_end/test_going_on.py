@@ -122,7 +122,20 @@ def test_json_in_a_stream_that_breaks_is_asked_for_again(run: Any, cut: Any) -> 
     assert ended.added == [[], []]
 
 
-@pytest.mark.parametrize("text", ["Sure! Here it is.", OBJECT + OBJECT, OBJECT[:-1], "```json\n{}\n```", "{'a': 1}"])
+NUMBERS = [
+    "NaN",
+    "Infinity",
+    '{"a": NaN}',
+    '{"a": [{"b": -Infinity}]}',
+    '{"a": 1e400}',
+    '{"a": -1e999, "b": "\\ud83d"}',
+]
+"""Numbers that no JSON has, or that no reader can hold."""
+
+
+@pytest.mark.parametrize(
+    "text", ["Sure! Here it is.", OBJECT + OBJECT, OBJECT[:-1], "```json\n{}\n```", "{'a': 1}", *NUMBERS]
+)
 def test_what_does_not_parse_is_never_done(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text)], parameters=JSON, policy=Policy(limits=Limits(retries=1)))
     assert ended.outcome == "failed"
@@ -152,7 +165,9 @@ def test_the_schema_of_a_newer_server_asks_for_json_as_well(run: Any) -> None:
     assert (ended.text, ended.path) == (OBJECT, ["enlarge", "done"])
 
 
-@pytest.mark.parametrize("text", [OBJECT, "[1, 2]", "  {}\n", '"a"', '{"a": NaN}'])
+@pytest.mark.parametrize(
+    "text", [OBJECT, "[1, 2]", "  {}\n", '"a"', '{"a": "\\ud83d"}', '{"a": "NaN"}', "1e-400", f"[1{400 * '0'}]"]
+)
 def test_what_parses_is_an_answer(run: Any, text: str) -> None:
     ended = run([ScriptedReply(text=text)], parameters=JSON)
     assert (ended.outcome, ended.text) == ("done", text)

@@ -122,6 +122,69 @@ def test_the_words_count_as_input(serve: Any) -> None:
     assert most >= asked.usage.input_tokens
 
 
+LONG = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(500)}}
+BY_LONG: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "n", "schema": LONG}}
+BYTES = len(json.dumps(LONG))
+A_MILLION = Prices(input=1_000_000.0, output=0.0)
+"""One of the currency for each token."""
+
+
+def asked(client: Client, **options: Any) -> rungwise.Result:
+    try:
+        return client.call(rungwise.Request("Where?", max_tokens=20, response_format=BY_LONG, **options))
+    except rungwise.CallError as error:
+        return error.result
+
+
+@pytest.mark.parametrize(("api", "given"), [("anthropic", {"input_tokens": 5}), ("anthropic", {}), ("openai", {})])
+def test_a_schema_counts_as_input_in_words_and_as_a_parameter(api: str, given: dict[str, int], serve: Any) -> None:
+    """By its bytes, and once."""
+    provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
+    least = BYTES * 9 // 10 // 3
+    for money, outcome in ((least, "over_budget"), (least * 1.4, "done")):
+        backend = protocols.backend(api, provider.base_url, model=OLD, prices=A_MILLION)
+        with Client(backend, policy=Policy(budget=Budget(money=money))) as client:
+            result = asked(client, **given)
+        assert result.outcome == outcome
+        assert len(provider.requests) == (outcome == "done")
+        assert (result.cost or 0) <= money
+
+
+def test_a_schema_counts_as_often_as_it_is_said(serve: Any) -> None:
+    provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
+    policy = Policy(hints=Hints(json_schema="{schema}, again: {schema}"))
+    with Client(
+        protocols.backend("anthropic", provider.base_url, model=OLD, prices=A_MILLION), policy=policy
+    ) as client:
+        result = asked(client, input_tokens=5)
+    assert provider.requests[0].body["system"].count(json.dumps(LONG)) == 2
+    assert result.usage.input_tokens >= 5 + 2 * BYTES // 3
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_certificate_knows_the_schema_of_a_backend_and_the_one_that_it_is_given(own: bool, serve: Any) -> None:
+    provider = serve(ScriptedReply(text=ANSWER.text, usage={}))
+    parameters = {"response_format": BY_LONG}
+    given: dict[str, Any] = {"parameters": parameters} if own else {}
+    backend = protocols.backend("anthropic", provider.base_url, model=OLD, prices=A_MILLION, **given)
+    policy = Policy(budget=Budget(attempts=1))
+    with Client(backend, policy=policy) as client:
+        result = client.call(
+            rungwise.Request("Where?", max_tokens=20, input_tokens=5, parameters={} if own else parameters)
+        )
+    known: dict[str, Any] = {"max_tokens": 20, "input_tokens": 5, "assistant_turns": 0}
+    [most] = [
+        worst
+        for worst in rungwise.verify(policy, [backend], **known, response_format=None if own else BY_LONG).worst
+        if worst.name == "money"
+    ]
+    assert most.value == pytest.approx(result.cost)
+    assert most.value == pytest.approx(5 + len(provider.requests[0].body["system"]) // 3 + 1 + 8, abs=1)
+    [blind] = [worst for worst in rungwise.verify(policy, [backend], **known).worst if worst.name == "money"]
+    assert "not a JSON schema of the caller's" in blind.note
+    assert (blind.value == most.value) is own
+
+
 def test_a_hint_without_a_place_for_the_schema_is_refused() -> None:
     with pytest.raises(rungwise.ConfigurationError, match=r"json_schema.*'\{schema\}'"):
         Hints(json_schema="JSON, please.")

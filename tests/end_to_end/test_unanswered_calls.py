@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from rungwise import Capabilities, Client, Hints, Message, Policy, ScriptedReply, ToolCall
+import rungwise
+from rungwise import Budget, Capabilities, Client, Hints, Message, Policy, Prices, Request, ScriptedReply, ToolCall
 from rungwise.adapters.wires.pairing import NO_RESULT
+from rungwise.fsm.call.estimate import MESSAGE_TOKENS, MISSING_RESULT_TOKENS
 from support import protocols
 from support.modes import waits_into
 
@@ -62,3 +64,23 @@ def test_the_call_has_its_result_in_each_later_attempt_too(api: str, whose: str,
     assert said[place + 2].text == CUT.text
     bodies = [json.dumps(request.body) for request in provider.requests]
     assert [body.count(HINT) for body in bodies] == [0, 0 if said[-1].role == "assistant" else 1]
+
+
+@pytest.mark.parametrize("whose", ["caller", "neutral"])
+@pytest.mark.parametrize("api", protocols.PROTOCOLS)
+def test_the_results_that_stand_in_count_beside_given_tokens(api: str, whose: str, serve: Any) -> None:
+    """Under a budget of money too, which is what they would pass."""
+    provider = serve(ScriptedReply(text="In the reeds.", usage={}))
+    tail = protocols.OPEN[api] if whose == "caller" else CALLED
+    used = []
+    for messages, money in (([*ASKED, *tail], 1000.0), ([*ASKED, *SAID, *ASKED], 1000.0), ([*ASKED, *tail], 20.0)):
+        backend = protocols.backend(api, provider.base_url, prices=Prices(input=1_000_000.0, output=0.0))
+        with Client(backend, policy=Policy(budget=Budget(money=money))) as client:
+            try:
+                used.append(client.call(Request(messages, input_tokens=10)).usage.input_tokens)
+            except rungwise.OverBudget:
+                assert money == 20.0
+    assert len(provider.requests) == len(used) == 2
+    assert used == [10 + MISSING_RESULT_TOKENS, 10]
+    assert json.dumps(provider.requests[0].body).count(NO_RESULT) == 1
+    assert len(NO_RESULT) // 3 + MESSAGE_TOKENS < MISSING_RESULT_TOKENS

@@ -406,6 +406,20 @@ def test_what_a_server_counts_beside_each_cap_is_within_the_worst_case() -> None
     assert result.cost == pytest.approx(money.value)
 
 
+def test_a_seed_that_is_said_twice_counts_twice() -> None:
+    """In the prompt, and in the worst case."""
+    given, hints = limits(prefills=1), Hints(seed="{reasoning}, and again: {reasoning}")
+    policy = Policy(limits=Limits(**given), hints=hints, budget=Budget(money=10_000.0))
+    thought = Reply(reasoning="reed " * 30, stop_reason="stop", usage=Usage(9, 50))
+    link, request = PlainLink(prices=Prices(1_000_000, 0)), Request("hi", max_tokens=50, input_tokens=9)
+    call = play(policy, [thought], chain=[link], request=request)
+    counted = [step.input_tokens for step in call.journal.steps if step.event == "sent"]
+    assert counted == [9, 9 + 2 * 50 + estimate_tokens(hints.seed) + 8]
+    money = worst_cases(policy, given, [Prices(1_000_000, 0)], 50, 9, 0)[4].value
+    assert money is not None
+    assert money >= sum(filter(None, counted))
+
+
 def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() -> None:
     messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "It was"}]
     cost, policy = spent(limits(), messages, 9, Reply("me.", stop_reason="stop")), Policy(limits=Limits(**limits()))
