@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.unread import MARK, MARKED_CALL, MARKED_MESSAGE, unread_of_message, unread_of_tool
 from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
 from rungwise.fsm.call.request import PlainMessage, Request
@@ -113,9 +114,7 @@ def _marks_of(message: PlainMessage) -> int:
 def _unread_of_tools(tools: Iterable[Mapping[str, Any]], form: Form) -> Counter[str]:
     """Count what is read by nobody of the tools that are translated, by its name."""
     found: Counter[str] = Counter()
-    for tool in tools:
-        if form.is_own_tool(tool):
-            continue
+    for tool in (each for one in tools if not form.is_own_tool(one) for each in parted(one)):
         written = form.written_tools((tool,))
         if written and not any(each.get("type") == "custom" for each in written):  # which goes out with all it has
             found.update(each for each in unread_of_tool(tool) if each not in form.SAYS)

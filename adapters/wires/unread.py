@@ -112,9 +112,9 @@ def _members(block: Mapping[str, Any], kind: str) -> Iterator[str]:
             yield from _members(value, name)
 
 
-def _camel(name: object) -> str:
+def _camel(name: str) -> str:
     """Return a name as Gemini's API writes it, which takes both spellings."""
-    first, *rest = str(name).split("_")  # JSON has no other keys, and Python has
+    first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 
 

@@ -135,14 +135,6 @@ def test_members_within_a_part_of_any_form_are_told(given: Any, told: str, serve
     assert losses == [f"{told} in the messages, 1 x: it has no form here"]
 
 
-@pytest.mark.parametrize("api", ["responses", "gemini", "ollama", "bedrock"])
-def test_a_member_whose_name_is_a_number_is_told_too(api: str) -> None:
-    odd: Any = {"role": "user", "content": [{"type": "text", "text": "Where?", 7: "x"}]}
-    tools: Any = [{"type": "function", "function": {**FUNCTION, 8: "x"}}]
-    told = backend(api, "http://localhost:1/v1").lost(rungwise.Request([odd], tools=tools))
-    assert told == ("8 of the tools, 1 x: it has no form here", "7 in the messages, 1 x: it has no form here")
-
-
 def test_what_is_told_by_name_is_bounded(serve: Any) -> None:
     odd = {"type": "text", "text": "Where?", **{f"odd_{count}\n{'x' * 500}": 1 for count in range(500)}}
     with Client(backend("gemini", serve(ANSWER).base_url)) as client:
