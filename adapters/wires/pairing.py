@@ -208,10 +208,10 @@ def _ids(message: _Given) -> Iterator[tuple[bool, Any]]:
     if "role" not in message:
         kind = message.get("type")
         if kind in _CALLING_ITEMS or kind in _TELLING_ITEMS:
-            yield kind in _CALLING_ITEMS, message.get("call_id")
+            yield kind in _CALLING_ITEMS, text_in(message, "call_id")
         return
     if message["role"] in ("tool", "function"):
-        yield False, message.get("tool_call_id", "")
+        yield False, text_in(message, "tool_call_id")
         return
     for call in list_of(message.get("tool_calls")):
         yield True, text_in(call, "id")

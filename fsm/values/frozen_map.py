@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import date, time
@@ -12,8 +13,9 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.label import note, short
+from rungwise.fsm.values.label import note
 
+_NAME = re.compile(r"[A-Za-z_]{1,24}")
 DEEPEST = 200
 """How deep what a caller gives may be nested: with what is put around it, JSON writers take no more than 254."""
 
@@ -168,8 +170,13 @@ def _fault_in(value: Any) -> tuple[str, str] | None:
         if isinstance(value, dict) and not isinstance(key, str):
             return "", f"a key is of type {type(key).__name__}, and no text"
         if found := _fault_in(item):
-            return f"[{short(key)}]{found[0]}", found[1]
+            return f"[{_shown(key)}]{found[0]}", found[1]
     return None
+
+
+def _shown(key: str | int) -> str:
+    """Return how a path shows a key: one that is no name may be what the conversation is about."""
+    return repr(key) if isinstance(key, int) or _NAME.fullmatch(key) else "…"
 
 
 def thawed(value: Any) -> Any:

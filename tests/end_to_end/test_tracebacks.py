@@ -102,6 +102,10 @@ MODES = pytest.mark.parametrize("mode", sampled(["call", "stream", "acall", "ast
 BOTH = pytest.mark.parametrize("mode", sampled(["call", "stream", "astream", "acall"], one_in=2))
 
 
+def no_json() -> dict[str, Any]:
+    return {"x": {PROMPT: object()}}
+
+
 def asked(given: Callable[[], Any]) -> Any:
     value = given()
     return value if isinstance(value, rungwise.Request) else [value]
@@ -159,7 +163,7 @@ def test_of_options_that_are_wrong(serve: Any, mode: str) -> None:
     with Client(backend(serve(ANSWER).base_url)) as client:
         assert_silent(caught(mode, client, max_token=1))
         assert_silent(caught(mode, client, lambda: rungwise.Request([message()], headers={"x": f"{HEADER}\n"})))
-        assert_silent(caught(mode, client, lambda: rungwise.Request([message()], parameters={"x": {PROMPT: object()}})))
+        assert_silent(caught(mode, client, lambda: rungwise.Request([message()], parameters=no_json())))
 
 
 @MODES

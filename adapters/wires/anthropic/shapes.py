@@ -54,7 +54,7 @@ _NEEDED: Final[Mapping[str, tuple[str, type]]] = {
     "redacted_thinking": ("data", str),
 }
 """What tells Anthropic's blocks from those of others that have the same name."""
-_PORTABLE: Final = frozenset({"text", "image", "document", "tool_use", "tool_result", "search_result"})
+_PORTABLE: Final = ("text", "image", "document", "tool_use", "tool_result", "search_result")
 _SERVER_TOOL: Final = re.compile(r".+_20\d{6}|mcp_toolset")
 """The types of tools that Anthropic runs or defines: all but one have a date."""
 

@@ -64,7 +64,7 @@ REASONING_FIELDS: Final = tuple(dict.fromkeys(name for row in DIALECTS for name 
 FOREIGN_FIELDS: Final = frozenset(REASONING_FIELDS).union(*(row.own_fields.split() for row in DIALECTS))
 """Members of a message that one provider sends, and that another rejects or cannot read."""
 
-FOREIGN_PARTS: Final = frozenset(kind for row in DIALECTS for kind in row.own_parts.split())
+FOREIGN_PARTS: Final = tuple(dict.fromkeys(kind for row in DIALECTS for kind in row.own_parts.split()))
 
 STEERING: Final = frozenset(name for row in DIALECTS for name in row.less_reasoning)
 """The parameters by which a request says how much is to be reasoned."""

@@ -20,7 +20,7 @@ from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, Reason
 from rungwise.fsm.call.request import PlainMessage
 
 _MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"})
-_CONTENTS: Final = frozenset({"input_text", "input_image", "input_file", "input_audio", "output_text", "refusal"})
+_CONTENTS: Final = ("input_text", "input_image", "input_file", "input_audio", "output_text", "refusal")
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
 _SIGNED: Final = frozenset({"id", "status", "encrypted_content", "namespace", "caller"})
 """What an item has from the provider that wrote it."""
