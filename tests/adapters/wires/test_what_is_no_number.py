@@ -162,3 +162,9 @@ def test_what_a_provider_sends_of_them_does_not_go_back_as_something_else(api: s
     body = backend.encode(send, stream=False).body
     assert b"A heron." in body
     assert b"null" not in body
+
+
+def test_a_key_that_is_no_name_is_not_shown() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Request(ASKED, parameters={"x": {"our secret": [math.inf]}})
+    assert str(caught.value) == "Request.parameters['x'][…][0] has no form in JSON: it is not a finite number"
