@@ -7,7 +7,8 @@ used. What to do about which trouble is told by the
 [diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md); these pages tell what each name takes,
 in which unit, what it returns, and what it raises.
 
-    client = rungwise.Client([rungwise.Anthropic("claude-sonnet-5"), rungwise.Ollama("llama3.2")])
+    chain = [rungwise.Anthropic("claude-sonnet-5"), rungwise.Ollama("llama3.2")]
+    client = rungwise.Client(chain)
     result = client.call("Why is the sky blue?")
     print(result.text, result.outcome, result.usage)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import field, frozen
 
@@ -12,7 +12,11 @@ from rungwise.fsm.machine.table import Row, Table
 if TYPE_CHECKING:
     from rungwise.fsm.checker.counterexample import PathStep
 
-Kind = Literal["rung", "hub", "outcome"]
+Kind = Literal["rung", "hub", "answer", "lesser", "error", "outcome"]
+"""What a state is. An outcome is an answer, a lesser answer or an error, as far as the table says which."""
+
+ENDS: Final[tuple[Kind, ...]] = ("answer", "lesser", "error", "outcome")
+Change = Literal["added", "removed"]
 
 
 @frozen
@@ -41,13 +45,46 @@ class Marks:
         return cls.along(rows.get((step.event, step.source, step.guard, step.target or "")) for step in steps)
 
 
+@frozen(kw_only=True)
+class Settings:
+    """Say what a policy makes of a table, so that a picture can show it.
+
+    Arguments:
+        details: for each rung, its limit and its waits: `×3 · 2→60 s`.
+        says: the same in words, for who points at it.
+        off: the rows that can never be taken, each with the reason.
+        hides_off: whether these are left out of the picture; otherwise they are greyed.
+        caption: what holds for the whole, such as the budget.
+    """
+
+    details: Mapping[str, str] = field(factory=dict, hash=False)
+    says: Mapping[str, str] = field(factory=dict, hash=False)
+    off: Mapping[Row, str] = field(factory=dict, hash=False)
+    hides_off: bool = False
+    caption: str = ""
+
+
 @frozen
 class Line:
-    """Show one row: with the steps that took it, and those that tried it and found its guard false."""
+    """Show one row.
+
+    Arguments:
+        row: the row.
+        steps: those that took it.
+        tried: those that tried it and found its guard false.
+        off: why it can never be taken; None where it can.
+        change: whether only the new table of two has it, or only the old one.
+        was: its rank in the old decision list, where the rows that both have stand in another order.
+        turned: what a change of policy does to a row of both: it is switched `off`, or `on` again.
+    """
 
     row: Row
     steps: tuple[int, ...] = ()
     tried: tuple[int, ...] = ()
+    off: str | None = None
+    change: Change | None = None
+    was: int | None = None
+    turned: Literal["off", "on"] | None = None
 
     @property
     def text(self) -> str:
@@ -57,12 +94,28 @@ class Line:
 
 @frozen
 class Node:
-    """Show one state."""
+    """Show one state.
+
+    Arguments:
+        name, kind: of the state.
+        start: whether the machine starts there.
+        visited: whether a path led through it.
+        detail: what a policy says of it in short: `×3 · 2→60 s`.
+        says: the same in words.
+        was: what the old policy of two said of it in short, where that is not the same.
+        is_off: whether every row that leads there is off.
+        change: whether only the new table of two has it, or only the old one.
+    """
 
     name: str
     kind: Kind
     start: bool = False
     visited: bool = False
+    detail: str = ""
+    says: str = ""
+    was: str | None = None
+    is_off: bool = False
+    change: Change | None = None
 
 
 @frozen(kw_only=True)
@@ -119,7 +172,16 @@ class Decision:
 
 @frozen
 class Picture:
-    """Hold everything that a renderer needs; both views show every row."""
+    """Hold everything that a renderer needs; both views show every row.
+
+    Arguments:
+        name: the table's.
+        hub: the name of its hub.
+        nodes, arcs, notes, decisions: what is drawn.
+        marked: whether it shows a path.
+        caption: what holds for the whole, such as the budget.
+        is_change: whether it shows what a change of policy or table does.
+    """
 
     name: str
     hub: str
@@ -128,14 +190,16 @@ class Picture:
     notes: tuple[Note, ...]
     decisions: tuple[Decision, ...]
     marked: bool
+    caption: str = ""
+    is_change: bool = False
 
     def node(self, name: str) -> Node:
         """Return the node of a state."""
         return next(node for node in self.nodes if node.name == name)
 
-    def of_kind(self, kind: Kind) -> tuple[Node, ...]:
-        """List the nodes of one kind, in the order of the table."""
-        return tuple(node for node in self.nodes if node.kind == kind)
+    def of_kind(self, *kinds: Kind) -> tuple[Node, ...]:
+        """List the nodes of some kinds, in the order of the table."""
+        return tuple(node for node in self.nodes if node.kind in kinds)
 
     def arc(self, source: str, target: str) -> Arc | None:
         """Return the arc between two states, if there is one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
-from rungwise.fsm.diagram.model import Kind, Line, Node
+from rungwise.fsm.diagram.model import ENDS, Kind, Line, Node
 
 # The names are identifiers, so they are set in a fixed pitch: then the width of a text is known without its font.
 # 0.602 em is the widest pitch of the fonts named in the style sheet.
@@ -107,9 +107,9 @@ def sample(kind: Kind, x: float, y: float) -> str:
 
 
 def _shape(kind: Kind, x: float, y: float, w: float, h: float, more: str) -> list[str]:
-    radius = {"rung": min(8.0, h / 3), "hub": min(w, h) / 2, "outcome": 0.0}[kind]
+    radius = {"rung": min(8.0, h / 3), "hub": min(w, h) / 2}.get(kind, 0.0)
     parts = [box(x, y, w, h, kind + more, radius)]
-    if kind == "outcome":
+    if kind in ENDS:
         inset = 3 if h > 20 else 2
         parts.append(box(x + inset, y + inset, w - 2 * inset, h - 2 * inset, f"{kind} inner"))
     return parts
@@ -160,7 +160,7 @@ def _style() -> str:
 
 
 def _paint(colours: Colours) -> dict[str, str]:
-    kinds: tuple[Kind, ...] = ("rung", "hub", "outcome")
+    kinds = tuple(colours.fill)
     return {
         "text": f"fill:{colours.ink}",
         "text.rw-faint, text.rw-guard": f"fill:{colours.faint}",

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from rungwise.fsm.diagram.model import Arc, Kind, Picture
+from rungwise.fsm.diagram.model import ENDS, Arc, Kind, Picture
 from rungwise.fsm.diagram.svg.column import ARROW, GAP, LEAST, STUB, Column, draw_column
 from rungwise.fsm.diagram.svg.document import box, document, draw_node, group, line, sample, text, width
 from rungwise.fsm.diagram.svg.panel import draw_arrow, draw_panel, draw_stub, panel_height, panel_width
 
 MARGIN, START, TOP, HUB = 18, 34, 62, 72  # START leaves room for the dot at which the machine begins
-LEAST_WIDTH = 770  # what the legend needs
+LEAST_WIDTH = 900  # what the legend needs
 LEGEND: tuple[tuple[Kind, str], ...] = (
     ("rung", "the next thing to do"),
     ("hub", "waiting for what comes back"),
-    ("outcome", "the end"),
+    ("answer", "an answer"),
+    ("lesser", "less than one"),
+    ("error", "an error"),
 )
 
 
 def draw_hub_view(picture: Picture) -> str:
     """Draw one arc for each pair of states, with a label line for each row."""
     left = Column.of(picture, picture.of_kind("rung"), -1)
-    right = Column.of(picture, picture.of_kind("outcome"), 1)
+    right = Column.of(picture, picture.of_kind(*ENDS), 1)
     height = max(left.height, right.height)
     left = evolve(left, hub=START + left.width)
     right = evolve(right, hub=left.hub + HUB)
