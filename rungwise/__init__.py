@@ -5,7 +5,8 @@ runs it, is drawn for review, and is checked exhaustively. Every public name is 
 used. What to do about which trouble is told by the
 [README](https://github.com/rungwise/rungwise/blob/main/README.md), the table by
 [diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md); these pages tell what each name takes,
-in which unit, what it returns, and what it raises.
+in which unit, what it returns, and what it raises. How all of it behaves together is told at length by
+`rungwise.adapters` (messages, chains, cancelling, sharing) and `rungwise.fsm` (budgets, silence, ladders, turns).
 
     chain = [rungwise.Anthropic("claude-sonnet-5"), rungwise.Ollama("llama3.2")]
     client = rungwise.Client(chain)
