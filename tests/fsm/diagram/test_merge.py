@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise.fsm.call.table import CALL, REASK, RETRY
-from rungwise.fsm.certificate.settings import off_rows, settings_of, table_of
+from rungwise.fsm.certificate.settings import settings_of, table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.merge import change_of, merged
-from rungwise.fsm.diagram.model import Line, Picture
+from rungwise.fsm.diagram.model import Line, Picture, Settings
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.table import TURN
+from support.sampling import examples
 
 APOLOGIZE = Rung("apologize", limit=2, hint="Sorry; say it again.")
 GUARDED = [event for event in CALL.events if len(CALL.ladder(event, "await")) > 2]
@@ -28,27 +30,21 @@ def picture(policy: rungwise.Policy | rungwise.TurnPolicy) -> Picture:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> rungwise.Policy:
-    table = CALL
-    if draw(st.booleans()):
-        table = table.without(*draw(st.sets(st.sampled_from(["nudge", "prefill", "repair", "compact"]), max_size=2)))
+def tables(draw: st.DrawFn) -> Table:
+    table = CALL.without(*draw(st.sets(st.sampled_from(["nudge", "prefill", "repair", "compact"]), max_size=2)))
     if draw(st.booleans()):
         table = table.with_rung(APOLOGIZE, came_empty=draw(st.sampled_from(["may_reask", "may_fall_back", None])))
     event = draw(st.sampled_from(GUARDED))
     guards = [row.guard for row in table.ladder(event, "await")]
-    if draw(st.booleans()):
-        order = [*draw(st.permutations(guards[:-1])), guards[-1]]
-        try:
-            return rungwise.Policy(table=table.reordered(event, order), limits=draw(limits()))
-        except rungwise.TableError:  # a row is dead in that order
-            pass
-    return rungwise.Policy(table=table, limits=draw(limits()))
+    return table.reordered(event, [*draw(st.permutations(guards[:-1])), guards[-1]])
 
 
-def limits() -> st.SearchStrategy[rungwise.Limits]:
-    return st.fixed_dictionaries({name: st.integers(0, 3) for name in ("retries", "reasks", "continuations")}).map(
-        lambda found: rungwise.Limits(**found)
-    )
+@st.composite
+def pictures(draw: st.DrawFn) -> Picture:
+    table = draw(tables())
+    off = dict.fromkeys(draw(st.sets(st.sampled_from(table.rows), max_size=9)), "the limit is 0")
+    details = draw(st.dictionaries(st.sampled_from(table.rungs), st.sampled_from(["×1", "×2"])))
+    return picture_of(table, settings=Settings(details=details, off=off))
 
 
 def rows_of(lines: Any, leave_out: str) -> set[Any]:
@@ -70,30 +66,34 @@ def old_order(lines: Any) -> list[tuple[Any, ...]]:
     return meanings([line if line.was is None else next(moved) for line in shared])
 
 
-@given(policies(), policies())
-@settings(max_examples=25, deadline=None)
+@given(pictures(), pictures())
+@settings(max_examples=examples(100), deadline=None)
 def test_without_what_is_added_it_is_the_old_picture_and_without_what_is_removed_the_new_one(
-    one: rungwise.Policy, other: rungwise.Policy
+    old: Picture, new: Picture
 ) -> None:
-    old, new = picture(one), picture(other)
     found = change_of(old, new)
-    assert rows_of(all_lines(found), "added") == set(one.table.rows)
-    assert rows_of(all_lines(found), "removed") == set(other.table.rows)
+    before_rows, after_rows = ({line.row: line for line in all_lines(each)} for each in (old, new))
+    assert rows_of(all_lines(found), "added") == before_rows.keys()
+    assert rows_of(all_lines(found), "removed") == after_rows.keys()
     assert [node.name for node in found.nodes if node.change != "removed"] == [node.name for node in new.nodes]
     assert {node.name for node in found.nodes if node.change != "added"} == {node.name for node in old.nodes}
-    before = {each.event: each for each in old.decisions if each.sources == ("await",)}
+    was = {node.name: node.detail if node.was is None else node.was for node in found.nodes if node.change != "added"}
+    assert was == {node.name: node.detail for node in old.nodes}
+    lists = {each.event: each for each in old.decisions if each.sources == ("await",)}
     for merged_list in found.decisions:
         if merged_list.sources != ("await",):
             continue
         after = next(each for each in new.decisions if (each.event, each.sources) == (merged_list.event, ("await",)))
-        was, lines = before[merged_list.event], merged_list.lines
+        was_list, lines = lists[merged_list.event], merged_list.lines
         assert meanings(line for line in lines if line.change != "removed") == meanings(after.lines)
-        assert {*meanings(line for line in lines if line.change != "added")} == {*meanings(was.lines)}
+        assert {*meanings(line for line in lines if line.change != "added")} == {*meanings(was_list.lines)}
         kept = {*meanings(line for line in lines if line.change is None)}
-        assert old_order(lines) == [each for each in meanings(was.lines) if each in kept]
-    turned_off = {line.row for line in all_lines(found) if line.turned == "off"}
-    shared = {*one.table.rows} & {*other.table.rows}
-    assert turned_off == {row for row in shared if row in off_rows(other) and row not in off_rows(one)}
+        assert old_order(lines) == [each for each in meanings(was_list.lines) if each in kept]
+    for line in all_lines(found):
+        if line.change is None:
+            assert line.off == after_rows[line.row].off
+            was_off = before_rows[line.row].off is not None
+            assert was_off == (line.turned == "on" or (line.off is not None and line.turned is None))
 
 
 @pytest.mark.parametrize("policy", [rungwise.Policy(), rungwise.TurnPolicy()], ids=["call", "turn"])
