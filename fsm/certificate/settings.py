@@ -100,7 +100,7 @@ def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     """Write a rung's limit and waits as a picture has room for: `×3 · 2→60 s`."""
     if limit == 0:
         return "off"
-    times = "×1 per further backend" if limit is None else f"×{limit}"
+    times = "×1 per backend" if limit is None else f"×{limit}"
     series = _series(rung, waits)
     if series is None or not any(series):
         return times
