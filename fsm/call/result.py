@@ -10,6 +10,7 @@ from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
 from rungwise.fsm.failures.classify import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
@@ -112,7 +113,7 @@ class Result:
         raise error_of(self)
 
 
-SUCCESSES = frozenset({"done", "salvaged", "partial"})
+SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})
 
 _ERRORS: dict[str, type[CallError]] = {
     "refused": Refused,

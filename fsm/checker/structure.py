@@ -61,6 +61,9 @@ def _state_problems(table: Table) -> Iterator[str]:
         if row.target not in sources and row.target not in table.outcomes:
             hint = close_to(row.target, states)
             yield f"{row}: unknown target {row.target!r}, which nothing leaves and which is no outcome{hint}"
+    for state in (*table.answers, *table.lesser):
+        if state not in table.outcomes:
+            yield f"{state!r} is said to be an answer, and is no outcome{close_to(state, table.outcomes)}"
     for name, state in (("start", table.start), ("hub", table.hub)):
         if state not in sources:
             yield f"the {name} {state!r} is left by no row{close_to(state, states)}"

@@ -7,13 +7,13 @@ from typing import Literal
 
 from rungwise.fsm.diagram import dot, markdown, mermaid
 from rungwise.fsm.diagram.extract import picture_of
-from rungwise.fsm.diagram.model import Marks, Picture
+from rungwise.fsm.diagram.model import Marks, Picture, Settings
 from rungwise.fsm.diagram.svg.hub import draw_hub_view
 from rungwise.fsm.diagram.svg.ladder import draw_ladder_view
 from rungwise.fsm.errors import ConfigurationError, TableError
 from rungwise.fsm.machine.table import Table
 
-__all__ = ["FORMATS", "VIEWS", "Format", "Marks", "View", "render", "render_error"]
+__all__ = ["FORMATS", "VIEWS", "Format", "Marks", "Settings", "View", "draw", "render", "render_error"]
 
 Format = Literal["mermaid", "svg", "dot", "rows"]
 View = Literal["hub", "ladder"]
@@ -32,13 +32,25 @@ FORMATS: tuple[Format, ...] = ("mermaid", "svg", "dot", "rows")
 VIEWS: tuple[View, ...] = ("hub", "ladder")
 
 
-def render(table: Table, format: Format, view: View = "hub", marks: Marks | None = None) -> str:
+def render(
+    table: Table, format: Format, view: View = "hub", marks: Marks | None = None, settings: Settings | None = None
+) -> str:
     """Draw a table as text in one of the formats; the same table always gives the same text.
 
     Arguments:
         format: `mermaid`, `svg`, `dot`, or `rows` for Markdown.
         view: `hub` for the states and what leads from one to another, `ladder` for the order in which guards are tried.
         marks: the path of a call, to be painted on the picture.
+        settings: what a policy makes of the table: `rungwise.fsm.certificate.settings.settings_of` reads it.
+
+    Raises:
+        ConfigurationError: there is no such format or view.
+    """
+    return draw(picture_of(table, marks, settings), format, view)
+
+
+def draw(picture: Picture, format: Format, view: View = "hub") -> str:
+    """Write a picture as text in one of the formats.
 
     Raises:
         ConfigurationError: there is no such format or view.
@@ -47,7 +59,7 @@ def render(table: Table, format: Format, view: View = "hub", marks: Marks | None
     if renderer is None:
         known = f"formats: {', '.join(FORMATS)}; views: {', '.join(VIEWS)}"
         raise ConfigurationError(f"there is no picture of format {format!r} and view {view!r}; {known}")
-    return renderer(picture_of(table, marks))
+    return renderer(picture)
 
 
 def render_error(error: TableError, format: Format = "svg", view: View = "hub") -> str:

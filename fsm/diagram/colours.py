@@ -32,8 +32,22 @@ LIGHT = Colours(
     line="#6e7781",
     mark="#a3256f",
     on_mark="#ffffff",
-    fill={"rung": "#dcecf8", "hub": "#f7d68a", "outcome": "#e3f4ee"},
-    border={"rung": "#0072b2", "hub": "#a87400", "outcome": "#00795a"},
+    fill={
+        "rung": "#dcecf8",
+        "hub": "#eaecef",
+        "answer": "#d9f2e8",
+        "lesser": "#fbe9b7",
+        "error": "#fadfd2",
+        "outcome": "#eef0f2",
+    },
+    border={
+        "rung": "#0072b2",
+        "hub": "#57606a",
+        "answer": "#00795a",
+        "lesser": "#946200",
+        "error": "#b34a00",
+        "outcome": "#57606a",
+    },
 )
 
 DARK = Colours(
@@ -45,6 +59,20 @@ DARK = Colours(
     line="#8b949e",
     mark="#f0a3cf",
     on_mark="#0d1117",
-    fill={"rung": "#0c2d48", "hub": "#5a4000", "outcome": "#0b3328"},
-    border={"rung": "#56b4e9", "hub": "#e69f00", "outcome": "#2fc79a"},
+    fill={
+        "rung": "#0c2d48",
+        "hub": "#2d333b",
+        "answer": "#0b3328",
+        "lesser": "#443200",
+        "error": "#4a1f08",
+        "outcome": "#21262d",
+    },
+    border={
+        "rung": "#56b4e9",
+        "hub": "#9da7b3",
+        "answer": "#2fc79a",
+        "lesser": "#e6b422",
+        "error": "#ff8a4c",
+        "outcome": "#9da7b3",
+    },
 )

@@ -12,6 +12,9 @@ from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Picture,
 SHAPES: dict[Kind, str] = {
     "rung": 'shape=box, style="rounded,filled"',
     "hub": "shape=hexagon, style=filled",
+    "answer": "shape=box, style=filled, peripheries=2",
+    "lesser": "shape=component, style=filled",
+    "error": "shape=octagon, style=filled",
     "outcome": "shape=box, style=filled, peripheries=2",
 }
 FONT = 'fontname="DejaVu Sans Mono,Menlo,Consolas,monospace", fontsize=11'

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, all_steps
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, Settings, all_steps
 from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.table import Row, Table
 
 
-def picture_of(table: Table, marks: Marks | None = None) -> Picture:
+def picture_of(table: Table, marks: Marks | None = None, settings: Settings | None = None) -> Picture:
     """Read the picture of a table from its running machine.
 
     Arguments:
         marks: the path to show on it.
+        settings: what a policy makes of the table.
     """
-    lines = _lines(table, marks or Marks())
+    settings = settings or Settings()
+    every = _lines(table, marks or Marks(), settings)
+    lines = tuple(line for line in every if line.off is None or line.steps or not settings.hides_off)
+    shown = {line.row.source for line in lines}
     by_event: dict[str, list[Line]] = {}
     for line in lines:
         by_event.setdefault(line.row.event, []).append(line)
-    notes = tuple(note for own in by_event.values() for note in _notes(table, own))
+    notes = tuple(note for own in by_event.values() for note in _notes(table, own, shown))
     noted = {line.row for note in notes for line in note.lines}
     arcs: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
@@ -29,57 +32,88 @@ def picture_of(table: Table, marks: Marks | None = None) -> Picture:
     return Picture(
         name=table.name,
         hub=table.hub,
-        nodes=_nodes(table, lines),
+        nodes=_nodes(table, lines, settings),
         arcs=tuple(Arc(source=source, target=target, lines=tuple(rows)) for (source, target), rows in arcs.items()),
         notes=notes,
         decisions=tuple(decision for event, own in by_event.items() for decision in _decisions(table, event, own)),
         marked=marks is not None,
+        caption=settings.caption,
+        left_out=len(every) - len(lines),
     )
 
 
-def _lines(table: Table, marks: Marks) -> tuple[Line, ...]:
+def _lines(table: Table, marks: Marks, settings: Settings) -> tuple[Line, ...]:
     lines: list[Line] = []
     for event in machine_of(table).events.values():
         for transitions in event.transitions.values():
             rows: list[Any] = transitions
-            lines.extend(_tried_in_order([each.row for each in rows], marks))
+            lines.extend(_tried_in_order([each.row for each in rows], marks, settings))
     return tuple(lines)
 
 
-def _tried_in_order(rows: list[Row], marks: Marks) -> list[Line]:
+def _tried_in_order(rows: list[Row], marks: Marks, settings: Settings) -> list[Line]:
     """Mark the rows of one event and state; a step that took a row has tried every row above it."""
     lines: list[Line] = []
     tried: tuple[int, ...] = ()
     for row in reversed(rows):
         steps = marks.taken.get(row, ())
-        lines.append(Line(row, steps, tried))
+        lines.append(Line(row, steps, tried, settings.off.get(row)))
         tried = tuple(sorted({*tried, *steps}))
     return lines[::-1]
 
 
-def _nodes(table: Table, lines: Iterable[Line]) -> tuple[Node, ...]:
+def _nodes(table: Table, lines: tuple[Line, ...], settings: Settings) -> tuple[Node, ...]:
     visited = {name for line in lines if line.steps for name in (line.row.source, line.row.target)}
-    kinds: dict[str, Kind] = {**dict.fromkeys(table.outcomes, "outcome"), table.hub: "hub"}
-    return tuple(Node(name, kinds.get(name, "rung"), name == table.start, name in visited) for name in table.states)
+    reached = {table.start, *(line.row.target for line in lines if line.off is None)}
+    nodes = (
+        Node(
+            name,
+            kind_of(table, name),
+            name == table.start,
+            name in visited,
+            detail=settings.details.get(name, ""),
+            says=settings.says.get(name, ""),
+            is_off=name not in reached,
+        )
+        for name in table.states
+    )
+    return tuple(node for node in nodes if not (settings.hides_off and node.is_off and not node.visited))
 
 
-def _notes(table: Table, lines: list[Line]) -> list[Note]:
+def kind_of(table: Table, state: str) -> Kind:
+    """Tell what a state of a table is."""
+    if state not in table.outcomes:
+        return "hub" if state == table.hub else "rung"
+    if state in table.answers:
+        return "answer"
+    if state in table.lesser:
+        return "lesser"
+    return "error" if table.answers or table.lesser else "outcome"
+
+
+def _notes(table: Table, lines: list[Line], shown: set[str]) -> list[Note]:
     """Say in words what an event does in several states alike, where that is all it does and no ladder of the hub's."""
     alike: dict[tuple[str | None, str], list[Line]] = {}
     for line in lines:
         if line.row.target == table.hub or (line.row.source == table.hub and line.row.guard):
             return []
         alike.setdefault((line.row.guard, line.row.target), []).append(line)
-    return [_note(table, own) for own in alike.values()] if min(map(len, alike.values())) > 1 else []
+    return [_note(table, own, shown) for own in alike.values()] if min(map(len, alike.values())) > 1 else []
 
 
-def _note(table: Table, lines: list[Line]) -> Note:
+def _note(table: Table, lines: list[Line], shown: set[str]) -> Note:
+    """Say where a note holds.
+
+    Arguments:
+        shown: the states from which any row leads, of those that the picture shows.
+    """
     row, sources = lines[0].row, {line.row.source for line in lines}
-    if sources == {*table.rungs, table.hub}:
+    rungs = shown - {table.hub}
+    if sources == {*rungs, table.hub}:
         where = "from every state before an outcome"
-    elif sources == set(table.rungs):
+    elif sources == rungs:
         where = "from every rung"
-    elif sources == set(table.rungs) - {row.target}:
+    elif sources == rungs - {row.target}:
         where = "from every other rung"
     else:
         where = "from " + ", ".join(line.row.source for line in lines)
@@ -107,4 +141,5 @@ def _decision(table: Table, event: str, lists: list[list[Line]]) -> Decision:
 
 def _merged(rank: tuple[Line, ...]) -> Line:
     """Make one line of those that several states share at one place of their lists."""
-    return Line(rank[0].row, all_steps(rank), tuple(sorted(step for line in rank for step in line.tried)))
+    off = None if any(line.off is None for line in rank) else rank[0].off
+    return Line(rank[0].row, all_steps(rank), tuple(sorted(step for line in rank for step in line.tried)), off)

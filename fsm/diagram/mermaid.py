@@ -13,7 +13,14 @@ RESERVED = {
     "call", "class", "classDef", "click", "default", "direction", "end", "flowchart", "graph", "href", "interpolate",
     "linkStyle", "style", "subgraph",
 }  # fmt: skip
-SHAPES: dict[Kind, tuple[str, str]] = {"rung": ("(", ")"), "hub": ("{{", "}}"), "outcome": ("[[", "]]")}
+SHAPES: dict[Kind, tuple[str, str]] = {
+    "rung": ("(", ")"),
+    "hub": ("{{", "}}"),
+    "answer": ("[[", "]]"),
+    "lesser": ("[[", "]]"),
+    "error": ("[[", "]]"),
+    "outcome": ("[[", "]]"),
+}
 COLUMNS = 3
 Edge = tuple[str, bool]
 """A statement, and whether a path went along it."""

@@ -24,6 +24,8 @@ def build_table(
     start: str,
     hub: str,
     outcomes: Sequence[str],
+    answers: Sequence[str] = (),
+    lesser: Sequence[str] = (),
     rungs: Sequence[Rung],
     ladders: Mapping[str, Sequence[Step]],
     facts: Sequence[Fact] = (),
@@ -38,6 +40,7 @@ def build_table(
         start: the first state, one of the rungs or none of them; something is sent from it.
         hub: the state in which something is in flight.
         outcomes: the final states.
+        answers, lesser: those of them that are an answer, and those that are less than the whole of one.
         rungs: the rungs, in the order in which they are shown.
         ladders: for each event at the hub, what is tried, in order; the last entry has no condition.
         facts: the facts that the ladders look at, besides those that were given to the rungs themselves.
@@ -76,6 +79,8 @@ def build_table(
         guards=joined((), [entry.guard for entry in entries]),
         effects=joined((), [COUNT_ATTEMPT, *kept, *(rung.effect for rung in rungs)]),
         declared_events=joined((), events),
+        answers=tuple(answers),
+        lesser=tuple(lesser),
     )
 
 

@@ -77,6 +77,8 @@ class Table:
         start: the first state.
         hub: the state in which something is in flight.
         outcomes: the final states.
+        answers, lesser: those of them that are an answer, and those that are less than the whole of one; the others are
+            errors, where either is named.
         ranks: the variant: groups of counters, the most significant first; each step must lower what is left of them
             in this lexicographic order.
         declared_rungs: the declarations of the rungs, which say the limits of the counters.
@@ -96,6 +98,8 @@ class Table:
     guards: tuple[Guard, ...] = ()
     effects: tuple[Effect, ...] = ()
     declared_events: tuple[Event, ...] = ()
+    answers: tuple[str, ...] = ()
+    lesser: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {len(self.rows)} rows)"
@@ -105,7 +109,8 @@ class Table:
         if _shipped.get(self.name) is self:
             return shipped, (self.name,)
         fields = (self.ranks, self.declared_rungs, self.facts, self.guards, self.effects, self.declared_events)
-        return Table, (self.name, self.rows, self.start, self.hub, self.outcomes, *fields)
+        ends = self.answers, self.lesser
+        return Table, (self.name, self.rows, self.start, self.hub, self.outcomes, *fields, *ends)
 
     # what the rows say
 

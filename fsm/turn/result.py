@@ -12,6 +12,7 @@ from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBudget
 from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.usage import Usage
 
@@ -78,7 +79,7 @@ class TurnResult:
         raise _ERRORS[self.outcome](told, self) from self.error
 
 
-SUCCESSES = frozenset({"finished", "handed_off", "limit_reached"})
+SUCCESSES = frozenset({*TURN.answers, *TURN.lesser})
 
 _ERRORS: dict[str, type[TurnError]] = {
     "failed": TurnFailed,

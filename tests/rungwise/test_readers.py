@@ -279,7 +279,8 @@ def test_a_path_that_is_none_is_refused(load: Callable[[Any], object], path: Any
 
 REPLY = {
     **{"status": 429, "text": "half", "reasoning": "hm", "finish": "length", "refusal": "no", "model": "m"},
-    **{"delay": 1.5, "chunk_delay": 0, "cut_after": 7, "chunk_size": 3, "write_sizes": [3, 4], "hang": False},
+    **{"delay": 1.5, "chunk_delay": 0, "lasts": 2, "hang": False},
+    **{"cut_after": 7, "chunk_size": 3, "write_sizes": [3, 4]},
     "usage": {"prompt_tokens": 3, "details": {"cached": 1.0}},
     "tool_calls": [{"id": "1", "name": "look", "arguments": "{}"}],
     "error": {"message": "m", "code": 7},

@@ -9,7 +9,10 @@ from typing import Any
 from attrs import field, frozen
 
 from rungwise.fsm.diagram import Marks, render
+from rungwise.fsm.diagram.extract import kind_of
+from rungwise.fsm.diagram.model import Node
 from rungwise.fsm.diagram.page.frames import frames_data
+from rungwise.fsm.diagram.page.ladder import state_chip
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.markup import Page, columns, document, picture, section
 from rungwise.fsm.diagram.page.steps import Used, steps_data, used_in
@@ -97,7 +100,7 @@ def page_of(path: Path, setup: Setup, told: Told) -> Page:
             section("What decided", '<p id="says" role="status"></p><div id="guards"></div><div id="details"></div>'),
         ]
     )
-    head = f'<p class="chip outcome">{escape(_ending(path))}</p>{_summary(told.summary)}'
+    head = f"<p>{_ending_chip(path)}</p>{_summary(told.summary)}"
     body = "\n".join(
         [
             f"<header><h1>One {escape(path.table.name)}, step by step</h1>{head}</header>",
@@ -154,6 +157,15 @@ def play_page(
 
 def _ending(path: Path) -> str:
     return path.record.outcome or "not ended"
+
+
+def _ending_chip(path: Path) -> str:
+    outcome = path.record.outcome
+    return (
+        state_chip(Node(outcome, kind_of(path.table, outcome)))
+        if outcome
+        else '<span class="chip outcome">not ended</span>'
+    )
 
 
 def _summary(told: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import asdict
 
 from rungwise.fsm.checker.moves import moves_of
+from rungwise.fsm.diagram.extract import kind_of
 from rungwise.fsm.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.machine.table import Table
 
@@ -28,6 +29,7 @@ def machine_data(table: Table, limits: Mapping[str, int]) -> Plain:
         "start": table.start,
         "hub": table.hub,
         "outcomes": list(table.outcomes),
+        "kinds": {state: kind_of(table, state) for state in table.states},
         "states": list(table.states),
         "counters": list(table.counters),
         "limits": dict(limits),

@@ -14,9 +14,13 @@ const byId = (id) => document.getElementById(id);
 const plural = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
 const short = (number) => Number(number.toPrecision(4)).toString();
 const rowText = (row) => `${row.event}${row.guard ? ` [${row.guard}]` : ""}`;
-const kindOf = (machine, state) =>
-  state === machine.hub ? "hub" : machine.outcomes.includes(state) ? "outcome" : "rung";
-const chip = (machine, state) => el("span", { class: `chip ${kindOf(machine, state)}` }, state);
+// As `state_chip` of ladder.py writes it: outcomes are told apart by a sign as well.
+const SIGNS = { answer: "✓", lesser: "◐", error: "✕" };
+const chip = (machine, state) => {
+  const kind = machine.kinds[state];
+  const sign = SIGNS[kind] ? el("span", { "aria-hidden": "true" }, `${SIGNS[kind]} `) : null;
+  return el("span", { class: `chip ${kind}${machine.outcomes.includes(state) ? " end" : ""}` }, sign, state);
+};
 
 // What a guard found, in the order in which it looked.
 const because = (machine, questions, spent, facts) =>

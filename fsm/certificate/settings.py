@@ -1,0 +1,149 @@
+"""What a policy makes of its table, for the pictures: limits, waits, the budget, and the rows that it switches off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rungwise.fsm.call.backoff import backoff
+from rungwise.fsm.call.policy import Budget, Policy, Waits
+from rungwise.fsm.checker.branches import branches
+from rungwise.fsm.checker.structure import reached_states
+from rungwise.fsm.diagram.model import Settings
+from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.table import TURN
+
+Limits = Mapping[str, int | None]
+Settled = Mapping[str, tuple[bool, str]]
+"""Facts that a policy leaves no choice of: whether each always holds or never does, and why."""
+
+MOST_WAITS = 5
+"""Waits that are told one by one."""
+
+
+def table_of(policy: Policy | TurnPolicy) -> Table:
+    """Return the machine that runs under a policy."""
+    return TURN if isinstance(policy, TurnPolicy) else policy.table
+
+
+def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Settings:
+    """Return what a picture of a policy's machine shows besides its rows.
+
+    Arguments:
+        policy: of a call or of a turn.
+        hides_off: whether rows that can never be taken are left out; otherwise they are greyed.
+    """
+    table, limits = table_of(policy), limits_of(policy)
+    waits = policy.waits if isinstance(policy, Policy) else None
+    rungs = [rung for rung in table.declared_rungs if rung.name in table.rungs and rung.counter in limits]
+    return Settings(
+        details={rung.name: _detail(rung, limits[rung.counter], waits) for rung in rungs},
+        says={rung.name: _in_words(rung, limits[rung.counter], waits) for rung in rungs},
+        off=off_rows(policy),
+        hides_off=hides_off,
+        caption=f"in all at most {_budget(policy.budget)}",
+    )
+
+
+def limits_of(policy: Policy | TurnPolicy) -> Limits:
+    """Return the limit of each counter of a policy's table; None is one for each further backend."""
+    table = table_of(policy)
+    return {name: policy.limits.get(name, limit) for name, limit in table.limits.items()}
+
+
+def off_rows(policy: Policy | TurnPolicy) -> dict[Row, str]:
+    """Return the rows of a policy's table that can never be taken, each with the reason."""
+    table, limits = table_of(policy), limits_of(policy)
+    settled = _settled(policy) if isinstance(policy, Policy) else {}
+    off: dict[Row, str] = {}
+    for event, source in table.ladders:
+        taken = {
+            branch.row
+            for branch in branches(table, event, source)
+            if all(limits[name] != 0 for name in branch.left)
+            and all(branch.facts.get(name, holds) == holds for name, (holds, _) in settled.items())
+        }
+        rows = [row for row in table.ladder(event, source) if row not in taken]
+        off |= {row: _reason(table, row, limits, settled) for row in rows}
+    reached = reached_states(table, off)
+    return off | {row: f"nothing leads to {row.source}" for row in table.rows if row.source not in reached}
+
+
+def _reason(table: Table, row: Row, limits: Limits, settled: Settled) -> str:
+    guard = table.guard(row.guard)
+    if guard.counter and limits[guard.counter] == 0:
+        return f"the limit of {guard.counter} is 0"
+    wanted = {**dict.fromkeys(guard.holds, True), **dict.fromkeys(guard.lacks, False)}
+    found = (why for name, (holds, why) in settled.items() if wanted.get(name, holds) != holds)
+    return next(found, "a row before it is always taken")
+
+
+def _settled(policy: Policy) -> dict[str, tuple[bool, str]]:
+    """Return the facts that the policy itself settles; `CallFacts` finds each of them from the same field."""
+    found: dict[str, tuple[bool, str]] = {}
+    if policy.after_refusal == "end":
+        found["refusal_ends"] = True, "after_refusal is 'end'"
+    if not policy.nudge_window:
+        found["follows_tool_result"] = False, "nudge_window is 0"
+    if not policy.reserve.is_on:
+        found["reserve_left"] = False, "the reserve is 0"
+    if not policy.skip_identical_empties:
+        found["same_empty_again"] = False, "skip_identical_empties is off"
+    if not policy.handful:
+        found["asks_for_little"] = False, "handful is 0"
+    known = {fact.name for fact in policy.table.facts}
+    return {name: each for name, each in found.items() if name in known}
+
+
+def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
+    """Write a rung's limit and waits as a picture has room for: `×3 · 2→60 s`."""
+    if limit == 0:
+        return "off"
+    times = "×1 per backend" if limit is None else f"×{limit}"
+    series = _series(rung, waits)
+    if series is None or not any(series):
+        return times
+    base, cap = min(series), series[1]
+    return f"{times} · {base:g} s" if base == cap else f"{times} · {base:g}→{cap:g} s"
+
+
+def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
+    if limit == 0:
+        return f"never: the limit of {rung.counter} is 0"
+    times = "once for each further backend" if limit is None else f"at most {_times(limit)}"
+    series = _series(rung, waits)
+    if series is None or waits is None or not any(series):
+        return times
+    count = limit or 1
+    each = [f"{backoff(number, *series, 0.0, 0.0):g}" for number in range(1, min(count, MOST_WAITS) + 1)]
+    listed = ", ".join([*each, *(["..."] if count > MOST_WAITS else [])])
+    chance = f" and up to {waits.jitter * 100:g} % more" if waits.jitter else ""
+    return (
+        f"{times}, after {listed} s{chance}, the series ending at {series[1]:g} s; or after as long as it is asked to"
+    )
+
+
+def _times(limit: int) -> str:
+    return {1: "once", 2: "twice"}.get(limit, f"{limit} times")
+
+
+def _series(rung: Rung, waits: Waits | None) -> tuple[float, float] | None:
+    """Return base and cap of the waits before a rung, in seconds; None where it has none of its own."""
+    if waits is None or rung.wait is None:
+        return None
+    return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else (waits.retry_base, waits.retry_cap)
+
+
+def _budget(budget: Budget) -> str:
+    return " · ".join(_sums(budget))
+
+
+def _sums(budget: Budget) -> Iterator[str]:
+    yield f"{budget.attempts:,} attempt{'' if budget.attempts == 1 else 's'}"
+    if budget.seconds is not None:
+        yield f"{budget.seconds:,g} s"
+    if budget.output_tokens is not None:
+        yield f"{budget.output_tokens:,} output tokens"
+    if budget.money is not None:
+        yield f"{budget.money:g} in money"

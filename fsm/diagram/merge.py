@@ -1,0 +1,165 @@
+"""Lay two pictures over each other: what a change of policy or table does, as one picture to be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from attrs import evolve
+
+from rungwise.fsm.diagram.model import Arc, Decision, Line, Node, Note, Picture
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.machine.table import Row
+
+Key = TypeVar("Key", bound=Hashable)
+Meaning = tuple[str | None, str, str | None]
+Turned = Literal["off", "on"]
+
+
+def change_of(old: Picture, new: Picture) -> Picture:
+    """Return one picture of two: what only one of them has is marked, and stands where it stood.
+
+    What is not removed is the new picture, what is not added the old one.
+
+    Raises:
+        ConfigurationError: the machines have different hubs, so that nothing in them corresponds.
+    """
+    if old.hub != new.hub:
+        raise ConfigurationError(f"a picture around {old.hub!r} cannot be compared with one around {new.hub!r}")
+    before, after = _lines_by_row(old), _lines_by_row(new)
+    gone = before.keys() - after.keys()
+    lines = {row: _line(before.get(row), after.get(row)) for row in merged(list(before), list(after))}
+    captions = dict.fromkeys(filter(None, (old.caption, new.caption)))
+    return Picture(
+        name=new.name,
+        hub=new.hub,
+        nodes=tuple(_nodes(old, new)),
+        arcs=tuple(_arcs(old, new, lines, gone)),
+        notes=tuple(_notes(old, new, lines, gone)),
+        decisions=tuple(_decisions(old, new, lines)),
+        marked=new.marked,
+        caption=" → ".join(captions),
+        is_change=True,
+    )
+
+
+def merged(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
+    """Put what only the old order has behind what it stood behind, and keep the new order."""
+    found, known = list(new), set(new)
+    for place, key in enumerate(old):
+        if key not in known:
+            found.insert(found.index(old[place - 1]) + 1 if place else 0, key)
+    return found
+
+
+def _lines_by_row(picture: Picture) -> dict[Row, Line]:
+    """List the lines of every row, those of one list of decisions behind each other."""
+    drawn = {line.row: line for group in (*picture.arcs, *picture.notes) for line in group.lines}
+    rows = [row for decision in picture.decisions for row in decision.rows]
+    return {row: drawn[row] for row in rows}
+
+
+def _line(before: Line | None, after: Line | None) -> Line:
+    if before is None or after is None:
+        only = after or before
+        assert only is not None
+        return evolve(only, change="removed" if after is None else "added")
+    return evolve(after, turned=_turned(before, after))
+
+
+def _turned(before: Line, after: Line) -> Turned | None:
+    if (before.off is None) == (after.off is None):
+        return None
+    return "off" if after.off is not None else "on"
+
+
+def _nodes(old: Picture, new: Picture) -> Iterator[Node]:
+    before, after = ({node.name: node for node in picture.nodes} for picture in (old, new))
+    for name in merged(list(before), list(after)):
+        was, now = before.get(name), after.get(name)
+        if was is not None and now is not None:
+            yield evolve(now, was=was.detail) if was.detail != now.detail else now
+        elif now is not None:
+            yield evolve(now, change="added")
+        elif was is not None:
+            yield evolve(was, change="removed", start=False)
+
+
+def _groups(
+    old: Iterable[Any], new: Iterable[Any], lines: Mapping[Row, Line], gone: Iterable[Row], key: Callable[[Any], Any]
+) -> Iterator[tuple[Any, tuple[Line, ...]]]:
+    """Yield each arc or note of either picture with its lines, as long as some are left of it."""
+    gone = set(gone)
+    before, after = ({key(group): group for group in groups} for groups in (old, new))
+    for name in merged(list(before), list(after)):
+        was = [line.row for line in before[name].lines if line.row in gone] if name in before else []
+        now = [line.row for line in after[name].lines] if name in after else []
+        rows = [row for row in lines if row in {*was, *now}]
+        if rows:
+            yield after.get(name) or before[name], tuple(lines[row] for row in rows)
+
+
+def _arcs(old: Picture, new: Picture, lines: Mapping[Row, Line], gone: Iterable[Row]) -> Iterator[Arc]:
+    for arc, own in _groups(old.arcs, new.arcs, lines, gone, lambda arc: (arc.source, arc.target)):
+        yield evolve(arc, lines=own)
+
+
+def _notes(old: Picture, new: Picture, lines: Mapping[Row, Line], gone: Iterable[Row]) -> Iterator[Note]:
+    for note, own in _groups(old.notes, new.notes, lines, gone, lambda note: (note.event, note.guard, note.target)):
+        yield evolve(note, lines=own)
+
+
+def _decisions(old: Picture, new: Picture, lines: Mapping[Row, Line]) -> Iterator[Decision]:
+    """Yield the decision lists of both; what is left of an old one without a partner is what was removed."""
+    partners = _partners(old, new)
+    known = {id(was): key for key, was in partners.items()}
+    by_key = {id(each): each for each in (*old.decisions, *new.decisions)}
+    before = [known.get(id(each), id(each)) for each in old.decisions]
+    after = [id(each) for each in new.decisions]
+    for key in merged(before, after):
+        if key in partners:
+            yield _both(partners[key], by_key[key])
+            continue
+        own = tuple(evolve(line, change=lines[line.row].change) for line in by_key[key].lines)
+        if key not in after:
+            own = tuple(line for line in own if line.change == "removed")
+        if own:
+            yield evolve(by_key[key], lines=own)
+
+
+def _partners(old: Picture, new: Picture) -> dict[int, Decision]:
+    """Find for each new list the old one of the same event that is its own, by identity."""
+    found: dict[int, Decision] = {}
+    left = list(old.decisions)
+    for decision in new.decisions:
+        alike = [each for each in left if each.event == decision.event and {*each.sources} & {*decision.sources}]
+        if alike:
+            best = max(alike, key=lambda each: len({*each.sources} & {*decision.sources}))
+            left = [each for each in left if each is not best]
+            found[id(decision)] = best
+    return found
+
+
+def _both(was: Decision, now: Decision) -> Decision:
+    before = {_meaning(line): (rank, line) for rank, line in enumerate(was.lines, 1)}
+    after = {_meaning(line): line for line in now.lines}
+    shared_before = [key for key in before if key in after]
+    shared_after = [key for key in after if key in before]
+    moved = {key for one, key in zip(shared_before, shared_after, strict=True) if one != key}
+    found = []
+    for key in merged(list(before), list(after)):
+        if key not in after:
+            found.append(evolve(before[key][1], change="removed"))
+        elif key not in before:
+            found.append(evolve(after[key], change="added"))
+        else:
+            rank, line = before[key]
+            turned = _turned(line, after[key])
+            found.append(evolve(after[key], turned=turned, was=rank if key in moved else None))
+    rows = tuple(merged(was.rows, now.rows))
+    sources = tuple(merged(was.sources, now.sources))
+    return Decision(now.event, sources, now.where, tuple(found), rows)
+
+
+def _meaning(line: Line) -> Meaning:
+    return line.row.guard, line.row.target, line.row.effect
