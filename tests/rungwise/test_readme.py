@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import time
 import tomllib
 from collections.abc import Callable
@@ -78,6 +79,20 @@ def test_the_first_example_prints_an_answer_and_its_steps(
     assert len(block.strip().splitlines()) == 10
     run(block.replace("import rungwise\n", ""), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
     assert capsys.readouterr().out.startswith("The sky scatters blue light. done Usage(")
+
+
+def test_the_code_of_the_front_page_runs(
+    rungwise_provider: Any, rungwise_client: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called, driven = re.findall(r"(?:^    .*\n)+", rungwise.__doc__ or "", re.MULTILINE)
+    run(textwrap.dedent(called), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
+    own = {
+        "policy": rungwise.Policy(),
+        "now": 0.0,
+        "ask_somehow": lambda send: rungwise.Reply("Red.", stop_reason="stop"),
+    }
+    run(textwrap.dedent(driven), **own)
+    assert re.fullmatch(r"The sky scatters blue light. done Usage.*\nRed.\n", capsys.readouterr().out)
 
 
 def test_a_stream_shows_what_the_result_holds(rungwise_provider: Any, rungwise_client: Made) -> None:
