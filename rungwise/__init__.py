@@ -1,8 +1,66 @@
-"""Each language-model call as an explicit, provably bounded state machine.
+"""Make one language-model call succeed, or fail honestly, within a budget that is proved before the call starts.
 
-Every public name is here and is imported when it is first used; the parts are `rungwise.fsm`, the core, and
-`rungwise.adapters`, which speaks to providers. The kits for your own tests are `rungwise.fsm.testing` and
-`rungwise.adapters.testing`.
+Each call is an explicit state machine: its states are the rungs of a recovery ladder and the outcomes, and one table
+runs it, is drawn for review, and is checked exhaustively. Every public name is here, and is imported when it is first
+used. What to do about which trouble is told by the
+[README](https://github.com/rungwise/rungwise/blob/main/README.md), the table by
+[diagrams/](https://github.com/rungwise/rungwise/blob/main/diagrams/README.md); these pages tell what each name takes,
+in which unit, what it returns, and what it raises. How all of it behaves together is told at length by
+`rungwise.adapters` (messages, chains, cancelling, sharing) and `rungwise.fsm` (budgets, silence, ladders, turns).
+
+    chain = [rungwise.Anthropic("claude-sonnet-5"), rungwise.Ollama("llama3.2")]
+    client = rungwise.Client(chain)
+    result = client.call("Why is the sky blue?")
+    print(result.text, result.outcome, result.usage)
+
+### To call models
+
+* `Client` runs calls (`Client.call`, `Client.stream`; `Client.acall`, `Client.astream` in an event loop) and turns
+  (`Client.turn`, `Client.stream_turn`, `Client.aturn`, `Client.astream_turn`). `CallOptions` and `TurnOptions` name
+  what they may be given: a `SharedBudget`, a `TurnContext`, a `Policy`, ... A `Cancellation` ends a call of
+  another thread.
+* The chain is made of `OpenAIChat`, `OpenAIResponses`, `Anthropic`, `Gemini`, `Ollama` and `Bedrock`. What all of them
+  take stands in `rungwise.adapters.wires.backend.HttpBackend`; `Capabilities` and `Prices` say what you know of one.
+  `Client.check` gives a `Check`, with a `BackendCheck` for each; `LEARNED` is what servers taught, as `Lessons`.
+* Messages are mappings (`PlainMessage`), or a `Message` made of `Part`s: `TextPart`, `MediaPart`, `ReasoningPart`,
+  `ToolCall`, `ToolResult`, `OpaquePart`. A `Tool`, or a `Toolbox` of them, says more of a function; `OldestFirst` is a
+  compactor.
+* A call returns a `Result`, a turn a `TurnResult`, with its `Usage` and its `Journal` or `TurnJournal`. A `Stream`
+  (`AsyncStream`, `TurnStream`, `AsyncTurnStream`) hands out each `StreamEvent` (`Text`, `Reasoning`, `Discard`, `Step`)
+  or `TurnEvent` (besides `TurnStep`, `ToolStarted`, `ToolEnded`), last the result. An `Observer` is given the steps.
+* What goes wrong is a `RungwiseError`: a `CallError` (`Refused`, `Exhausted`, `EmptyResponse`, `Failed`, `OverBudget`,
+  `Cancelled`) or `TurnError` (`TurnFailed`, `TurnOverBudget`, `TurnCancelled`) carries the result; a
+  `ConfigurationError` (`TableError`) says what you wrote wrong. A `ToolError` is what a tool raises for the model.
+
+### To review a policy
+
+* A `Policy` has `Limits`, a `Budget`, `Waits`, `Timeouts`, a `Reserve` and `Hints`; a `TurnPolicy` has `TurnHints`.
+* `verify` proves one and returns a `Certificate`; `replay` runs a journal again, or raises `JournalMismatch`.
+* `CALL` and `TURN` are the tables that are shipped: each a `Table` of `Row`s, made of `Rung`s, `Event`s, `Fact`s,
+  `Guard`s, `Effect`s, and the `Entry` of a rung in a ladder.
+
+### To test and to fuzz
+
+* `rungwise.pytest_plugin` has fixtures for tests that neither wait nor need a provider.
+* `rungwise.fsm.testing` draws replies, scripts and policies, and asserts that a call was honest;
+  `rungwise.adapters.testing` plays hostile bytes to a client over a real socket.
+* An `EmbeddedProvider` plays a `Script` of `ScriptedReply`s over HTTP, and keeps each `ReceivedRequest`.
+
+### To do the I/O yourself
+
+* `Call` takes a `Request` and says what to `Send`; it is told a `Reply` or a `Failure`. A `Link` (`PlainLink`) is what
+  it knows of a backend, `Clocks` are the limits of an attempt. A `Turn` gives an `Action`: `MakeCall`, `RunTools` (each
+  a `ToolRun`, answered by a `ToolOutcome`) or `Compact`. `IllegalEvent` and `BrokenMachine` are what a driver or a
+  table can do wrong.
+* A `Backend` writes a `Send` as an `HttpRequest`, and has a `Decoder` for what is streamed.
+
+The core does no I/O, so nothing ties it to HTTP; this is a whole driver:
+
+    call = rungwise.Call(rungwise.Request(messages), policy)
+    send = call.begin(now)
+    while send is not None:
+        send = call.receive(ask_somehow(send), now)
+    print(call.result.text)
 """
 
 from importlib import import_module

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rungwise.adapters.provider.server import EmbeddedProvider
     from rungwise.fsm.testing.clock import VirtualClock
 
+__all__ = ["ScriptedTool", "rungwise_client", "rungwise_clock", "rungwise_provider", "rungwise_tools"]
+
 PROFILE_OPTION = "--hypothesis-profile"
 PROFILES = "rungwise-"
 KEY = "sk-5e884898da280471"
@@ -59,7 +61,7 @@ def rungwise_clock() -> VirtualClock:
 def rungwise_provider() -> Iterator[Callable[..., EmbeddedProvider]]:
     """Return `provider(*replies, after="repeat")`, which serves scripted replies over HTTP until the test ends.
 
-    A `Script`, or a function from the request to its reply, may be given in place of the replies.
+    A `rungwise.Script`, or a function from the request to its reply, may be given in place of the replies.
     """
     provider = rungwise.EmbeddedProvider
 

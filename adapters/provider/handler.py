@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ class ReplyHandler(BaseHTTPRequestHandler):
 
     Arguments:
         playback: gives the replies, and records what arrives.
+        sleep: waits in the place of real time; not for what hangs for ever.
         request: the socket.
         client_address: where the client is.
         server: the server, whose closing ends every wait.
@@ -34,8 +35,16 @@ class ReplyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def __init__(self, playback: Playback, request: Any, client_address: Any, server: LoopbackServer) -> None:
+    def __init__(
+        self,
+        playback: Playback,
+        sleep: Callable[[float], object] | None,
+        request: Any,
+        client_address: Any,
+        server: LoopbackServer,
+    ) -> None:
         self._playback = playback
+        self._sleep = sleep
         self._closing = server.closing
         super().__init__(request, client_address, server)
 
@@ -104,8 +113,8 @@ class ReplyHandler(BaseHTTPRequestHandler):
         if chunked and reply.cut_after is None:
             # In one write with the last piece: a client may rightly leave as soon as it has seen `[DONE]`.
             frames[-1:] = [b"".join([*frames[-1:], b"0\r\n\r\n"])]
-        for index, frame in enumerate(frames):
-            self._wait(reply.chunk_delay if index else 0)
+        for frame, pause in zip(frames, reply.pauses(len(frames)), strict=True):
+            self._wait(pause)
             self.wfile.write(frame)
         if reply.cut_after is not None:
             self.close_connection = True
@@ -126,6 +135,9 @@ class ReplyHandler(BaseHTTPRequestHandler):
 
     def _wait(self, seconds: float) -> None:
         """Wait; a client that goes away, or the closing of the provider, is a broken connection."""
+        if self._sleep is not None and seconds < math.inf:
+            self._sleep(seconds)
+            return
         deadline = time.monotonic() + seconds
         while True:
             if self._client_gone():

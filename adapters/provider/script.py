@@ -21,6 +21,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from math import floor
 from os import PathLike
 from typing import Any, Literal, Self, get_args
 
@@ -45,6 +47,7 @@ After = Literal["repeat", "error", "loop"]
 ERROR_FIELDS = ("message", "type", "code", "param")
 CALL_FIELDS = ("id", "name", "arguments")
 FRAMING = ("content-length", "transfer-encoding")
+_FINEST = 2**20  # to which part of a second moments are told: binary, so that sums of them are not rounded
 SURROGATE = re.compile("[\ud800-\udfff]")  # alone it fits into neither TOML nor UTF-8
 
 
@@ -175,12 +178,14 @@ class ScriptedReply:
         headers: headers of the response.
         delay: seconds before the first byte.
         chunk_delay: seconds between two writes of the body.
+        lasts: seconds that the body takes, its writes spread evenly over them.
         hang: whether to fall silent for ever: before the first byte, or after `cut_after` bytes where that is given.
         cut_after: bytes of the body after which the connection is closed.
         chunk_size: code points of text in one streamed delta.
         write_sizes: bytes of successive writes of the body, over and over; empty writes event by event.
         done: whether `data: [DONE]` ends a stream.
-        error_event: an error like `error`, sent inside a reply of status 200 after the text, in place of its finish.
+        error_event: an error like `error`, sent inside a reply of status 200 after the text, in place of its finish;
+            chat completions tell a given `usage` before it.
         final_message: whether the last chunk carries a whole `message` too: True with the text, or this text instead.
 
     Raises:
@@ -204,6 +209,7 @@ class ScriptedReply:
     headers: Mapping[str, str] = field(factory=dict, converter=_copied, validator=_check_headers)
     delay: float = field(default=0.0, validator=_SECONDS)
     chunk_delay: float = field(default=0.0, validator=_SECONDS)
+    lasts: float = field(default=0.0, validator=_SECONDS)
     hang: bool = field(default=False, validator=_FLAG)
     cut_after: int | None = field(default=None, validator=_CUT)
     chunk_size: int = field(default=12, validator=_SIZE)
@@ -218,6 +224,12 @@ class ScriptedReply:
         if self.finish is None:
             return "tool_calls" if self.tool_calls else "stop"
         return self.finish or None
+
+    def pauses(self, count: int) -> list[float]:
+        """Return the seconds before each of so many writes of the body, whose sum is not rounded."""
+        even = floor(self.lasts / count * _FINEST) / _FINEST if count else 0.0
+        pauses = [even + (self.chunk_delay if index else 0.0) for index in range(count)]
+        return [*pauses[:-1], pauses[-1] + self.lasts - even * count] if pauses else []
 
     @property
     def given(self) -> dict[str, Any]:
@@ -311,12 +323,17 @@ class Script:
         """
         return cls.from_toml(text_of_file(path), str(path))
 
-    def to_toml(self) -> str:
-        """Write the script as TOML; the fields of a reply that have their default are left out."""
+    def to_toml(self, notes: Sequence[str] = ()) -> str:
+        """Write the script as TOML; the fields of a reply that have their default are left out.
+
+        Arguments:
+            notes: a line for each of the first replies, to stand above it as a comment.
+        """
         blocks = [f"after = {toml_value(self.after)}\n"]
-        for reply in self.replies:
+        for reply, told in zip_longest(self.replies, notes[: len(self.replies)]):
             lines = (f"{name} = {toml_value(value)}\n" for name, value in reply.given.items())
-            blocks.append("[[replies]]\n" + "".join(lines))
+            note = "" if told is None else f"# {told}\n"
+            blocks.append(f"{note}[[replies]]\n" + "".join(lines))
         return "\n".join(blocks)
 
 

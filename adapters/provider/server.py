@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Self
 
@@ -23,16 +24,25 @@ class EmbeddedProvider:
         script: a `Script`, or a function from the request to its reply.
         host: the IPv4 address to listen on.
         port: the port, 0 for any that is free.
+        sleep: waits in the place of real time, as the `advance` of a clock that a test gives its client too does; what
+            hangs for ever does so in any case.
 
     Raises:
         ConfigurationError: the script is neither, or the address is not of the form of one.
         OSError: the address cannot be listened on.
     """
 
-    def __init__(self, script: Script | Responder, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        script: Script | Responder,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        sleep: Callable[[float], object] | None = None,
+    ) -> None:
         self._playback = Playback(script)
         try:
-            self._server = LoopbackServer((host, port), partial(ReplyHandler, self._playback))
+            self._server = LoopbackServer((host, port), partial(ReplyHandler, self._playback, sleep))
         except (TypeError, ValueError, OverflowError):  # not an address, or a port above 65535
             raise ConfigurationError("host must be an IPv4 address, and port a whole number from 0 to 65535") from None
 

@@ -32,7 +32,11 @@ class Fuzzer(Search):
         policy: how the calls recover.
         over_http: whether the provider is a server on loopback and not in memory.
         hostile: the share of the calls, from 0 to 1, whose provider is a server that writes hostile bytes.
-        backends, seed, progress, coverage, examples: as in `Search`.
+        backends: how many backends the chain has.
+        seed: what the examples follow from.
+        progress: is called after each example.
+        coverage: what was covered.
+        examples: how many were played.
     """
 
     policy: Policy = DEFAULT_POLICY

@@ -20,12 +20,12 @@ BASE_URL = "http://provider.test/v1"
 
 @define(eq=False)
 class MemoryProvider:
-    """Answer from a script what an `EmbeddedProvider` would answer.
+    """Answer from a script what a `rungwise.EmbeddedProvider` would answer.
 
     Arguments:
-        script: a `Script`, or a function from the request to its reply.
-        clock: what `delay` and `chunk_delay` move, up to the moment at which the driver would give the attempt up; a
-            reply that hangs ends in a timeout at once.
+        script: a `rungwise.Script`, or a function from the request to its reply.
+        clock: what `delay`, `chunk_delay` and `lasts` move, up to the moment at which the driver would give the attempt
+            up; a reply that hangs ends in a timeout at once.
         requests: what has arrived.
     """
 
@@ -96,8 +96,8 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         cut = self.reply.cut_after
         left = sum(map(len, self.pieces)) if cut is None else cut
-        for index, piece in enumerate(self.pieces):
-            _pass(self.clock, self.reply.chunk_delay if index else 0.0, self.ends_at)
+        for piece, pause in zip(self.pieces, self.reply.pauses(len(self.pieces)), strict=True):
+            _pass(self.clock, pause, self.ends_at)
             if left <= 0:
                 break
             yield piece[:left]

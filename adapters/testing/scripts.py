@@ -172,7 +172,8 @@ def _wire(*, hangs: bool, delays: bool) -> Kind:
         "chunk_size": st.integers(1, 40),
         "write_sizes": st.lists(st.integers(1, 200), min_size=1, max_size=3),
     }
-    late: Fields = {"delay": st.floats(0, LONGEST_DELAY), "chunk_delay": st.floats(0, 1.0)} if delays else {}
+    slow: Fields = {"delay": st.floats(0, LONGEST_DELAY), "chunk_delay": st.floats(0, 1.0)}
+    late: Fields = {**slow, "lasts": st.floats(0, LONGEST_DELAY)} if delays else {}
     silent: Fields = {"hang": st.just(True)} if hangs else {}
     some = st.one_of(*(_kind({name: value}) for name, value in {**pieces, **late, **silent}.items()))
     return seldom(some).map(lambda found: found or {})

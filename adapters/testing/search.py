@@ -1,7 +1,5 @@
 """The search for what fails: examples in batches, each from its own seed, and the failing one made small."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -49,7 +47,7 @@ class Finding:
 
     Arguments:
         case: the case.
-        error: what it raised: a `Dishonest`, or a crash.
+        error: what it raised: a `rungwise.fsm.testing.Dishonest`, or a crash.
         seed: the seed that leads to it.
         backends: how many backends the chain had.
     """

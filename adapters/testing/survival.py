@@ -75,7 +75,7 @@ def assert_survives(
     """Play raw responses to a client over a real socket, check how its call ends, and make a healthy call after it.
 
     The call must end within its budget of seconds and the grace; be honest; spend no more than its certificate; raise
-    nothing but a `CallError`; hold no more memory than this; and leave a client on which the next call works.
+    nothing but a `rungwise.CallError`; hold no more memory than this; and leave a client on which the next call works.
 
     Arguments:
         client_factory: makes the client, from the base URL of the server; its policy needs a budget of some seconds.

@@ -77,7 +77,11 @@ class TurnFuzzer(Search):
 
     Arguments:
         policy: how the turns go on.
-        backends, seed, progress, coverage, examples: as in `Search`.
+        backends: how many backends the chain has.
+        seed: what the examples follow from.
+        progress: is called after each example.
+        coverage: what was covered.
+        examples: how many were played.
     """
 
     policy: TurnPolicy = DEFAULT_TURN_POLICY

@@ -1,7 +1,7 @@
 """What all backends over HTTP have in common: a place, a key, parameters, and what is known of the model there."""
 
-from __future__ import annotations
-
+# Annotations are no strings here: subclasses in other modules have these fields, and what reads their signatures could
+# not resolve the types there.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -61,7 +61,7 @@ def _check_headers(instance: object, attribute: Any, value: Any) -> None:
     check_headers(value, "headers")
 
 
-def _check_parameters(instance: HttpBackend, attribute: Any, value: Any) -> None:
+def _check_parameters(instance: "HttpBackend", attribute: Any, value: Any) -> None:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ConfigurationError("parameters must be a mapping whose keys are strings")
     instance.refuse_reserved(value, "parameters")
@@ -82,7 +82,7 @@ _SECONDS: Final = must(
 )
 
 
-def _default_url(backend: HttpBackend) -> str:
+def _default_url(backend: "HttpBackend") -> str:
     return backend.DEFAULT_URL
 
 
@@ -94,11 +94,11 @@ class HttpBackend(ABC):
         model: the model id that is sent.
         api_key: the key. None sends none, but for the host of a provider that is known: its key is then taken from the
             variable of the environment that this provider's own client reads, unless `headers` hold one or
-            `api_key_required` is False. It is kept as a `Secret`, which only `str()` opens.
+            `api_key_required` is False. It is kept as a secret, which only `str()` opens.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: what journals and errors call this backend; None is "<host>/<model>".
-        headers: HTTP headers for each request to this backend; those of a `Request` win.
-        parameters: fields for each body, as this protocol has them; those of a `Request` win.
+        headers: HTTP headers for each request to this backend; those of a `rungwise.Request` win.
+        parameters: fields for each body, as this protocol has them; those of a `rungwise.Request` win.
         capabilities: what is known better of this model and server than the capability table knows.
         prices: what a million tokens cost.
         streams: whether the server can stream. Say False of one that cannot, or that streams only what it has written.
@@ -260,7 +260,7 @@ class HttpBackend(ABC):
         return self.lost(request, is_portable=True)
 
     def in_words(self, request: Request, dropped: frozenset[str] = frozenset()) -> Mapping[str, Any] | None:
-        """Return the `response_format` that is asked for in words; see `losses.in_words`."""
+        """Return the `response_format` that is asked for in words, where it is."""
         return in_words(self._asked_of(request), self._cannot_say(request), self.shapes, dropped)
 
     @property

@@ -162,7 +162,9 @@ class Journal(Record):
 
     Arguments:
         setting: what the call was given.
-        table, counters, contents, outcome: as in `Record`.
+        table, counters: the name of the table, and the names of its counters.
+        contents: whether texts and tool calls are recorded.
+        outcome: how the call ended; None until then.
     """
 
     forms: ClassVar[Forms] = {

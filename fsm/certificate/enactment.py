@@ -25,6 +25,7 @@ from rungwise.fsm.call.reply import Reply, StopReason
 from rungwise.fsm.call.request import Request, Send
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.call.waiting import longest_wait
+from rungwise.fsm.certificate.attempt import Attempt
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.journal.record import Record, Step
@@ -36,7 +37,11 @@ PASSING: tuple[Reason, ...] = ("server_error", "overloaded")
 PLAIN: tuple[Mapping[str, Any], ...] = ({"role": "user", "content": "say"},)
 AFTER_A_TOOL: tuple[Mapping[str, Any], ...] = (
     {"role": "user", "content": "look it up"},
-    {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}],
+    },
     {"role": "tool", "tool_call_id": "1", "content": "found"},
 )
 LONGEST_TEXT = 400_000
@@ -57,12 +62,16 @@ class Enacted:
         rungs: the rungs that it sent from.
         spent: what it spent, by the names of the worst cases.
         moves: the path that was played.
+        attempts: what came back from each request.
+        messages: what was asked.
     """
 
     steps: tuple[Step, ...] = ()
     rungs: tuple[str, ...] = ()
     spent: Mapping[str, float] = field(factory=dict, hash=False)
     moves: tuple[Move, ...] = field(default=(), hash=False)
+    attempts: tuple[Attempt, ...] = field(default=(), hash=False, repr=False)
+    messages: tuple[Mapping[str, Any], ...] = field(default=(), hash=False, repr=False)
 
 
 def enact(
@@ -84,20 +93,19 @@ def enact(
         max_tokens: the output cap that the caller gives, in tokens.
         input_tokens: the tokens of the prompt.
     """
-    requests = [
-        Request(messages, max_tokens=max_tokens, input_tokens=input_tokens) for messages in (PLAIN, AFTER_A_TOOL)
-    ]
     longest = LONGEST_TEXT // (len(moves) + 1) if name == "money" else SHORTEST_TEXT
     if None in prices and policy.budget.money is not None:  # which nothing can be counted against then
         policy = evolve(policy, budget=evolve(policy.budget, money=None))
     links = links_of(prices)
     lasts, asking = name == "seconds", (True,) if policy.budget.seconds is None else (True, False)
     found = []
-    for request, reason, asks in product(requests, PASSING, asking):  # waits that are asked for may not fit the time
+    # Waits that are asked for may not fit the time.
+    for messages, reason, asks in product((PLAIN, AFTER_A_TOOL), PASSING, asking):
+        request = Request(messages, max_tokens=max_tokens, input_tokens=input_tokens)
         call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True)
         play = Play(policy, prices, request.input_tokens or 0, reason, longest, lasts=lasts, asks=asks)
         play.run(call, moves, ANSWER)
-        found.append(_enacted(call, moves))
+        found.append(evolve(_enacted(call, moves), attempts=tuple(play.attempts), messages=messages))
     return max(found, key=lambda each: each.spent[name])
 
 
@@ -119,6 +127,7 @@ class Play:
         began: when the call begins, in seconds.
         lasts: whether attempts last as long as they may, or no time at all.
         asks: whether waits are asked for.
+        attempts: what has come back so far.
     """
 
     policy: Policy
@@ -130,6 +139,7 @@ class Play:
     lasts: bool = False
     asks: bool = True
     number: int = 0
+    attempts: list[Attempt] = field(factory=list, init=False)
 
     def run(self, call: Call, moves: Iterable[Move], last: Reply) -> None:
         """Play a path to a call that has not begun, and end it with a reply."""
@@ -141,7 +151,8 @@ class Play:
             ends_by = call.clocks().ends_by
             if move.via is not None and ends_by is not None:  # too late for another attempt at this backend
                 ends = max(ends, ends_by)
-            send = call.receive(self.reply_for(move.via or move, call, sent, is_detour=move.via is not None), ends)
+            came = self.reply_for(move.via or move, call, sent, is_detour=move.via is not None)
+            send = self.receive(call, sent, came, ends)
             taken = call.position.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
@@ -149,7 +160,13 @@ class Play:
                 todo.appendleft(move)
         if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
             # The last attempt, which ends the call and costs all that it may.
-            call.receive(evolve(last, usage=self.usage(sent)), self.ends(call))
+            self.receive(call, sent, evolve(last, usage=self.usage(sent)), self.ends(call))
+
+    def receive(self, call: Call, sent: Send, came: Reply | Failure, ends: float) -> Send | None:
+        """Let something come back at a moment, and remember it."""
+        began = self.began + call.spending.elapsed
+        self.attempts.append(Attempt(sent.backend, sent.wait, ends - began, came))
+        return call.receive(came, ends)
 
     def ends(self, call: Call) -> float:
         """Return when the attempt in flight ends, its connection closed."""

@@ -141,4 +141,5 @@ class _TurnPlay:
             "money": result.cost or 0.0,
         }
         led = tuple(step for step, after in pairwise(path) if step.event != "sent" and after.event == "sent")
-        return Enacted(led, tuple(step.source for step in path if step.event == "sent"), spent)
+        rungs = tuple(step.source for step in path if step.event == "sent")
+        return Enacted(led, rungs, spent, attempts=tuple(self.play.attempts), messages=AFTER_A_TOOL)

@@ -17,11 +17,13 @@ def picture_of(table: Table, marks: Marks | None = None, settings: Settings | No
         settings: what a policy makes of the table.
     """
     settings = settings or Settings()
-    lines = _lines(table, marks or Marks(), settings)
+    every = _lines(table, marks or Marks(), settings)
+    lines = tuple(line for line in every if line.off is None or line.steps or not settings.hides_off)
+    shown = {line.row.source for line in lines}
     by_event: dict[str, list[Line]] = {}
     for line in lines:
         by_event.setdefault(line.row.event, []).append(line)
-    notes = tuple(note for own in by_event.values() for note in _notes(table, own))
+    notes = tuple(note for own in by_event.values() for note in _notes(table, own, shown))
     noted = {line.row for note in notes for line in note.lines}
     arcs: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
@@ -36,6 +38,7 @@ def picture_of(table: Table, marks: Marks | None = None, settings: Settings | No
         decisions=tuple(decision for event, own in by_event.items() for decision in _decisions(table, event, own)),
         marked=marks is not None,
         caption=settings.caption,
+        left_out=len(every) - len(lines),
     )
 
 
@@ -45,7 +48,7 @@ def _lines(table: Table, marks: Marks, settings: Settings) -> tuple[Line, ...]:
         for transitions in event.transitions.values():
             rows: list[Any] = transitions
             lines.extend(_tried_in_order([each.row for each in rows], marks, settings))
-    return tuple(line for line in lines if line.off is None or line.steps or not settings.hides_off)
+    return tuple(lines)
 
 
 def _tried_in_order(rows: list[Row], marks: Marks, settings: Settings) -> list[Line]:
@@ -88,23 +91,29 @@ def kind_of(table: Table, state: str) -> Kind:
     return "error" if table.answers or table.lesser else "outcome"
 
 
-def _notes(table: Table, lines: list[Line]) -> list[Note]:
+def _notes(table: Table, lines: list[Line], shown: set[str]) -> list[Note]:
     """Say in words what an event does in several states alike, where that is all it does and no ladder of the hub's."""
     alike: dict[tuple[str | None, str], list[Line]] = {}
     for line in lines:
         if line.row.target == table.hub or (line.row.source == table.hub and line.row.guard):
             return []
         alike.setdefault((line.row.guard, line.row.target), []).append(line)
-    return [_note(table, own) for own in alike.values()] if min(map(len, alike.values())) > 1 else []
+    return [_note(table, own, shown) for own in alike.values()] if min(map(len, alike.values())) > 1 else []
 
 
-def _note(table: Table, lines: list[Line]) -> Note:
+def _note(table: Table, lines: list[Line], shown: set[str]) -> Note:
+    """Say where a note holds.
+
+    Arguments:
+        shown: the states from which any row leads, of those that the picture shows.
+    """
     row, sources = lines[0].row, {line.row.source for line in lines}
-    if sources == {*table.rungs, table.hub}:
+    rungs = shown - {table.hub}
+    if sources == {*rungs, table.hub}:
         where = "from every state before an outcome"
-    elif sources == set(table.rungs):
+    elif sources == rungs:
         where = "from every rung"
-    elif sources == set(table.rungs) - {row.target}:
+    elif sources == rungs - {row.target}:
         where = "from every other rung"
     else:
         where = "from " + ", ".join(line.row.source for line in lines)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.machine.table import Row, Table
 
@@ -17,6 +18,13 @@ Kind = Literal["rung", "hub", "answer", "lesser", "error", "outcome"]
 
 ENDS: Final[tuple[Kind, ...]] = ("answer", "lesser", "error", "outcome")
 Change = Literal["added", "removed"]
+SIGNS: Final[Mapping[Change, str]] = {"added": "+", "removed": "−"}
+"""What tells a row or a state of one of two tables alone from those of both, where colours do not."""
+
+CHANGE_KEY: Final = "+ new · − gone · struck: off, or what held before · was N.: the old rank"
+
+Piece = tuple[str, bool]
+"""A few words, and whether they are struck because they hold no more."""
 
 
 @frozen
@@ -91,6 +99,30 @@ class Line:
         """Write the row as the label of an arc."""
         return f"{self.row.event} [{self.row.guard}]" if self.row.guard else self.row.event
 
+    @property
+    def sign(self) -> str:
+        """Return `+` or `−` for a row of one of two tables alone."""
+        return SIGNS[self.change] if self.change else ""
+
+    @property
+    def turn(self) -> str:
+        """Say whether a change switches the row off or on."""
+        return f"now {self.turned}" if self.turned else ""
+
+    @property
+    def is_struck(self) -> bool:
+        """Tell whether the row is never taken: it is off, or gone."""
+        return self.off is not None or self.change == "removed"
+
+    @property
+    def says(self) -> str:
+        """Tell the row in full, for who points at it."""
+        why = {"added": "new", "removed": "no longer there"}[self.change] if self.change else ""
+        off = f"{'now ' if self.turned == 'off' else ''}off: {self.off}" if self.off is not None else ""
+        on = "now on" if self.turned == "on" else ""
+        was = f"its rank was {self.was}" if self.was is not None else ""
+        return "\n".join(filter(None, [str(self.row), why, off, on, was]))
+
 
 @frozen
 class Node:
@@ -117,10 +149,53 @@ class Node:
     is_off: bool = False
     change: Change | None = None
 
+    @property
+    def label(self) -> str:
+        """Write the name, with the sign of a state of one of two tables alone."""
+        return f"{SIGNS[self.change]} {self.name}" if self.change else self.name
+
+    @property
+    def is_struck(self) -> bool:
+        """Tell whether no run reaches the state: nothing that is on leads there, or it is gone."""
+        return self.is_off or self.change == "removed"
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Write the detail; of what a change makes of it, the old words are struck and the new ones follow an arrow."""
+        if self.was is None or self.was == self.detail:
+            return ((self.detail, False),) if self.detail else ()
+        old, new = self.was.split(" · "), self.detail.split(" · ")
+        pairs = [*zip(old, new, strict=True)] if len(old) == len(new) else [(self.was, self.detail)]
+        pieces: list[Piece] = []
+        for place, (before, after) in enumerate(pairs):
+            gap = " · " if place else ""
+            if before == after:
+                pieces.append((f"{gap}{after}", False))
+            else:
+                pieces += [(gap, False)] if gap else []
+                pieces += [(before or "none", True), (f" → {after or 'none'}", False)]
+        return tuple(pieces)
+
+    @property
+    def detail_text(self) -> str:
+        """Write the detail as plain text, the old words before an arrow."""
+        return "".join(words for words, _ in self.pieces)
+
 
 @frozen(kw_only=True)
 class _Lines:
     lines: tuple[Line, ...]
+
+    @property
+    def is_struck(self) -> bool:
+        """Tell whether none of its rows is ever taken."""
+        return all(line.is_struck for line in self.lines)
+
+    @property
+    def change(self) -> Change | None:
+        """Return the change that all of its rows share."""
+        changes = {line.change for line in self.lines}
+        return changes.pop() if len(changes) == 1 else None
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -150,6 +225,14 @@ class Note(_Lines):
         """Name the note by what it is about; no two of a picture are about the same."""
         return f"{self.event}_{self.guard}" if self.guard else self.event
 
+    @property
+    def line(self) -> Line:
+        """Return a line that stands for all its lines, with what they share."""
+        first, turns = self.lines[0], {line.turned for line in self.lines}
+        off = first.off if self.is_struck else None
+        turned = turns.pop() if len(turns) == 1 else None
+        return evolve(first, steps=self.steps, tried=(), off=off, change=self.change, was=None, turned=turned)
+
 
 @frozen
 class Decision:
@@ -164,6 +247,12 @@ class Decision:
     where: str
     lines: tuple[Line, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def ranked(self) -> tuple[tuple[int | None, Line], ...]:
+        """Number the lines from 1, in the order in which they are tried; one that is gone has no number."""
+        numbers = count(1)
+        return tuple((None if line.change == "removed" else next(numbers), line) for line in self.lines)
 
     def guard(self, line: Line) -> str:
         """Name what must hold for a line of this list to be taken."""
@@ -181,6 +270,7 @@ class Picture:
         marked: whether it shows a path.
         caption: what holds for the whole, such as the budget.
         is_change: whether it shows what a change of policy or table does.
+        left_out: how many rows are off and therefore not in it.
     """
 
     name: str
@@ -192,6 +282,40 @@ class Picture:
     marked: bool
     caption: str = ""
     is_change: bool = False
+    left_out: int = 0
+
+    @property
+    def rows(self) -> str:
+        """Count the rows: `76 rows, 4 of them off`."""
+        lines = [line for drawn in (*self.arcs, *self.notes) for line in drawn.lines]
+        kept = [line for line in lines if line.change != "removed"]
+        told = {
+            "of them off": sum(line.off is not None for line in kept),
+            "that are off left out": self.left_out,
+            "new": sum(line.change == "added" for line in kept),
+            "gone": len(lines) - len(kept),
+        }
+        return ", ".join([_counted(len(kept), "row"), *(f"{number} {what}" for what, number in told.items() if number)])
+
+    @property
+    def hub_title(self) -> str:
+        """Name the machine, and count what the hub view shows."""
+        return f"{self.name}: {_counted(len(self.nodes), 'state')}, {self.rows}"
+
+    @property
+    def ladder_title(self) -> str:
+        """Name the machine, and count what the ladder view shows."""
+        return f"{self.name}: {_counted(len(self.decisions), 'decision list')}, {self.rows}"
+
+    @property
+    def is_struck(self) -> bool:
+        """Tell whether any row is shown that is never taken."""
+        return any(line.is_struck for drawn in (*self.arcs, *self.notes) for line in drawn.lines)
+
+    @property
+    def key(self) -> str:
+        """Explain the signs of a change; empty where the picture shows none."""
+        return CHANGE_KEY if self.is_change else ""
 
     def node(self, name: str) -> Node:
         """Return the node of a state."""
@@ -204,6 +328,10 @@ class Picture:
     def arc(self, source: str, target: str) -> Arc | None:
         """Return the arc between two states, if there is one."""
         return next((arc for arc in self.arcs if (arc.source, arc.target) == (source, target)), None)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def all_steps(lines: Iterable[Line]) -> tuple[int, ...]:

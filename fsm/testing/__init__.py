@@ -7,7 +7,19 @@
 
     @given(rungwise.fsm.testing.scripts_of_turns())
     def test_our_turn_policy(script):
-        rungwise.fsm.testing.assert_turn_honest(rungwise.fsm.testing.run_turn(TURN_POLICY, script))
+        turn = rungwise.fsm.testing.run_turn(TURN_POLICY, script)
+        rungwise.fsm.testing.assert_turn_honest(turn)
+
+The strategies draw replies (`replies`, `failures`, `scripts_of_replies`), turns (`scripts_of_turns`, `tool_plays`),
+callers (`requests`, `policies`, `limits`, `chains`) and hostile bytes (`hostile_responses`); `compactors` draws
+ones that shorten, lengthen, raise or return nonsense, and `conversations` what a compactor of yours may be given.
+`run` and `run_turn` play a script in memory; `calls_of` and `turns_of` are Hypothesis state machines of many calls
+or turns at once. `read_turn_script` reads what `rungwise fuzz --turn` printed. `set_testing` makes every other test
+run without waits.
+
+What they draw from is listed in `COMPACTORS`, `TURN_COMPACTORS`, `TOOL_WAYS`, `TOOLS`, `CONVERSATIONS`, `FORMS` (in
+which tools are called) and `HOSTILITIES`, by names in plain words; `RECORDER` counts what was covered, which the
+pytest plugin tells at the end of a run.
 
 It needs Hypothesis: `pip install 'rungwise[testing]'`.
 """

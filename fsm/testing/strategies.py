@@ -3,8 +3,6 @@
 All of them shrink to a plain answer: the first alternative is always the simplest one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import AnyStr, TypeVar, get_args

@@ -15,6 +15,7 @@ from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
+from rungwise.fsm.values.usage import Usage  # noqa: F401 # the type of an inherited field, for who reads signatures
 
 
 @frozen(kw_only=True)
@@ -50,7 +51,9 @@ class TurnJournal(Record):
     Arguments:
         setting: what the turn was given.
         calls: the journals of its calls, in the order in which they were made.
-        table, counters, contents, outcome: as in `Record`.
+        table, counters: the name of the table, and the names of its counters.
+        contents: whether texts and tool calls are recorded.
+        outcome: how the turn ended; None until then.
     """
 
     forms: ClassVar[Forms] = {**Record.forms, "policy": OBJECT, "has_compactor": FLAG, "calls": OBJECTS}

@@ -1,4 +1,4 @@
-"""The diffs of the README are what it takes: each is applied to a copy of the checkout, and what it makes is used."""
+"""The diffs of the contributors' pages are what it takes: each is applied to a copy of the checkout and then used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DIFFS = re.findall(r"```diff\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+PAGES = "".join((ROOT / folder / "README.md").read_text(encoding="utf-8") for folder in ("fsm", "adapters"))
+DIFFS = re.findall(r"```diff\n(.*?)```", PAGES, re.DOTALL)
 
 RUNG = """
 from rungwise import CALL, Call, Failure, Policy, Reply, Request, verify
@@ -74,9 +75,9 @@ def changed(text: str, hunk: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("diff", "use"), list(zip(DIFFS, (RUNG, WIRE, MACHINE), strict=True)), ids=["rung", "wire", "machine"]
+    ("diff", "use"), list(zip(DIFFS, (RUNG, MACHINE, WIRE), strict=True)), ids=["rung", "machine", "wire"]
 )
-def test_a_diff_of_the_readme_does_what_it_says(diff: str, use: str, tmp_path: Path) -> None:
+def test_a_diff_of_a_contributors_page_does_what_it_says(diff: str, use: str, tmp_path: Path) -> None:
     for folder in ("fsm", "adapters"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "rungwise", tmp_path / "rungwise", symlinks=True)

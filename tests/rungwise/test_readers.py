@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import OpenAIChat, Script
+from rungwise.adapters.cli.told import told_in_brief
 from rungwise.adapters.endpoint import read_url
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
@@ -99,6 +100,7 @@ def survives(text: bytes) -> None:
     except rungwise.ConfigurationError:
         return
     explain_call(trail)
+    assert all(line.isprintable() for line in told_in_brief(trail).split("\n"))
     for view in ("hub", "ladder"):
         draw_picture(trail.table, "svg", view, Marks.along(trail.rows))
 
@@ -279,7 +281,8 @@ def test_a_path_that_is_none_is_refused(load: Callable[[Any], object], path: Any
 
 REPLY = {
     **{"status": 429, "text": "half", "reasoning": "hm", "finish": "length", "refusal": "no", "model": "m"},
-    **{"delay": 1.5, "chunk_delay": 0, "cut_after": 7, "chunk_size": 3, "write_sizes": [3, 4], "hang": False},
+    **{"delay": 1.5, "chunk_delay": 0, "lasts": 2, "hang": False},
+    **{"cut_after": 7, "chunk_size": 3, "write_sizes": [3, 4]},
     "usage": {"prompt_tokens": 3, "details": {"cached": 1.0}},
     "tool_calls": [{"id": "1", "name": "look", "arguments": "{}"}],
     "error": {"message": "m", "code": 7},

@@ -56,7 +56,8 @@ class ChatCompletions(Language):
     def whole(self, reply: ScriptedReply, asked: Asked) -> bytes:
         """Return the body of a reply that is not streamed."""
         if reply.error_event is not None:
-            return _error(reply.error_event, 500)
+            told = {} if reply.usage is None else {"usage": dict(reply.usage)}
+            return orjson.dumps({**orjson.loads(_error(reply.error_event, 500)), **told})
         return orjson.dumps(_completion(reply, asked.body, _envelope(reply, asked)))
 
     def events(self, reply: ScriptedReply, asked: Asked) -> Iterator[bytes]:
@@ -106,6 +107,8 @@ def _events(reply: ScriptedReply, request: Mapping[str, Any], envelope: dict[str
     for delta in _deltas(reply):
         yield event({**envelope, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     if reply.error_event is not None:
+        if usage and reply.usage is not None:
+            yield event({**envelope, "choices": [], "usage": usage})
         yield event(_error(reply.error_event, 500))
     else:
         choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reply.finish_reason}

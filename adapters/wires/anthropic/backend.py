@@ -51,8 +51,7 @@ class Anthropic(HttpBackend):
     of a request that forces a tool, and of one in a tool loop that another provider has begun without it.
 
     Arguments:
-        model, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required:
-            as in every backend; see `HttpBackend`. The URL goes up to `/messages`.
+        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to `/messages`.
         api_key: the key, sent as `x-api-key`.
         beta: the beta features to ask for.
 

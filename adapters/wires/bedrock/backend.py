@@ -42,8 +42,8 @@ class Bedrock(HttpBackend):
     What is found so goes to AWS's own hosts alone; to any other go the credentials that are given, or of a `profile`.
 
     Arguments:
-        model, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required: as in
-            every backend; see `HttpBackend`. A model is also an inference profile or an ARN.
+        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. A model is also an inference
+            profile or an ARN.
         base_url: None is the service in the region.
         api_key: an API key of Bedrock's, which is sent as a bearer token; None takes `AWS_BEARER_TOKEN_BEDROCK` from
             the environment, for AWS's own hosts.

@@ -30,10 +30,12 @@ from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
 class OpenAIChat(HttpBackend):
     """Speak chat completions with one model of one server.
 
+    What the servers of this protocol do otherwise than OpenAI's stands in
+    [one table](https://github.com/rungwise/rungwise/blob/main/adapters/wires/chat/dialects.py), by host and model.
+
     Arguments:
-        model, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required,
-            learns: as in every backend; see `HttpBackend`. The URL goes up to `/chat/completions`, and a query such as
-            `?api-version=...` is kept.
+        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to
+            `/chat/completions`, and a query such as `?api-version=...` is kept.
         api_key: the key, sent as a bearer token; as `api-key` to Azure's APIs before v1.
         cap_field: the field that holds the output cap in tokens; "auto" tells by the host.
         prefill: how a trailing assistant turn is continued; "auto" asks the table of dialects, which denies by default.

@@ -35,9 +35,9 @@ class Gemini(HttpBackend):
     `x-goog-api-key`, which takes no token.
 
     Arguments:
-        model, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required: as in
-            every backend; see `HttpBackend`. A model may be named with its collection, such as "tunedModels/mine".
-            Parameters of the `generationConfig` may stand in it or by themselves.
+        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. A model may be named with its
+            collection, such as "tunedModels/mine". Parameters of the `generationConfig` may stand in it or by
+            themselves.
         base_url: the URL up to `/models/...`; one that ends in `/models/NAME:generateContent` is taken too.
         api_key: the key of the Gemini API.
 

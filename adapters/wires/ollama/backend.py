@@ -32,10 +32,9 @@ class Ollama(HttpBackend):
     The variable OLLAMA_HOST is not read: to the server itself it is the address to listen on, such as 0.0.0.0.
 
     Arguments:
-        model, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall, api_key_required:
-            as in every backend; see `HttpBackend`. The URL goes up to `/api/chat`. Options such as `num_ctx` may stand
-            in the parameters under `options`, or as they are. Whether a trailing assistant turn is continued depends on
-            the template of the model, so only `capabilities` can allow it.
+        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to `/api/chat`.
+            Options such as `num_ctx` may stand in the parameters under `options`, or as they are. Whether a trailing
+            assistant turn is continued depends on the template of the model, so only `capabilities` can allow it.
         api_key: the key for ollama.com or a proxy, sent as a bearer token; a server of one's own needs none.
 
     Raises:

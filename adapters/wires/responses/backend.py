@@ -38,9 +38,8 @@ class OpenAIResponses(HttpBackend):
     of the chain knows of the conversation what the messages say.
 
     Arguments:
-        model, api_key, base_url, name, headers, parameters, capabilities, prices, streams, first_token, stall,
-            api_key_required: as in every backend; see `HttpBackend`. The URL goes up to `/responses`, and a query such
-            as `?api-version=...` is kept.
+        what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to `/responses`,
+            and a query such as `?api-version=...` is kept.
 
     Raises:
         ConfigurationError: a field is not of its form.

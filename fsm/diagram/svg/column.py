@@ -9,14 +9,15 @@ from rungwise.fsm.diagram.svg.document import (
     badges_width,
     box,
     draw_badges,
-    draw_node,
     group,
     line,
     line_group,
     text,
+    titled,
     width,
 )
 from rungwise.fsm.diagram.svg.panel import PAD, draw_arrow, draw_panel, draw_stub, panel_height, panel_width
+from rungwise.fsm.diagram.svg.state import TALL, draw_node, node_width
 
 STUB, ARROW = 16, 26  # the two visible pieces of an arc: from the hub to its panel, and on to its target
 BACK = 18  # what the arc back adds to a lane
@@ -47,7 +48,7 @@ class Track:
     @property
     def height(self) -> float:
         """Return the height of the lane, which is that of its state."""
-        return max(self.panel + (BACK if self.back else 0), LEAST)
+        return max(self.panel + (BACK if self.back else 0), TALL if self.node.pieces else LEAST)
 
 
 @frozen
@@ -73,7 +74,7 @@ class Column:
         """Measure a column; it stands at 0 until its hub is known."""
         lanes = tuple(_lane(picture, node) for node in nodes)
         panel = max((lane.width for lane in lanes), default=0.0)
-        return cls(lanes, 0.0, sign, panel, max((width(node.name, "name") for node in nodes), default=0.0) + 28)
+        return cls(lanes, 0.0, sign, panel, max(map(node_width, nodes), default=28.0))
 
     @property
     def height(self) -> float:
@@ -134,17 +135,19 @@ def _arc_back(column: Column, lane: Track, y: float) -> list[str]:
     if lane.back is None:
         return []
     label, steps = _label(lane.back), lane.back.steps
+    looks = "hit" if steps else "struck" if lane.back.is_struck else "faint"
     wide = width(label, "small") + badges_width(steps)
     x = column.x(STUB + (column.panel - wide) / 2, wide)
     parts = [
         draw_arrow([(column.x(column.far), y), (column.x(0), y)], lane.back, back=True),
         box(x - 4, y - 7, wide + 8, 14, "page"),
-        text(x, y + 4, label, f"small {'hit' if steps else 'faint'}"),
+        text(x, y + 4, label, f"small {looks}"),
         *draw_badges(x + width(label, "small"), y, steps),
         *(line_group(item, []) for item in lane.back.lines),
     ]
-    return [group(parts, arc=f"{lane.back.source} {lane.back.target}")]
+    says = "\n".join(item.says for item in lane.back.lines)
+    return [group(titled(says, parts), arc=f"{lane.back.source} {lane.back.target}")]
 
 
 def _label(arc: Arc) -> str:
-    return ", ".join(item.text for item in arc.lines)
+    return ", ".join(" ".join(filter(None, [item.sign, item.text, item.turn])) for item in arc.lines)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
-from rungwise.fsm.diagram.model import ENDS, Kind, Line, Node
+from rungwise.fsm.diagram.model import Line
 
 # The names are identifiers, so they are set in a fixed pitch: then the width of a text is known without its font.
 # 0.602 em is the widest pitch of the fonts named in the style sheet.
@@ -46,18 +46,29 @@ def line(points: Iterable[tuple[float, float]], classes: str, arrow: str = "") -
     return f'<path class="{_classes(classes)}" d="{path}"{end}/>'
 
 
+def shape(points: Iterable[tuple[float, float]], classes: str) -> str:
+    """Draw a closed outline through some points."""
+    path = "L".join(f"{number(x)} {number(y)}" for x, y in points)
+    return f'<path class="{_classes(classes)}" d="M{path}Z"/>'
+
+
+def titled(says: str, parts: Iterable[str]) -> list[str]:
+    """Put in front of some parts what is told to who points at them."""
+    return [f"<title>{escape(says)}</title>", *parts] if says else [*parts]
+
+
 def group(parts: Iterable[str], **data: str) -> str:
     """Bind parts together and say what they show, for scripts and tests."""
     attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in data.items())
     return f"<g{attributes}>" + "".join(parts) + "</g>"
 
 
-def line_group(item: Line, parts: Iterable[str]) -> str:
-    """Bind the parts that show one row; pointing at them shows the row in full."""
+def line_group(item: Line, parts: Iterable[str], more: str = "") -> str:
+    """Bind the parts that show one row; pointing at them shows the row in full, and `more` below."""
     row = item.row
     data = {"event": row.event, "source": row.source, "guard": row.guard or "", "target": row.target}
     shown = list(parts)
-    return group([f"<title>{escape(str(row))}</title>", *shown] if shown else [], **data)
+    return group(titled("\n".join(filter(None, [item.says, more])), shown) if shown else [], **data)
 
 
 def badges(steps: tuple[int, ...]) -> list[str]:
@@ -85,33 +96,6 @@ def draw_badges(x: float, middle: float, steps: tuple[int, ...], *, hollow: bool
         parts.append(box(x + 3, middle - BADGE / 2, w, BADGE, shape, BADGE / 2))
         parts.append(text(x + 3 + w / 2, middle + 4, label, words, "middle"))
         x += w + 3
-    return parts
-
-
-def draw_node(node: Node, x: float, y: float, w: float, h: float) -> str:
-    """Draw a state: a rung rounded, the hub as a pill, an outcome square with a double border."""
-    parts = _shape(node.kind, x, y, w, h, " visited" if node.visited else "")
-    parts.append(text(x + w / 2, y + h / 2 + 4.5, node.name, "name", "middle"))
-    return group(parts, state=node.name, kind=node.kind)
-
-
-def chip(node: Node, x: float, y: float, w: float, h: float) -> str:
-    """Draw a state as small as a word."""
-    name = text(x + w / 2, y + h - 5, node.name, "label", "middle")
-    return "".join([*_shape(node.kind, x, y, w, h, " chip"), name])
-
-
-def sample(kind: Kind, x: float, y: float) -> str:
-    """Draw a small shape of a kind, for a legend or beside a name."""
-    return "".join(_shape(kind, x, y, 26, 16, ""))
-
-
-def _shape(kind: Kind, x: float, y: float, w: float, h: float, more: str) -> list[str]:
-    radius = {"rung": min(8.0, h / 3), "hub": min(w, h) / 2}.get(kind, 0.0)
-    parts = [box(x, y, w, h, kind + more, radius)]
-    if kind in ENDS:
-        inset = 3 if h > 20 else 2
-        parts.append(box(x + inset, y + inset, w - 2 * inset, h - 2 * inset, f"{kind} inner"))
     return parts
 
 
@@ -144,10 +128,16 @@ FIXED = {
     **{f".rw-{name}": f"font-size:{size}px" for name, size in SIZES.items()},
     ".rw-name, .rw-title, .rw-on-mark, .rw-hit": "font-weight:600",
     "text.rw-faint": "font-style:italic",
+    "text.rw-struck": "text-decoration:line-through",
+    "text.rw-sign": "font-weight:600",
     "path, rect": "fill:none;stroke-width:1.2",
-    "rect.rw-rung, rect.rw-hub": "stroke-width:1.6",
-    "rect.rw-chip, rect.rw-inner": "stroke-width:1",
-    "rect.rw-visited": "stroke-width:3",
+    "rect.rw-rung, rect.rw-hub, .rw-error": "stroke-width:1.6",
+    ".rw-chip, .rw-inner": "stroke-width:1",
+    ".rw-visited, .rw-new": "stroke-width:3",
+    ".rw-new.rw-chip": "stroke-width:2",
+    ".rw-new.rw-inner, .rw-visited.rw-inner": "stroke-width:1",
+    ".rw-idle": "stroke-dasharray:4 3",
+    "path.rw-off": "stroke-dasharray:1.5 4",
     "rect.rw-loose": "stroke-dasharray:2 3",
     "path.rw-back": "stroke-width:.9;stroke-dasharray:4 3",
     "path.rw-went": "stroke-width:2.6",
@@ -163,17 +153,18 @@ def _paint(colours: Colours) -> dict[str, str]:
     kinds = tuple(colours.fill)
     return {
         "text": f"fill:{colours.ink}",
-        "text.rw-faint, text.rw-guard": f"fill:{colours.faint}",
+        "text.rw-faint, text.rw-guard, text.rw-struck": f"fill:{colours.faint}",
         "rect.rw-page": f"fill:{colours.page}",
         "rect.rw-panel": f"fill:{colours.panel};stroke:{colours.edge}",
         "path.rw-line, path.rw-back": f"stroke:{colours.line}",
         "path.rw-arrow, path.rw-return, rect.rw-dot": f"fill:{colours.line}",
-        **{f"rect.rw-{kind}": f"fill:{colours.fill[kind]};stroke:{colours.border[kind]}" for kind in kinds},
-        "rect.rw-inner": "fill:none",
-        "rect.rw-visited, path.rw-went": f"stroke:{colours.mark}",
+        **{f".rw-{kind}": f"fill:{colours.fill[kind]};stroke:{colours.border[kind]}" for kind in kinds},
+        ".rw-idle": f"fill:{colours.page};stroke:{colours.line}",
+        ".rw-inner": "fill:none",
+        ".rw-visited, path.rw-went, .rw-new, path.rw-new": f"stroke:{colours.mark}",
         "path.rw-taken, rect.rw-badge": f"fill:{colours.mark}",
         "rect.rw-hollow": f"fill:none;stroke:{colours.mark}",
-        "text.rw-hit": f"fill:{colours.mark}",
+        "text.rw-hit, text.rw-sign": f"fill:{colours.mark}",
         "text.rw-on-mark": f"fill:{colours.on_mark}",
     }
 

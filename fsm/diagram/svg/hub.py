@@ -10,18 +10,21 @@ from attrs import evolve
 
 from rungwise.fsm.diagram.model import ENDS, Arc, Kind, Picture
 from rungwise.fsm.diagram.svg.column import ARROW, GAP, LEAST, STUB, Column, draw_column
-from rungwise.fsm.diagram.svg.document import box, document, draw_node, group, line, sample, text, width
+from rungwise.fsm.diagram.svg.document import box, document, group, line, text, width
 from rungwise.fsm.diagram.svg.panel import draw_arrow, draw_panel, draw_stub, panel_height, panel_width
+from rungwise.fsm.diagram.svg.state import TALL, draw_node, node_width, sample
 
 MARGIN, START, TOP, HUB = 18, 34, 62, 72  # START leaves room for the dot at which the machine begins
-LEAST_WIDTH = 900  # what the legend needs
+SMALL = 15  # the height of a line of small words
 LEGEND: tuple[tuple[Kind, str], ...] = (
     ("rung", "the next thing to do"),
     ("hub", "waiting for what comes back"),
     ("answer", "an answer"),
     ("lesser", "less than one"),
     ("error", "an error"),
+    ("outcome", "an end"),
 )
+OFF = "What is struck is off: it is never taken. Point at it to see why."
 
 
 def draw_hub_view(picture: Picture) -> str:
@@ -29,34 +32,46 @@ def draw_hub_view(picture: Picture) -> str:
     left = Column.of(picture, picture.of_kind("rung"), -1)
     right = Column.of(picture, picture.of_kind(*ENDS), 1)
     height = max(left.height, right.height)
-    left = evolve(left, hub=START + left.width)
-    right = evolve(right, hub=left.hub + HUB)
     hub = picture.node(picture.hub)
+    wide = max(HUB, node_width(hub) - 12)
+    left = evolve(left, hub=START + left.width)
+    right = evolve(right, hub=left.hub + wide)
+    headings, top = _headings(picture, left, right)
     parts = [
-        *_headings(picture, left, right),
-        *draw_column(left, TOP, height),
-        *draw_column(right, TOP, height),
-        draw_node(hub, left.hub, TOP, HUB, height),
+        *headings,
+        *draw_column(left, top, height),
+        *draw_column(right, top, height),
+        draw_node(hub, left.hub, top, wide, height),
     ]
     if hub.start:
-        x = left.hub + HUB / 2
-        parts += [box(x - 5, TOP - 24, 10, 10, "dot", 5), line([(x, TOP - 14), (x, TOP)], "line", "arrow")]
-    others, bottom = _others(picture, TOP + height)
-    legend = _legend(picture, bottom + 26)
+        x = left.hub + wide / 2
+        parts += [box(x - 5, top - 24, 10, 10, "dot", 5), line([(x, top - 14), (x, top)], "line", "arrow")]
+    others, bottom = _others(picture, top + height)
+    legend, right_edge = _legend(picture, bottom + 26)
     title = f"{picture.name}: one arc for each pair of states, one line for each row"
-    wide = max(right.hub + right.width + MARGIN, LEAST_WIDTH)
-    return document(wide, bottom + 78, title, [*parts, *others, *legend])
+    widths = [right.hub + right.width, right_edge, *(x + width(says, size) for x, says, size in _titles(picture))]
+    tall = bottom + 42 + SMALL * len(_remarks(picture)) + MARGIN
+    return document(max(widths) + MARGIN, tall, title, [*parts, *others, *legend])
 
 
-def _headings(picture: Picture, left: Column, right: Column) -> list[str]:
-    rows = sum(len(decision.rows) for decision in picture.decisions)
-    return [
-        text(MARGIN, 28, f"{picture.name}: {len(picture.nodes)} states, {rows} rows", "title"),
-        text(left.x(left.width), TOP - 12, "rungs", "small faint"),
-        text(left.x(STUB, left.panel), TOP - 12, "what came back [guard]", "small faint"),
-        text(right.x(STUB), TOP - 12, "what came back [guard]", "small faint"),
-        text(right.x(right.width), TOP - 12, "outcomes", "small faint", "end"),
-    ]
+def _titles(picture: Picture) -> list[tuple[float, str, str]]:
+    lines = [(float(MARGIN), picture.hub_title, "title")]
+    return [*lines, *([(float(MARGIN), picture.caption, "small")] if picture.caption else [])]
+
+
+def _headings(picture: Picture, left: Column, right: Column) -> tuple[list[str], float]:
+    """Write what stands above the columns, and say where these begin."""
+    titles = _titles(picture)
+    top = TOP + (SMALL + 3) * (len(titles) - 1)
+    parts = [text(x, 28 + (SMALL + 3) * place, says, size) for place, (x, says, size) in enumerate(titles)]
+    came = "what came back [guard]"
+    parts.append(text(left.x(left.width), top - 12, "rungs", "small faint"))
+    if left.panel >= width(came, "small"):
+        parts.append(text(left.x(STUB, left.panel), top - 12, came, "small faint"))
+    if right.panel >= width(came, "small"):
+        parts.append(text(right.x(STUB), top - 12, came, "small faint"))
+    parts.append(text(right.x(right.width), top - 12, "outcomes", "small faint", "end"))
+    return parts, float(top)
 
 
 def _others(picture: Picture, y: float) -> tuple[list[str], float]:
@@ -64,18 +79,18 @@ def _others(picture: Picture, y: float) -> tuple[list[str], float]:
     arcs = [arc for arc in picture.arcs if (arc.source == picture.hub) == (arc.target == picture.hub)]
     if not arcs:
         return [], y
-    states = max(width(name, "name") for arc in arcs for name in (arc.source, arc.target)) + 28
+    states = max(node_width(picture.node(name)) for arc in arcs for name in (arc.source, arc.target))
     panel = max(panel_width(arc.lines) for arc in arcs)
     parts = [text(MARGIN, y + 32, f"not by way of {picture.hub}", "small faint")]
     y += 42
     for arc in arcs:
         parts.append(_other(picture, arc, y, states, panel))
-        y += max(panel_height(arc.lines), LEAST) + GAP
+        y += _high(picture, arc) + GAP
     return parts, y
 
 
 def _other(picture: Picture, arc: Arc, y: float, states: float, panel: float) -> str:
-    high = max(panel_height(arc.lines), LEAST)
+    high = _high(picture, arc)
     middle = y + high / 2
     xs = [MARGIN, MARGIN + states, MARGIN + states + STUB, MARGIN + states + STUB + panel]
     end = xs[3] + ARROW
@@ -89,15 +104,30 @@ def _other(picture: Picture, arc: Arc, y: float, states: float, panel: float) ->
     return group(parts, arc=f"{arc.source} {arc.target}")
 
 
-def _legend(picture: Picture, y: float) -> list[str]:
-    """Explain the shapes, and where the order of the guards is to be seen."""
+def _high(picture: Picture, arc: Arc) -> float:
+    is_tall = any(picture.node(name).pieces for name in (arc.source, arc.target))
+    return max(panel_height(arc.lines), TALL if is_tall else LEAST)
+
+
+def _legend(picture: Picture, y: float) -> tuple[list[str], float]:
+    """Explain the shapes, the signs, and where the order of the guards is to be seen; return the right edge too."""
     parts: list[str] = []
     x: float = MARGIN
     for kind, says in LEGEND:
-        parts += [sample(kind, x, y), text(x + 32, y + 12, says, "small")]
-        x += 32 + width(says, "small") + 26
-    parts += [line([(x, y + 8), (x + 30, y + 8)], "back", "return"), text(x + 36, y + 12, "back to the hub", "small")]
-    words = "In which order the guards of an event are tried is in the ladder view."
-    if picture.marked:
-        words += " The numbers are the steps of the path."
-    return [*parts, text(MARGIN, y + 36, words, "small faint")]
+        if picture.of_kind(kind):
+            parts += [sample(kind, x, y), text(x + 32, y + 12, says, "small")]
+            x += 32 + width(says, "small") + 22
+    back = "back to the hub"
+    parts += [line([(x, y + 8), (x + 30, y + 8)], "back", "return"), text(x + 36, y + 12, back, "small")]
+    remarks = _remarks(picture)
+    parts += [text(MARGIN, y + 36 + SMALL * place, says, "small faint") for place, says in enumerate(remarks)]
+    return parts, max(x + 36 + width(back, "small"), *(MARGIN + width(says, "small") for says in remarks))
+
+
+def _remarks(picture: Picture) -> list[str]:
+    order = "In which order the guards of an event are tried is in the ladder view."
+    return [
+        order + (" The numbers are the steps of the path." if picture.marked else ""),
+        *([OFF] if picture.is_struck and not picture.is_change else []),
+        *([picture.key] if picture.key else []),
+    ]

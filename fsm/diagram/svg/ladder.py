@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import textwrap
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from rungwise.fsm.diagram.model import Decision, Line, Picture, columns
+from rungwise.fsm.diagram.model import Decision, Line, Picture, Piece, columns
 from rungwise.fsm.diagram.svg.document import (
     badges_width,
     box,
-    chip,
     document,
     draw_badges,
     group,
@@ -18,17 +17,19 @@ from rungwise.fsm.diagram.svg.document import (
     text,
     width,
 )
+from rungwise.fsm.diagram.svg.hub import OFF
+from rungwise.fsm.diagram.svg.state import chip, draw_pieces, pieces_width
 
 MARGIN, GUTTER, PAD, ROW, HEAD, SMALL, TOP = 18, 14, 10, 20, 26, 15, 62
 CHIP = 12  # what a chip adds to the width of its name
 COLUMNS = 2
-LEAST_WIDTH = 680  # what the headings need
 
 
 @frozen
 class Grid:
     """Say where the parts of a card's lines stand, counted from its left edge."""
 
+    rank: float
     guard: float
     target: float
     effect: float
@@ -36,13 +37,32 @@ class Grid:
 
     @classmethod
     def of(cls, picture: Picture) -> Grid:
-        """Measure the longest guard, target and effect."""
+        """Measure the longest guard, target, effect and aside."""
         lines = [line for decision in picture.decisions for line in decision.lines]
-        guard = PAD + width("0 ") + 4
-        target = guard + max(width(d.guard(line)) for d in picture.decisions for line in d.lines) + 14
-        effect = target + max(width(line.row.target) for line in lines) + CHIP + 14
-        numbers = max(badges_width(line.steps) + badges_width(line.tried) for line in lines)
-        return cls(guard, target, effect, effect + max(width(line.row.effect or "") for line in lines) + numbers + PAD)
+        most = max(len(decision.lines) for decision in picture.decisions)
+        rank = PAD + (width("+ ") if any(line.sign for line in lines) else 0)
+        guard = rank + width(f"{most} ") + 4
+        target = guard + max(width(d.guard(line)) for d in picture.decisions for line in d.lines) + 10
+        effect = target + max(width(picture.node(line.row.target).label) for line in lines) + CHIP + 10
+        rest = max(
+            width(line.row.effect or "")
+            + badges_width(line.steps)
+            + badges_width(line.tried)
+            + _aside_width(_aside(picture, line))
+            for line in lines
+        )
+        events = max(width(decision.event, "name") for decision in picture.decisions)
+        return cls(rank, guard, target, effect, max(effect + rest, events + PAD) + PAD)
+
+
+def _aside(picture: Picture, line: Line) -> tuple[tuple[Piece, ...], str]:
+    """Return what stands at the end of a line: the detail of its rung, and what a change makes of the row."""
+    was = f"was {line.was}." if line.was is not None else ""
+    return picture.node(line.row.target).pieces, " ".join(filter(None, [line.turn, was]))
+
+
+def _aside_width(aside: tuple[tuple[Piece, ...], str]) -> float:
+    return sum(wide + 8 for wide in (pieces_width(aside[0]), width(aside[1], "small")) if wide)
 
 
 def draw_ladder_view(picture: Picture) -> str:
@@ -57,18 +77,31 @@ def draw_ladder_view(picture: Picture) -> str:
             parts.append(_card(picture, decision, grid, x, y))
             y += _height(decision, grid) + GUTTER
         bottom = max(bottom, y)
-    total = max(2 * MARGIN + len(broken) * (grid.width + GUTTER) - GUTTER, LEAST_WIDTH)
+    total = max(
+        2 * MARGIN + len(broken) * (grid.width + GUTTER) - GUTTER,
+        2 * MARGIN + width(picture.ladder_title, "title"),
+        *(2 * MARGIN + width(says, "small") for says in _remarks(picture)),
+    )
     return document(total, bottom + MARGIN - GUTTER, f"{picture.name}: what each event leads to, guard by guard", parts)
 
 
+def _remarks(picture: Picture) -> list[str]:
+    told = {
+        picture.caption: True,
+        "For each event the first guard that holds decides. Then the effect runs and the state changes.": True,
+        "A filled number is the step that took a row; a hollow one found its guard false.": picture.marked,
+        OFF: picture.is_struck and not picture.is_change,
+        picture.key: True,
+    }
+    return [says for says, holds in told.items() if says and holds]
+
+
 def _headings(picture: Picture) -> tuple[list[str], float]:
-    rows = sum(len(decision.rows) for decision in picture.decisions)
-    parts = [text(MARGIN, 28, f"{picture.name}: {len(picture.decisions)} decision lists, {rows} rows", "title")]
-    words = ["For each event the first guard that holds decides. Then the effect runs and the state changes."]
-    if picture.marked:
-        words.append("A filled number is the step that took a row; a hollow one found its guard false.")
-    parts += [text(MARGIN, 48 + SMALL * place, says, "small faint") for place, says in enumerate(words)]
-    return parts, float(TOP + SMALL * (len(words) - 1))
+    parts = [text(MARGIN, 28, picture.ladder_title, "title")]
+    remarks = _remarks(picture)
+    for place, says in enumerate(remarks):
+        parts.append(text(MARGIN, 48 + SMALL * place, says, "small" if says == picture.caption else "small faint"))
+    return parts, float(TOP + SMALL * (len(remarks) - 1))
 
 
 def _where(decision: Decision, grid: Grid) -> list[str]:
@@ -88,7 +121,7 @@ def _card(picture: Picture, decision: Decision, grid: Grid, x: float, y: float) 
     for words in _where(decision, grid):
         parts.append(text(x + PAD, y + 9, words, "small faint"))
         y += SMALL
-    for rank, line in enumerate(decision.lines, start=1):
+    for rank, line in decision.ranked:
         parts.append(_line(picture, decision, line, grid, x, y, rank))
         y += ROW
     shown = {line.row for line in decision.lines}
@@ -96,19 +129,28 @@ def _card(picture: Picture, decision: Decision, grid: Grid, x: float, y: float) 
     return group(parts, decision=decision.event)
 
 
-def _line(picture: Picture, decision: Decision, line: Line, grid: Grid, x: float, y: float, rank: int) -> str:
-    base = y + 14
-    hit = " hit" if line.steps else ""
-    last = "" if line.row.guard or hit else " faint"
+def _line(picture: Picture, decision: Decision, line: Line, grid: Grid, x: float, y: float, rank: int | None) -> str:
+    base, node = y + 14, picture.node(line.row.target)
+    looks = " struck" if line.is_struck else " hit" if line.steps else "" if line.row.guard else " faint"
+    if line.is_struck:
+        node = evolve(node, is_off=True)
     parts = [
-        text(x + PAD, base, str(rank), "label guard"),
-        text(x + grid.guard, base, decision.guard(line), f"label{hit}{last}"),
-        chip(picture.node(line.row.target), x + grid.target, y + 1, width(line.row.target) + CHIP, ROW - 3),
+        text(x + grid.guard, base, decision.guard(line), f"label{looks}"),
+        chip(node, x + grid.target, y + 1, width(node.label) + CHIP, ROW - 3),
     ]
+    if line.sign:
+        parts.append(text(x + PAD, base, line.sign, "label sign"))
+    if rank is not None:
+        parts.append(text(x + grid.rank, base, str(rank), "label guard"))
     end = x + grid.effect
     if line.row.effect:
-        parts.append(text(end, base, line.row.effect, "label guard"))
+        parts.append(text(end, base, line.row.effect, "label struck" if line.is_struck else "label guard"))
         end += width(line.row.effect)
     parts.extend(draw_badges(end, y + 10, line.steps))
     parts.extend(draw_badges(end + badges_width(line.steps), y + 10, line.tried, hollow=True))
-    return line_group(line, parts)
+    aside = detail, words = _aside(picture, line)
+    at = x + grid.width - PAD - _aside_width(aside) + 8
+    parts.extend(draw_pieces(at, base, detail))
+    if words:
+        parts.append(text(x + grid.width - PAD, base, words, "small sign", "end"))
+    return line_group(line, parts, node.says)

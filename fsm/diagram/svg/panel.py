@@ -13,8 +13,10 @@ NOTE = 40  # characters in a line of a note
 
 def panel_width(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float:
     """Return the least width of a panel."""
-    widths = [_guard_at(lines) + width(_guard(item)) + badges_width(item.steps) for item in lines]
-    widths += [width(note.lines[0].text) + badges_width(note.steps) for note in notes]
+    widths = [_guard_at(lines) + width(_guard(item)) + _after(item) for item in lines]
+    for note in notes:
+        whole = note.line
+        widths.append(_sign_width((whole,)) + width(whole.text) + _after(whole))
     widths += [width(words, "small") for note in notes for words in _words(note)]
     return max(widths) + 2 * PAD if widths else 0.0
 
@@ -30,7 +32,7 @@ def draw_panel(x: float, y: float, w: float, lines: tuple[Line, ...], notes: tup
     parts = [box(x, y, w, panel_height(lines, notes), "panel" if lines else "panel loose", 4)]
     x, y = x + PAD, y + PAD - 1
     for item in lines:
-        parts.append(_label(x, y, _guard_at(lines), item))
+        parts.append(_label(x, y, lines, item))
         y += ROW
     for note in notes:
         words = _words(note)
@@ -40,16 +42,30 @@ def draw_panel(x: float, y: float, w: float, lines: tuple[Line, ...], notes: tup
 
 
 def draw_arrow(points: list[tuple[float, float]], arc: Arc, *, back: bool = False) -> str:
-    """Draw the end of an arc; one that a path went along is thick."""
+    """Draw the end of an arc; one that a path went along, or that is new, is thick."""
     kind = "back" if back else "line"
     if arc.steps:
         return line(points, f"{kind} went", "taken")
-    return line(points, kind, "return" if back else "arrow")
+    return line(points, kind + _looks(arc), "return" if back else "arrow")
 
 
 def draw_stub(points: list[tuple[float, float]], arc: Arc) -> str:
     """Draw the beginning of an arc, up to its panel."""
-    return line(points, "line went" if arc.steps else "line")
+    return line(points, "line went" if arc.steps else "line" + _looks(arc))
+
+
+def _looks(arc: Arc) -> str:
+    return (" off" if arc.is_struck else "") + (" new" if arc.change == "added" else "")
+
+
+def _sign_width(lines: tuple[Line, ...]) -> float:
+    """Return the room that a panel keeps for the signs of its lines."""
+    return width("+ ") if any(item.sign for item in lines) else 0.0
+
+
+def _after(item: Line) -> float:
+    """Return the width of what follows the words of a line."""
+    return (width(f" {item.turn}", "small") if item.turn else 0.0) + badges_width(item.steps)
 
 
 def _guard(item: Line) -> str:
@@ -58,17 +74,26 @@ def _guard(item: Line) -> str:
 
 def _guard_at(lines: tuple[Line, ...]) -> float:
     """Return where the guards of a panel begin."""
-    return max((width(item.row.event) for item in lines), default=0.0)
+    return _sign_width(lines) + max((width(item.row.event) for item in lines), default=0.0)
 
 
-def _label(x: float, y: float, guard_at: float, item: Line) -> str:
-    hit = " hit" if item.steps else ""
-    words = [text(x, y + 12, item.row.event, f"label{hit}")]
-    end = x + width(item.row.event)
+def _label(x: float, y: float, lines: tuple[Line, ...], item: Line) -> str:
+    hit = " hit" if item.steps else " struck" if item.is_struck else ""
+    parts = [text(x, y + 12, item.sign, "label sign")] if item.sign else []
+    begin = x + _sign_width(lines)
+    parts.append(text(begin, y + 12, item.row.event, f"label{hit}"))
+    end = begin + width(item.row.event)
     if item.row.guard:
-        words.append(text(x + guard_at + width(" "), y + 12, f"[{item.row.guard}]", f"label{hit or ' guard'}"))
-        end = x + guard_at + width(_guard(item))
-    return line_group(item, [*words, *draw_badges(end, y + 8, item.steps)])
+        at = x + _guard_at(lines)
+        parts.append(text(at + width(" "), y + 12, f"[{item.row.guard}]", f"label{hit or ' guard'}"))
+        end = at + width(_guard(item))
+    return line_group(item, [*parts, *_rest(end, y, item)])
+
+
+def _rest(x: float, y: float, item: Line) -> list[str]:
+    """Draw what follows the words of a line: what a change makes of it, and the steps that took it."""
+    parts = [text(x + width(" ", "small"), y + 12, item.turn, "small sign")] if item.turn else []
+    return [*parts, *draw_badges(x + _after(item) - badges_width(item.steps), y + 8, item.steps)]
 
 
 def _words(note: Note) -> list[str]:
@@ -76,9 +101,13 @@ def _words(note: Note) -> list[str]:
 
 
 def _note(x: float, y: float, note: Note, words: list[str]) -> str:
-    says = note.lines[0].text
-    parts = [text(x, y + 12, says, f"label{' hit' if note.steps else ''}")]
-    parts.extend(draw_badges(x + width(says), y + 8, note.steps))
+    item = note.line
+    begin = x + _sign_width((item,))
+    parts = [text(x, y + 12, item.sign, "label sign")] if item.sign else []
+    parts.append(
+        text(begin, y + 12, item.text, f"label{' hit' if item.steps else ' struck' if item.is_struck else ''}")
+    )
+    parts.extend(_rest(begin + width(item.text), y, item))
     parts.extend(text(x, y + 12 + ROW * place, says, "small faint") for place, says in enumerate(words, start=1))
-    parts.extend(line_group(item, []) for item in note.lines)
+    parts.extend(line_group(each, []) for each in note.lines)
     return group(parts, note=note.name)

@@ -160,7 +160,7 @@ def test_every_script_can_be_written_and_served(script: Script) -> None:
 
 @given(scripted_replies(hangs=False, delays=False))
 def test_over_http_nothing_takes_time(reply: ScriptedReply) -> None:
-    assert (reply.hang, reply.delay, reply.chunk_delay) == (False, 0.0, 0.0)
+    assert (reply.hang, reply.delay, reply.chunk_delay, reply.lasts) == (False, 0.0, 0.0, 0.0)
 
 
 # planted bugs

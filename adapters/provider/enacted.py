@@ -1,0 +1,120 @@
+"""Write what backends do in a worst case as a script, for clients that speak chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any, Final
+
+from rungwise.adapters.provider.script import Script, ScriptedReply
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.certificate.attempt import Attempt
+from rungwise.fsm.certificate.scripts import WorstScript
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.values.usage import Usage
+
+ERRORS: Final[Mapping[Reason, Mapping[str, str]]] = {
+    "server_error": {"type": "server_error"},
+    "overloaded": {"type": "overloaded_error"},
+    "connection": {"type": "connection_error"},
+    "auth": {"code": "invalid_api_key"},
+    "content_policy": {"code": "content_policy_violation"},
+    "parameter_unsupported": {"code": "unsupported_parameter"},
+}
+"""What a provider calls a failure in an error of its own."""
+
+FINISHES: Final = {"length": "length", "paused": "pause_turn", "overflow": "model_context_window_exceeded"}
+STOPS: Final = ("stop", "end_turn")
+"""What ends a reply well, in turns, so that no two empty ones are the same."""
+
+UNREADABLE: Final = "no_such_finish"
+PIECE: Final = 2_000
+"""Characters of a long text in one event, where a reply has no time to fill."""
+
+THOUGHT: Final = "Still thinking. "
+
+
+def model_of(backend: int) -> str:
+    """Return the model by which a backend of the chain, counted from 0, is asked."""
+    return f"backend-{backend + 1}"
+
+
+def script_of(worst: WorstScript) -> Script:
+    """Write a worst case as a script, whose replies begin anew once a call has had them all.
+
+    Raises:
+        ConfigurationError: no server can bring it about.
+    """
+    if worst.unseen is not None:
+        raise ConfigurationError(f"no script can play {worst.case.name} at worst: {worst.unseen}")
+    replies = [_scripted(attempt, STOPS[at % 2], worst.longest_pause) for at, attempt in enumerate(worst.attempts)]
+    return Script(replies, after="loop")
+
+
+def notes_of(worst: WorstScript) -> list[str]:
+    """Return for each reply of the script a line that says which request it answers."""
+    return [
+        f"{number}. {rung} of {model_of(attempt.backend)}" + (f", after {attempt.wait:g} s" if attempt.wait else "")
+        for number, (rung, attempt) in enumerate(zip(worst.rungs, worst.attempts, strict=True), 1)
+    ]
+
+
+def _scripted(attempt: Attempt, stop: str, longest_pause: float | None) -> ScriptedReply:
+    came = attempt.came if isinstance(attempt.came, Reply) else Reply(interrupted=True, failure=attempt.came)
+    said: dict[str, Any] = {"text": came.text, "reasoning": came.reasoning, "tool_calls": came.tool_calls}
+    is_empty = came.failure is None and not any(said.values())
+    if len(came.text) + len(came.reasoning) > PIECE:
+        said["chunk_size"] = PIECE
+    if attempt.seconds and not is_empty:
+        said |= _spread(said, attempt.seconds, longest_pause)
+    return ScriptedReply(
+        model=model_of(attempt.backend),
+        **said,
+        **_ending(came, stop),
+        usage=_usage(came.usage),
+        lasts=attempt.seconds,
+    )
+
+
+def _spread(said: Mapping[str, Any], seconds: float, longest_pause: float | None) -> dict[str, Any]:
+    """Return reasoning that has a piece for each pause, with their size; what is said follows it."""
+    if longest_pause is None:
+        return {}
+    thoughts = THOUGHT * ceil(seconds / longest_pause)
+    return {"reasoning": thoughts + said["reasoning"], "chunk_size": len(THOUGHT)}
+
+
+def _ending(came: Reply, stop: str) -> dict[str, Any]:
+    """Return how a reply ends: by an error inside it, or by a finish reason."""
+    failure = came.failure
+    if failure is None:
+        return {"finish": "tool_calls" if _is_whole(came) else FINISHES.get(came.stop_reason or "stop", stop)}
+    if failure.reason == "malformed":
+        return {"finish": UNREADABLE}
+    return {"error_event": _error(failure), "headers": _asking(failure)}
+
+
+def _is_whole(came: Reply) -> bool:
+    return bool(came.tool_calls) and came.stop_reason == "stop"
+
+
+def _error(failure: Failure) -> dict[str, str]:
+    named = {} if failure.reason != "parameter_unsupported" else {"param": failure.parameter or ""}
+    return {"message": f"{failure.reason.replace('_', ' ')}, by script", **ERRORS[failure.reason], **named}
+
+
+def _asking(failure: Failure) -> dict[str, str]:
+    if failure.asked_wait is None:
+        return {}
+    return {"retry-after-ms": f"{failure.asked_wait * 1000:.10f}".rstrip("0").rstrip(".")}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    prompt, output = usage.input_tokens, usage.output_tokens
+    told: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output}
+    if usage.cache_read_tokens:
+        told["prompt_tokens_details"] = {"cached_tokens": usage.cache_read_tokens}
+    if usage.cache_creation_tokens:
+        told["cache_creation_input_tokens"] = usage.cache_creation_tokens
+    return told

@@ -1,0 +1,120 @@
+"""What backends do in a worst case, request by request: what a server needs to know that is to bring it about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from attrs import field, frozen
+
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.certificate.attempt import Attempt
+from rungwise.fsm.certificate.turn_enactment import WORKS
+from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.turn.policy import TurnPolicy
+
+
+@frozen
+class WorstScript:
+    """Say what the backends of a chain do in one worst case, and what whoever asks them must bring along.
+
+    Requests follow one another, so that their order alone tells which backend is asked.
+
+    Arguments:
+        case: the worst case.
+        policy: under which it is the worst.
+        backends: how many backends the chain has.
+    """
+
+    case: WorstCase
+    policy: Policy | TurnPolicy = field(repr=False)
+    backends: int
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Return what comes back from each request, in order; empty where no path is known."""
+        return self.case.enacted.attempts
+
+    @property
+    def calls(self) -> Policy:
+        """Return the policy of its calls."""
+        return self.policy.of_calls if isinstance(self.policy, TurnPolicy) else self.policy
+
+    @property
+    def requests(self) -> tuple[int, ...]:
+        """Count the requests to each backend."""
+        return tuple(sum(each.backend == number for each in self.attempts) for number in range(self.backends))
+
+    @property
+    def rungs(self) -> tuple[str, ...]:
+        """Name the rung of each request; a turn's only say what its calls are for."""
+        return ("request",) * len(self.attempts) if isinstance(self.policy, TurnPolicy) else self.case.rungs
+
+    @property
+    def lasts(self) -> bool:
+        """Tell whether a reply comes so late that the client may have given it up."""
+        return any(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def longest_pause(self) -> float | None:
+        """Return the seconds within which a reply must go on, lest silence end it; None for no limit."""
+        timeouts = self.calls.timeouts
+        clocks = [each for each in (timeouts.first_token, timeouts.stall) if each is not None]
+        return min(clocks) / 2 if clocks else None
+
+    @property
+    def drawn(self) -> float:
+        """Return the seconds of the waits that jitter makes longer or shorter: those that no reply asks for."""
+        if not self.calls.waits.jitter:
+            return 0.0
+        return sum(after.wait for before, after in pairwise(self.attempts) if _asked_wait(before) is None)
+
+    @property
+    def follows_tool(self) -> bool:
+        """Tell whether the prompt must end in the result of a tool."""
+        return len(self.case.enacted.messages) > 1
+
+    @property
+    def needs_compactor(self) -> bool:
+        """Tell whether the client must have a compactor."""
+        return any(step.target == "compact" for step in self.case.enacted.steps)
+
+    @property
+    def tool(self) -> str | None:
+        """Name the tool that the client must have, and which takes a number; None where none is run."""
+        return WORKS.name if any(call.name == WORKS.name for call in self._called()) else None
+
+    @property
+    def tool_seconds(self) -> float:
+        """Return how long each run of that tool takes."""
+        is_timed = self.case.name in ("seconds", "tool seconds")
+        return self.policy.tool_seconds if isinstance(self.policy, TurnPolicy) and is_timed else 0.0
+
+    @property
+    def unseen(self) -> str | None:
+        """Say why no server can bring the worst case about; None where one can."""
+        if self.case.value is None:
+            return self.case.note
+        if not self.attempts:
+            return "no path to it is known"
+        for attempt in self.attempts:
+            came = attempt.came
+            failure = came.failure if isinstance(came, Reply) else came
+            if failure is not None and failure.is_stale:
+                return "it needs a connection that is lost before its answer, at a moment that no script can choose"
+            if failure is not None and failure.reason == "malformed" and failure.asked_wait is not None:
+                return "it needs a wait that is asked for by a reply that cannot be read"
+        return None
+
+    def _called(self) -> Iterator[ToolCall]:
+        for attempt in self.attempts:
+            if isinstance(attempt.came, Reply):
+                yield from attempt.came.tool_calls
+
+
+def _asked_wait(attempt: Attempt) -> float | None:
+    came = attempt.came
+    failure = came.failure if isinstance(came, Reply) else came
+    return None if failure is None else failure.asked_wait

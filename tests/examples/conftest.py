@@ -1,0 +1,53 @@
+"""What the tests of the examples share: an example as a module, and as the command that its docstring shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rungwise.fsm.testing import set_testing
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def example() -> Callable[[str], ModuleType]:
+    """Return `example(name)`, which imports an example and runs nothing of it."""
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"example_{name}", HERE / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Return `command(name, *arguments)`, which runs an example as a script, without its waits."""
+
+    def run(name: str, *arguments: object) -> None:
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(HERE / f"{name}.py"), run_name="__main__")
+
+    set_testing(True)
+    yield run
+    set_testing(False)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C interrupt, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
