@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     ("hub", "ladder"),
     "The states and what leads from one to another; or, for each event, the order in which its guards are tried.",
 )
+@choice_option(
+    "--off",
+    ("grey", "hide"),
+    "What the policy switches off, as by a limit of 0: struck, with the reason; or left out.",
+)
 @output_option
 @click.option(
     "--write", "write_to", type=click.Path(file_okay=False), metavar="DIR", help="Write every picture to DIR."
@@ -45,13 +50,14 @@ def diagram(
     turn: bool,
     format: Format | Literal["html"],
     view: View,
+    off: Literal["grey", "hide"],
     output: str | None,
     write_to: str | None,
     check: str | None,
 ) -> int:
-    """Draw the machine of a call, from the very rows that run it; that of a policy, where one is given.
+    """Draw the machine of a call, from the very rows that run it, with the limits and waits of a policy.
 
-    With --turn it is the machine of a turn, the loop above the call.
+    That is the policy given, or else the default one. With --turn it is the machine of a turn, the loop above the call.
 
     The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
     pictures: the first renews them, the second fails where they are out of date. Both are about calls and turns.
@@ -70,34 +76,40 @@ def diagram(
       rungwise diagram --format rows --view ladder
       rungwise diagram --turn --format svg -o turn.svg
       rungwise diagram ours.policies:POLICY --format svg -o ours.svg
+      rungwise diagram policy.toml --off hide --view ladder
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
     if write_to is not None and check is not None:
         bad_input("--write and --check exclude each other: give one of them")
     if (write_to or check) and output:
         bad_input("-o is for a single picture: leave it out with --write and --check")
+    if off == "hide" and (write_to or check or format == "html"):
+        bad_input("--off hide is for a single picture, and not for a page: leave it out")
     policy = policy or default_of(turn=turn)
     try:
         if check is not None:
             return _check(policy, Path(check))
         if write_to is not None:
             return _write(policy, Path(write_to))
-        return _draw(policy, format, view, output)
+        return _draw(policy, format, view, output, hides_off=off == "hide")
     except OSError as error:
         bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
 
 
-def _draw(policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, output: str | None) -> int:
+def _draw(
+    policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, output: str | None, *, hides_off: bool
+) -> int:
     from rungwise.fsm.certificate.play import play_policy
+    from rungwise.fsm.certificate.settings import settings_of, table_of
     from rungwise.fsm.diagram import render
-    from rungwise.fsm.turn.policy import TurnPolicy
-    from rungwise.fsm.turn.table import TURN
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
-    table = TURN if isinstance(policy, TurnPolicy) else policy.table
-    picture = play_policy(policy) if format == "html" else render(table, format, view=view)
-    write_out(output, picture)
+    if format == "html":
+        write_out(output, play_policy(policy))
+        return 0
+    settings = settings_of(policy, hides_off=hides_off)
+    write_out(output, render(table_of(policy), format, view=view, settings=settings))
     return 0
 
 

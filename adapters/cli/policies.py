@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
+NAMED: Final = "rungwise.policy"
+"""Where a command's context holds what its policy was named by."""
 
 
 class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -41,7 +43,9 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return found
 
     def found(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a file, or what a module holds."""
+        """Return the path of a file, or what a module holds, and remember in the context how it was named."""
+        if ctx is not None:
+            ctx.meta[NAMED] = value
         path = Path(value)
         try:
             is_file = path.exists() and not path.is_dir()

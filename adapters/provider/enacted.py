@@ -30,7 +30,7 @@ STOPS: Final = ("stop", "end_turn")
 
 UNREADABLE: Final = "no_such_finish"
 PIECE: Final = 2_000
-"""Characters of text in one event, where a reply has no time to fill."""
+"""Characters of a long text in one event, where a reply has no time to fill."""
 
 THOUGHT: Final = "Still thinking. "
 
@@ -52,15 +52,25 @@ def script_of(worst: WorstScript) -> Script:
     return Script(replies, after="loop")
 
 
+def notes_of(worst: WorstScript) -> list[str]:
+    """Return for each reply of the script a line that says which request it answers."""
+    return [
+        f"{number}. {rung} of {model_of(attempt.backend)}" + (f", after {attempt.wait:g} s" if attempt.wait else "")
+        for number, (rung, attempt) in enumerate(zip(worst.rungs, worst.attempts, strict=True), 1)
+    ]
+
+
 def _scripted(attempt: Attempt, stop: str, longest_pause: float | None) -> ScriptedReply:
     came = attempt.came if isinstance(attempt.came, Reply) else Reply(interrupted=True, failure=attempt.came)
     said: dict[str, Any] = {"text": came.text, "reasoning": came.reasoning, "tool_calls": came.tool_calls}
     is_empty = came.failure is None and not any(said.values())
+    if len(came.text) + len(came.reasoning) > PIECE:
+        said["chunk_size"] = PIECE
     if attempt.seconds and not is_empty:
         said |= _spread(said, attempt.seconds, longest_pause)
     return ScriptedReply(
         model=model_of(attempt.backend),
-        **{"chunk_size": PIECE, **said},
+        **said,
         **_ending(came, stop),
         usage=_usage(came.usage),
         lasts=attempt.seconds,

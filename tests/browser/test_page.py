@@ -26,7 +26,9 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.explained import TurnPath, read_turn
 from rungwise.fsm.turn.page import explain_turn
 from rungwise.fsm.turn.table import TURN
+from support import recorded
 from support.colours import channels_of, contrast
+from support.page_checks import assert_contrast, assert_page_fits
 from support.tables import KNOTTY, ONES
 from support.turns import BUSY, OVERFLOW, calling, played, said
 
@@ -86,6 +88,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
         "short": play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
         "nasty": explain_call(trail(NASTY)),
         "turn": explain_turn(a_turn()),
+        "failed": explain_call(recorded.shown(recorded.failed())),
+        "minutes": explain_call(recorded.shown(recorded.in_minutes())),
+        "microseconds": explain_call(recorded.shown(recorded.in_microseconds())),
+        "hostile": explain_call(recorded.shown(recorded.hostile())),
+        "long turn": explain_turn(recorded.long_turn()),
     }
     directory = tmp_path_factory.mktemp("pages")
     for name, text in texts.items():
@@ -100,6 +107,21 @@ def selected(tab: Any) -> int:
     number = int(option.removeprefix("step-"))
     assert tab.run("byId('says').textContent").startswith(f"Step {number} of {len(trail().steps)}: ")
     return number
+
+
+def attempt(tab: Any) -> int:
+    """Return the number of the attempt that is shown, as every part of the page tells it."""
+    (current,) = tab.run("[...document.querySelectorAll('[aria-current=step]')].map(each => each.id)")
+    number = int(current.removeprefix("attempt-"))
+    assert tab.run("byId('told').textContent").startswith(f"{number} of {len(STORY)}: ")
+    assert tab.run("page.present()") == number - 1
+    return number
+
+
+def with_table(tab: Any) -> Any:
+    """Open the view of the table."""
+    tab.click("#table-view summary")
+    return tab
 
 
 def shown(tab: Any) -> dict[str, Any]:
@@ -119,15 +141,125 @@ def shown(tab: Any) -> dict[str, Any]:
 # The page of a call
 
 
-def test_the_last_step_is_selected_and_the_list_has_the_focus(open_tab: Open, pages: Mapping[str, Path]) -> None:
+def test_it_opens_at_the_first_attempt_which_has_the_focus(open_tab: Open, pages: Mapping[str, Path]) -> None:
     tab = open_tab(pages["explain"])
-    assert selected(tab) == len(trail().steps)
-    assert tab.run("document.activeElement.id") == "steps"
-    assert tab.run("[byId('steps').getAttribute('role'), byId('says').getAttribute('role')]") == ["listbox", "status"]
+    assert (attempt(tab), selected(tab)) == (1, 2)
+    assert tab.run("document.activeElement.id") == "attempt-1"
+    assert tab.run("[byId('first' ) , byId('to-first').disabled, byId('back').disabled]") == [None, True, True]
+    assert tab.run("byId('told').getAttribute('role')") == "status"
+    assert tab.run("byId('table-view').open") is False
+
+
+def test_every_attempt_is_one_line(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    lines = open_tab(pages["explain"]).run(
+        "[...document.querySelectorAll('#attempts .line')].map(e => [...e.children].slice(0, 2).map(c => c.innerText))"
+    )
+    assert lines == [
+        ["1", "ask → empty"],
+        ["2", "nudge · empty → empty"],
+        ["3", "reask · empty · waited 6 s → only reasoned"],
+        ["4", "prefill · only reasoned → truncated"],
+        ["5", "continuation · truncated → 429 rate limit"],
+        ["6", "retry · 429 · waited 12 s → 529 overloaded"],
+        ["7", "retry · 529 · waited 4.8 s → 529 overloaded"],
+        ["8", "fallback · 529 → answered ✓ done"],
+    ]
+
+
+def test_keys_play_the_attempts(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    last = len(STORY)
+    moves = [("ArrowLeft", 1), ("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("ArrowDown", 3)]
+    for key, number in [*moves, ("ArrowUp", 2), ("End", last), ("ArrowRight", last), ("Home", 1)]:
+        tab.press(key)
+        assert attempt(tab) == number, key
+        assert tab.run("document.activeElement.id") == f"attempt-{number}"
+    tab.run("document.activeElement.blur()")  # they work wherever nothing else wants them
+    tab.press("ArrowRight")
+    assert attempt(tab) == 2
+    assert [line["event"] for line in shown(tab)["line"]] == ["came_empty"] * 2
+
+
+def test_space_and_a_button_play_and_stop(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    tab.run("window.setInterval = (tick) => { window.tick = tick; return 7; }")
+    tab.press("Space")
+    assert tab.run("[byId('play').textContent, page.isPlaying()]") == ["Stop", True]
+    tab.run("tick()")
+    assert attempt(tab) == 2
+    tab.press("Space")
+    assert tab.run("[byId('play').textContent, page.isPlaying()]") == ["Play", False]
+    tab.click("#play")
+    for number in range(3, len(STORY) + 1):
+        tab.run("tick()")
+        assert attempt(tab) == number
+    assert tab.run("page.isPlaying()") is False  # it stops at the end, and then begins anew
+    tab.press("Space")
+    assert (attempt(tab), tab.run("page.isPlaying()")) == (1, True)
+    tab.press("ArrowRight")
+    assert (attempt(tab), tab.run("page.isPlaying()")) == (2, False)
+
+
+def test_buttons_lead_through_the_attempts(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = open_tab(pages["explain"])
+    for button, number in (("forward", 2), ("forward", 3), ("back", 2), ("to-last", 8), ("to-first", 1)):
+        tab.click(f"#{button}")
+        assert attempt(tab) == number
+    tab.click("#to-last")
+    assert tab.run("['to-first', 'back', 'forward', 'to-last'].map(each => byId(each).disabled)") == [
+        False, False, True, True,
+    ]  # fmt: skip
+
+
+def test_a_click_selects_an_attempt_and_the_table_tells_its_steps(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = with_table(open_tab(pages["explain"]))
+    tab.click("#attempt-6 .bar.wait")
+    assert (attempt(tab), selected(tab)) == (6, 12)
+    tab.click("#step-3")
+    assert attempt(tab) == 2
+    tab.click("#step-15")
+    assert attempt(tab) == 8
+
+
+def test_the_bars_have_a_least_width_and_stay_in_their_lane(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    for name in ("minutes", "microseconds"):
+        tab = open_tab(pages[name], width=390)
+        boxes = tab.run("""[...document.querySelectorAll('#attempts .track')].map(track => {
+            const [lane, bar] = [track, track.querySelector('.bar:last-child')].map(e => e.getBoundingClientRect());
+            return [bar.width, bar.left - lane.left, lane.right + 8.5 - bar.right]; })""")
+        assert len(boxes) == 24
+        assert all(width >= 8 and left >= 0 and right >= 0 for width, left, right in boxes)
+
+
+def test_the_ladder_stands_before_the_picture_which_a_phone_shows_on_request(
+    open_tab: Open, pages: Mapping[str, Path]
+) -> None:
+    for name in ("explain", "play"):
+        assert open_tab(pages[name], width=1440).run("byId('hub').open") is True
+        tab = open_tab(pages[name], width=390)
+        assert tab.run("byId('hub').open") is False
+        assert tab.run("byId('ladders').getBoundingClientRect().bottom < byId('hub').getBoundingClientRect().top")
+        tab.click("#hub > summary")
+        assert tab.run("byId('picture').scrollWidth > byId('picture').clientWidth")
+        assert_page_fits(tab)
+
+
+def test_the_ladder_shows_the_present_row(open_tab: Open, pages: Mapping[str, Path]) -> None:
+    tab = with_table(open_tab(pages["explain"]))
+    for step, row in zip(trail().steps, trail().rows, strict=True):
+        assert row is not None
+        tab.click(f"#step-{step.number}")
+        now = tab.run("[...document.querySelectorAll('#ladders .now')].map(each => ({...each.dataset}))")
+        tried = tab.run("[...document.querySelectorAll('#ladders .tried')].map(each => each.dataset.guard)")
+        ladder = CALL.ladder(row.event, row.source)
+        assert [(one["event"], one["guard"] or None, one["target"]) for one in now] == [
+            (row.event, row.guard, row.target)
+        ]
+        assert tried == [each.guard for each in ladder[: ladder.index(row)]]
 
 
 def test_every_step_shows_its_row_on_the_picture(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+    tab = with_table(open_tab(pages["explain"]))
     for step, row in zip(trail().steps, trail().rows, strict=True):
         assert row is not None
         tab.click(f"#step-{step.number}")
@@ -136,9 +268,9 @@ def test_every_step_shows_its_row_on_the_picture(open_tab: Open, pages: Mapping[
         ladder = CALL.ladder(row.event, row.source)
         tried = [each.guard for each in ladder[: ladder.index(row)]]
         assert seen["arc"] == [f"{row.source} {row.target}"]
-        assert [line["event"] for line in seen["line"]] == [row.event]
-        assert [line["guard"] or None for line in seen["line"]] == [row.guard]
-        assert sorted(seen["tried"]) == sorted(tried)
+        assert [line["event"] for line in seen["line"]] == [row.event] * 2  # on the ladder and on the picture
+        assert [line["guard"] or None for line in seen["line"]] == [row.guard] * 2
+        assert sorted(seen["tried"]) == sorted(tried * 2)
         assert seen["here"] == [row.target]
         assert seen["failed"] == tried
         assert seen["decided"] == [row.guard or ("otherwise" if len(ladder) > 1 else "always")]
@@ -151,7 +283,8 @@ def test_every_step_shows_its_row_on_the_picture(open_tab: Open, pages: Mapping[
 
 
 def test_the_keyboard_moves_between_the_steps(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+    tab = with_table(open_tab(pages["explain"]))
+    tab.run("byId('steps').focus()")
     last = len(trail().steps)
     moves = [("Home", 1), ("ArrowUp", 1), ("ArrowDown", 2), ("ArrowDown", 3), ("ArrowUp", 2), ("End", last)]
     for key, number in [*moves, ("ArrowDown", last)]:
@@ -163,7 +296,7 @@ def test_the_keyboard_moves_between_the_steps(open_tab: Open, pages: Mapping[str
 
 
 def test_a_step_says_what_it_was(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
+    tab = with_table(open_tab(pages["explain"]))
     tab.click("#step-10")
     assert tab.run("byId('says').textContent") == (
         "Step 10 of 16: failed_transiently [may_retry] (the provider failed) leads to retry, after a wait of 12 s"
@@ -182,17 +315,14 @@ def test_a_step_says_what_it_was(open_tab: Open, pages: Mapping[str, Path]) -> N
     assert budget[:3] == ["attempts19 of 24", "time71.2 of 90 s", "output tokens19060 of 20000"]
 
 
-def test_bars_of_the_timeline_and_arcs_of_the_picture_select_too(open_tab: Open, pages: Mapping[str, Path]) -> None:
+def test_arcs_of_the_picture_select_too(open_tab: Open, pages: Mapping[str, Path]) -> None:
     tab = open_tab(pages["explain"])
-    tab.click(".bar.wait[data-step='10']")
-    assert selected(tab) == 10
-    assert tab.run("[...document.querySelectorAll('.bar.now')].map(each => each.dataset.step)") == ["10", "10"]
     tab.click("[data-arc='await reask'] text")
     assert selected(tab) == 4
 
 
 def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["nasty"])
+    tab = with_table(open_tab(pages["nasty"]))
     for step in trail().steps:
         tab.click(f"#step-{step.number}")
     tab.click("#step-2")
@@ -440,28 +570,33 @@ def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Map
     if name == "play":
         take(tab, "sent")
         choose(tab, "came_empty")
-    reached: list[str] = []
+    reached: dict[int, str] = {}
     for _ in range(40):
         tab.press("Tab")
         seen = tab.run("""(() => { const at = document.activeElement, outline = getComputedStyle(
             at.name === 'event' ? at.nextElementSibling : at); return at === document.body ? null
-            : [at.id || at.value || at.tagName, outline.outlineStyle, parseFloat(outline.outlineWidth)]; })()""")
+            : [at.id || at.value || at.textContent.slice(0, 16), outline.outlineStyle, parseFloat(outline.outlineWidth),
+               [...document.querySelectorAll('*')].indexOf(at)]; })()""")
         if seen is None:  # past the end, and about to begin again
             continue
-        assert seen[1:] == ["solid", 3], seen
-        if seen[0] in reached:
+        assert seen[1:3] == ["solid", 3], seen
+        if seen[3] in reached:
             break
-        reached.append(seen[0])
+        reached[seen[3]] = seen[0]
     facts = ["has_delivered", "has_prior_answer", "switch_asked", "has_next_backend"]
     facts += ["follows_tool_result", "thinks_inline", "same_empty_again"]
-    buttons = ["take", "path", "undo", "restart", "copy", "picture"]
+    machine = ["The machine as o", "picture"]
     wanted = {
-        "explain": ["steps", "SUMMARY", "picture"],
-        "turn": ["steps", "BUTTON", "picture"],
-        "play": ["came_empty", *facts, "has_text", *buttons],
+        "explain": ["play", "forward", "to-last", "attempt-1", "contents", "The view of the ", *machine],
+        "turn": [
+            *("play", "forward", "to-last", "attempt-1", "1 attempt", "1 attempt", "1 attempt", "2 attempts"),
+            *("contents", "Open call 1", "The view of the ", *machine),
+        ],
+        "play": ["came_empty", *facts, "has_text", "take", "path", "undo", "restart", "copy", *machine],
     }
-    first = reached.index(wanted[name][0])
-    assert reached[first:] + reached[:first] == wanted[name]
+    order = list(reached.values())
+    first = order.index(wanted[name][0])
+    assert order[first:] + order[:first] == wanted[name]
 
 
 @pytest.mark.parametrize("name", ["explain", "turn", "play"])
@@ -479,41 +614,30 @@ def test_the_page_is_as_wide_as_the_window_and_quiet(
     assert tab.requests == [pages[name].as_uri()]
 
 
-# Every text of the page outside of the picture, with its colour and the ground that it stands on.
-TEXTS = """(() => {
-    const ground = (at) => {
-        for (; at; at = at.parentElement) {
-            const colour = getComputedStyle(at).backgroundColor;
-            if (colour !== 'rgba(0, 0, 0, 0)') return colour;
-        }
-    };
-    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    const found = [];
-    while (walker.nextNode()) {
-        const at = walker.currentNode.parentElement;
-        const text = walker.currentNode.data.trim();
-        if (!text || at.closest('svg, script, noscript') || !at.getClientRects().length) continue;
-        found.push([text, getComputedStyle(at).color, ground(at)]);
-    }
-    return found;
-})()"""
+WAYS = [(name, width, dark) for name in ("explain", "play") for width in (390, 800, 1440) for dark in (False, True)]
+WAYS += [
+    (name, width, dark)
+    for name in ("turn", "failed", "minutes", "microseconds", "hostile", "long turn")
+    for width, dark in ((390, False), (1440, True))
+]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["explain", "turn", "play"])
-def test_every_text_can_be_read_by_day_and_by_night(
-    open_tab: Open, pages: Mapping[str, Path], name: str, dark: bool
+@pytest.mark.parametrize(("name", "width", "dark"), WAYS)
+def test_a_page_fits_and_every_text_of_it_can_be_read(
+    open_tab: Open, pages: Mapping[str, Path], name: str, width: int, dark: bool
 ) -> None:
-    tab = open_tab(pages[name], dark=dark)
+    tab = open_tab(pages[name], width=width, dark=dark)
     if name == "play":
         take(tab, "sent")
         take(tab, "came_empty")
-    texts = tab.run(TEXTS)
-    assert len(texts) > 40
-    for says, ink, ground in texts:
-        assert contrast(ink, ground) >= 4.5, says
+    else:
+        with_table(tab)
+        tab.run("for (const each of document.querySelectorAll('.within')) each.open = true")
+    assert_page_fits(tab)
+    assert assert_contrast(tab) > 100
     page = tab.run("getComputedStyle(document.documentElement).backgroundColor")
     assert channels_of(page) == channels_of((DARK if dark else LIGHT).page)
+    assert tab.problems == []
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])
