@@ -13,7 +13,7 @@ from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_opt
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.diagram import Format, View
+    from rungwise.fsm.diagram import Format, Model, View
     from rungwise.fsm.turn.policy import TurnPolicy
 
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 @turn_option
 @choice_option(
     "--format",
-    ("mermaid", "svg", "dot", "rows", "html"),
-    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine.",
+    ("mermaid", "svg", "dot", "rows", "html", "promela", "tla", "tlc"),
+    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine; for independent "
+    "checkers, a model for SPIN, a TLA+ specification, or its configuration for TLC.",
 )
 @choice_option(
     "--view",
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 def diagram(
     policy: Policy | TurnPolicy | None,
     turn: bool,
-    format: Format | Literal["html"],
+    format: Format | Model | Literal["html"],
     view: View,
     output: str | None,
     write_to: str | None,
@@ -70,6 +71,7 @@ def diagram(
       rungwise diagram --format rows --view ladder
       rungwise diagram --turn --format svg -o turn.svg
       rungwise diagram ours.policies:POLICY --format svg -o ours.svg
+      rungwise diagram ours.toml --format promela -o ours.pml
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
     if write_to is not None and check is not None:
@@ -87,16 +89,21 @@ def diagram(
         bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
 
 
-def _draw(policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, output: str | None) -> int:
+def _draw(policy: Policy | TurnPolicy, format: Format | Model | Literal["html"], view: View, output: str | None) -> int:
     from rungwise.fsm.certificate.play import play_policy
-    from rungwise.fsm.diagram import render
-    from rungwise.fsm.turn.policy import TurnPolicy
-    from rungwise.fsm.turn.table import TURN
+    from rungwise.fsm.certificate.settings import limits_of, table_of
+    from rungwise.fsm.diagram import MODELS, model, render
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
-    table = TURN if isinstance(policy, TurnPolicy) else policy.table
-    picture = play_policy(policy) if format == "html" else render(table, format, view=view)
+    if format in MODELS and view == "ladder":
+        bad_input(f"--format {format} holds the ladder of each event: leave --view out")
+    if format == "html":
+        picture = play_policy(policy)
+    elif format in MODELS:
+        picture = model(table_of(policy), format, limits_of(policy))
+    else:
+        picture = render(table_of(policy), format, view=view)
     write_out(output, picture)
     return 0
 
