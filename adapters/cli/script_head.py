@@ -42,7 +42,7 @@ def head_of(worst: WorstScript, asked: Asked, path: Path) -> str:
         lines += [f"> {line}".rstrip() for line in program_of(worst, asked)]
     else:
         lines += ["and ask there in another; the object that it prints has the figure, stderr each wait:"]
-        lines += [f"    {line}" for line in _command(worst, asked)]
+        lines += [f"    {_command(worst, asked)}"]
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
@@ -90,7 +90,7 @@ def _needs_program(worst: WorstScript, asked: Asked) -> bool:
     return asked.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count
 
 
-def _command(worst: WorstScript, asked: Asked) -> list[str]:
+def _command(worst: WorstScript, asked: Asked) -> str:
     words = [f"rungwise ask say --base-url {URL.text} --model {model_of(0)}"]
     words += [f"--fallback {URL.text}#{model_of(number)}" for number in range(1, worst.backends)]
     if asked.policy is not None:
@@ -99,5 +99,4 @@ def _command(worst: WorstScript, asked: Asked) -> list[str]:
         words.append(f"--max-tokens {asked.max_tokens}")
     if asked.prices is not None:
         words.append(f"--prices {asked.price_text}")
-    *first, last = [*words, "--json"]
-    return [*(f"{'    ' if index else ''}{word} \\" for index, word in enumerate(first)), f"    {last}"]
+    return " ".join([*words, "--json"])

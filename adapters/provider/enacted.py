@@ -114,12 +114,8 @@ def _ending(came: Reply, stop: str) -> dict[str, Any]:
     """Return how a reply ends: by an error inside it, or by a finish reason."""
     failure = came.failure
     if failure is None or failure.reason == "malformed":
-        return {"finish": "tool_calls" if _is_whole(came) else FINISHES.get(came.stop_reason or "stop", stop)}
+        return {"finish": FINISHES.get(came.stop_reason or "stop", stop)}
     return {"error_event": _error(failure), "headers": _asking(failure)}
-
-
-def _is_whole(came: Reply) -> bool:
-    return bool(came.tool_calls) and came.stop_reason == "stop"
 
 
 def _error(failure: Failure) -> dict[str, str]:

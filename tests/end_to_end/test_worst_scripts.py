@@ -10,21 +10,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise import CALL, Budget, Limits, PlainLink, Policy, Prices, Timeouts, Waits, verify
+from rungwise import CALL, Budget, Limits, PlainLink, Policy, Prices, Timeouts, TurnPolicy, Waits, verify
 from rungwise.adapters.cli.script_request import Asked
 from rungwise.adapters.cli.scripts import name_of, write_scripts
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
 from rungwise.fsm.certificate.scripts import WorstScript
 from support.command_line import invoke
 from support.sampling import examples
-from support.worst import played
+from support.worst import played, played_turn
 
 PRICES = Prices(2.5, 10)
 REQUEST = {"max_tokens": 1000, "input_tokens": 5000}
 FIGURES = ("attempts", "waiting seconds", "seconds", "output tokens", "money")
 
 
-def written(policy: Policy, backends: int, folder: Path, prices: Prices = PRICES, **request: int) -> list[WorstScript]:
+def written(
+    policy: Policy | TurnPolicy, backends: int, folder: Path, prices: Prices = PRICES, **request: int
+) -> list[WorstScript]:
     """Write the scripts of a policy, and return what they play."""
     links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
     cases = verify(policy, links, **request).worst
@@ -107,14 +109,16 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "backends"),
-    [
-        *[("interactive", 1), ("small", 2)],
-        *[pytest.param(name, backends, marks=pytest.mark.full) for name in OWN for backends in (1, 2, 3)],
-    ],
-)
-def test_a_policy_of_ones_own_attains_what_is_stated(name: str, backends: int, tmp_path: Path) -> None:
+def test_policies_of_ones_own_attain_what_is_stated(tmp_path: Path) -> None:
+    for name, backends in (("interactive", 1), ("small", 2)):
+        for worst in written(OWN[name], backends, tmp_path / name, **REQUEST):
+            check(worst, tmp_path / name, **REQUEST)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("backends", [1, 2, 3])
+@pytest.mark.parametrize("name", OWN)
+def test_any_policy_of_ones_own_attains_what_is_stated(name: str, backends: int, tmp_path: Path) -> None:
     for worst in written(OWN[name], backends, tmp_path, **REQUEST):
         check(worst, tmp_path, **REQUEST)
 
@@ -149,3 +153,34 @@ def test_any_small_policy_attains_what_is_stated(
     request = {"max_tokens": 200, "input_tokens": 100}
     for worst in written(policy, backends, tmp_path, prices, **request):
         check(worst, tmp_path, prices, **request)
+
+
+SMALL_TURN = TurnPolicy(
+    auto_continues=2,
+    calls_per_reply=2,
+    tool_seconds=7.0,
+    call=Policy(limits=Limits(retries=1), budget=Budget(attempts=3)),
+)
+TOOLS_DECIDE = ("seconds", "tool seconds")
+
+
+@pytest.mark.parametrize(
+    ("policy", "backends"),
+    [
+        (SMALL_TURN, 2),
+        *[pytest.param(TurnPolicy(), backends, marks=pytest.mark.full) for backends in (1, 2)],
+    ],
+)
+def test_a_turn_attains_what_is_stated(policy: TurnPolicy, backends: int, tmp_path: Path) -> None:
+    for worst in written(policy, backends, tmp_path, **REQUEST):
+        case, is_timed = worst.case, worst.case.name in TOOLS_DECIDE
+        spent = played_turn(
+            tmp_path / name_of(worst),
+            policy,
+            backends=backends,
+            prices=PRICES,
+            tool_seconds=policy.tool_seconds if is_timed else 0.0,
+            is_busy=case.name == "seconds",
+            **REQUEST,
+        )
+        assert spent[case.name] == pytest.approx(case.attained, rel=1e-12), case.name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from rungwise import (
     ReceivedRequest,
     Result,
     Send,
+    Tool,
+    TurnError,
+    TurnPolicy,
 )
 from rungwise.adapters.http.driver import Driver
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.provider.enacted import EARLY
 from rungwise.adapters.provider.script import Script
 from rungwise.fsm.call.clocks import CLOSING
-from rungwise.fsm.certificate.enactment import waited
+from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.fsm.testing import VirtualClock
 
 
@@ -76,12 +80,9 @@ def played(
     """
     clock = VirtualClock()
     with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
-        chain = [
-            OpenAIChat(f"backend-{number}", base_url=provider.base_url, api_key="", prices=prices)
-            for number in range(1, backends + 1)
-        ]
+        chain = chain_of(provider, backends, prices)
         client = Client(chain, policy=policy, compactor=list, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
-        with client, busy_client(clock) if is_busy else pytest.MonkeyPatch.context():
+        with client, busy_client(clock) if is_busy else nullcontext():
             try:
                 result = client.call(messages, **options)
             except CallError as error:
@@ -97,3 +98,52 @@ def played(
     assert result.attempts == len(requests)
     assert sum(clock.waits) == pytest.approx(spent["waiting seconds"])
     return spent, requests, result
+
+
+def played_turn(
+    file: Path, policy: TurnPolicy, *, backends: int, prices: Prices, tool_seconds: float, is_busy: bool, **options: Any
+) -> dict[str, float]:
+    """Play a script to one turn, whose tool takes so many seconds, and return what that has spent.
+
+    Arguments:
+        file: the script.
+        backends: how many there are, all of them served by that script.
+        is_busy: whether the client takes as long as it may.
+        options: for the turn.
+    """
+    clock, runs = VirtualClock(), list[float]()
+
+    def work(number: int) -> int:
+        """Take its time, but no more than the turn has left: there a driver ends it."""
+        left = math.inf if policy.budget.seconds is None else max(policy.budget.seconds - clock.now, 0.0)
+        runs.append(min(tool_seconds, left))
+        clock.advance(runs[-1])
+        return number
+
+    with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
+        chain = chain_of(provider, backends, prices)
+        client = Client(chain, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+        with client, busy_client(clock) if is_busy else nullcontext():
+            try:
+                result = client.turn(AFTER_A_TOOL, policy=policy, tools=[Tool(function=work, alone=True)], **options)
+            except TurnError as error:
+                result = error.result
+        assert result.attempts == len(provider.requests)
+    return {
+        "calls": result.calls,
+        "attempts": result.attempts,
+        "waiting seconds": sum(map(waited, result.journal.calls)),
+        "seconds": result.seconds,
+        "tool runs": len(runs),
+        "tool seconds": sum(runs),
+        "output tokens": result.usage.output_tokens,
+        "money": result.cost or 0.0,
+    }
+
+
+def chain_of(provider: EmbeddedProvider, backends: int, prices: Prices | None) -> list[OpenAIChat]:
+    """Return the backends of a chain, all of them behind one server."""
+    return [
+        OpenAIChat(f"backend-{number}", base_url=provider.base_url, api_key="", prices=prices)
+        for number in range(1, backends + 1)
+    ]
