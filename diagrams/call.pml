@@ -57,7 +57,7 @@ byte compactions
 byte continuations
 byte fallbacks
 #ifdef MOST_ATTEMPTS
-byte attempts  /* how often something was sent */
+short attempts  /* how often something was sent */
 #endif
 
 /* What is found of a reply. */

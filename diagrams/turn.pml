@@ -36,7 +36,7 @@ byte compactions
 byte summaries
 byte auto_continues
 #ifdef MOST_ATTEMPTS
-byte attempts  /* how often something was sent */
+short attempts  /* how often something was sent */
 #endif
 
 /* What is found of a reply. */

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from rungwise.fsm.checker.longest import longest
+from rungwise.fsm.checker.longest import TooLarge, longest
 from rungwise.fsm.checker.moves import detours_of, moves_of
+from rungwise.fsm.checker.proof import prove
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.machine.declare import Fact, Guard
 from rungwise.fsm.machine.table import Table
@@ -87,11 +88,19 @@ def limits_of(table: Table, limits: Mapping[str, int | None] | None) -> dict[str
     return {name: 1 if given[name] is None else given[name] or 0 for name in table.counters}
 
 
-def most_attempts(table: Table, limits: Mapping[str, int]) -> int:
-    """Return how often something is sent on the longest path, the figure that a certificate gives for the ladder."""
+def most_attempts(table: Table, limits: Mapping[str, int]) -> int | None:
+    """Return how often something is sent on the longest path, the figure that a certificate gives for the ladder.
+
+    None where there is no such figure, because the table cannot be proved, or where it takes too long to find.
+    """
+    if any(proof.verdict == "refused" for proof in prove(table)):
+        return None
     moves = moves_of(table, limits)
     moves = (*moves, *detours_of(table, limits, moves))
-    return int(longest(moves, table.start, limits, table.ranks, lambda spent: 1, None).value)
+    try:
+        return int(longest(moves, table.start, limits, table.ranks, lambda spent: 1, None).value)
+    except TooLarge:
+        return None
 
 
 def facts_of(guard: Guard) -> tuple[str, ...]:
@@ -101,7 +110,7 @@ def facts_of(guard: Guard) -> tuple[str, ...]:
 
 def plain(text: str) -> str:
     """Return a text that can stand in any comment, on one line."""
-    return " ".join(text.encode("ascii", "replace").decode().replace("*/", "* /").replace("*)", "* )").split())
+    return " ".join(text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("*)", "* )").split())
 
 
 def folded(items: Iterable[str], indent: str, between: str = ", ") -> str:

@@ -39,14 +39,17 @@ HEAD: Final = """\
 
    To prove it:          spin -a {file} && cc -O2 -o pan pan.c && ./pan -a -m100000
    With other limits:    spin -a -DLIMIT_...=1 {file}, and so on
-   The worst case:       spin -a -DMOST_ATTEMPTS={most} {file} and so on finds no error: nothing is sent more often;
-                         spin -a -DMOST_ATTEMPTS={less} {file} and so on finds a path on which it is
-   The path to an error: spin -t -p -g {file}
+{worst}   The path to an error: spin -t -p -g {file}
 
    One round of the loop is one event: any that may come where the machine stands. Its rows are tried
    from the top, and the first whose guard holds is taken. A fact is chosen freely when a guard first
    looks at it, and stays so for the rest of that event. Nothing is known of budgets: what ends the
    machine for want of one may come in any rung, so all that is proved here holds for every budget."""
+
+WORST: Final = """\
+   The worst case:       spin -a -DMOST_ATTEMPTS={most} {file} and so on finds no error: nothing is sent more often;
+                         spin -a -DMOST_ATTEMPTS={less} {file} and so on finds a path on which it is
+"""
 
 WORDS: Final = """
 /* A fact that no guard has looked at can be either way. */
@@ -116,7 +119,9 @@ class _Model:
     # what is declared
 
     def head(self) -> Iterator[str]:
-        yield HEAD.format(name=plain(self.table.name), file=f"{self.machine}.pml", most=self.most, less=self.most - 1)
+        file = f"{self.machine}.pml"
+        worst = "" if self.most is None else WORST.format(file=file, most=self.most, less=self.most - 1)
+        yield HEAD.format(name=plain(self.table.name), file=file, worst=worst)
         renamed = [f"     {given}: the {kind} {plain(name)!r}" for kind, name, given in self.names.renamed()]
         if renamed:
             yield from ("", "   Names that could not stay as they are:", *renamed)
@@ -137,7 +142,7 @@ class _Model:
             yield f"{_kind(self.limits[name])} {self.counter(name)}"
         yield from (
             "#ifdef MOST_ATTEMPTS",
-            f"{_kind(self.most)} attempts  /* how often something was sent */",
+            "short attempts  /* how often something was sent */",
             "#endif",
         )
         yield ""
