@@ -111,7 +111,7 @@ def test_the_command_line_says_it_beside_the_request(serve: Any, tmp_path: Any) 
     given = ("--api", "gemini", "--model", "gemini-2.0-flash", "--base-url", provider.base_url)
     result = invoke("ask", "Where?", *given, "--reasoning-effort", "low", "--journal", journal)
     assert (result.exit_code, result.stdout) == (0, "In the reeds.")
-    assert "left out: reasoning_effort" in result.stderr
+    assert "(left out: reasoning_effort" in result.stderr
     shown = invoke("explain", journal, "--format", "text")
     assert "left out: reasoning_effort" in shown.stdout
     assert "left out: reasoning_effort" in invoke("explain", journal, "--format", "html").stdout
