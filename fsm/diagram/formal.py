@@ -12,7 +12,7 @@ from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.machine.declare import Fact, Guard
 from rungwise.fsm.machine.table import Table
 
-WIDTH: Final = 100
+WIDTH: Final = 90
 """How long a line of a model may be before it is broken."""
 
 
@@ -35,7 +35,7 @@ class Names:
         """
         if (kind, name) not in self._found:
             wanted = "".join(each if re.match(r"[A-Za-z0-9_]", each) else f"u{ord(each):x}" for each in name)
-            if not wanted[:1].isalpha() or self._is_taken(wanted) or wanted in self._found.values():
+            if not wanted[0].isalpha() or self._is_taken(wanted) or wanted in self._found.values():
                 wanted = f"{kind}_{wanted}"
             while wanted in self._found.values():
                 wanted += "_"
@@ -64,6 +64,8 @@ class Used:
         looked_at = [name for guard in guards for name in facts_of(guard)]
         looked_at += [effect.refills_on for effect in self.effects if effect.refills_on]
         self.facts = followed(table, looked_at)
+        self.found = {name: fact for name, fact in self.facts.items() if not fact.is_derived}
+        self.derived = {name: fact for name, fact in self.facts.items() if fact.is_derived}
 
 
 def followed(table: Table, names: Iterable[str]) -> dict[str, Fact]:

@@ -206,11 +206,14 @@ def test_what_is_run_for_a_change_of_policy_shows_it(tmp_path: Path, monkeypatch
     Path("old.toml").write_text("[limits]\nretries = 2\n", encoding="utf-8")
     Path("new.toml").write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n", encoding="utf-8")
     asked = [*commands("My bill"), *commands("I changed a policy: what does it do now?")]
-    assert len(asked) == 3
+    assert len(asked) == 4
     for arguments in asked:
         done = invoke(*arguments)
         assert done.exit_code == 0, (arguments, done.output)
     assert "<svg" in Path("policy.svg").read_text(encoding="utf-8")
+    scripts = [path.read_text(encoding="utf-8") for path in Path("worst").iterdir()]
+    assert scripts
+    assert all(rungwise.Script.from_toml(script).replies for script in scripts)
 
 
 def test_every_command_of_the_readme_has_these_options() -> None:
