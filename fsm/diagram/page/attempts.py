@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from rungwise.fsm.diagram.digest import Digest, Line
-from rungwise.fsm.diagram.digest.words import counted, plain, seconds_text
 from rungwise.fsm.diagram.model import Node
 from rungwise.fsm.diagram.page.ladder import state_chip
 from rungwise.fsm.diagram.page.timeline import SHORTEST, Bar, bars_of, percent, ticks
+from rungwise.fsm.journal.digest import Digest, Line
+from rungwise.fsm.journal.digest.words import counted, plain, seconds_text
 from rungwise.fsm.journal.path import Path
 
 if TYPE_CHECKING:
