@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import field, frozen
-from rungwise.fsm.certificate.diff_markdown import as_markdown
-from rungwise.fsm.certificate.diff_page import as_page
 
 from rungwise.fsm.call.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.diff_events import EventChange, events_of
+from rungwise.fsm.certificate.diff_markdown import as_markdown
+from rungwise.fsm.certificate.diff_page import as_page
 from rungwise.fsm.certificate.diff_rows import RowGroup, grouped, redeclared
 from rungwise.fsm.certificate.diff_text import as_text
 from rungwise.fsm.certificate.diff_words import WaitChange, waits_of

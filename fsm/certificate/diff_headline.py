@@ -9,20 +9,29 @@ from typing import TYPE_CHECKING, Literal
 from attrs import frozen
 
 from rungwise.fsm.certificate.diff_rows import RowGroup
-from rungwise.fsm.certificate.diff_words import counted, duration, kept_for_others
+from rungwise.fsm.certificate.diff_words import counted, duration, kept_for_others, value_text
 from rungwise.fsm.certificate.worst_case import WorstCase, number_text
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy
 
 if TYPE_CHECKING:
-    from rungwise.fsm.certificate.diff import PolicyDiff, WorstChange
+    from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
     from rungwise.fsm.replay.what_if import WhatIf
 
 NOTHING = "Nothing changes: the two policies are the same."
 NUMBERS = {1: "one backend", 2: "two backends", 3: "three backends"}
 COSTS = ("money", "output tokens", "attempts")
 """What a cost is told in: the first of them that is known before and after."""
-UNITS = {"money": "cost at most {} as much", "output tokens": "write at most {} as many output tokens"}
+UNITS = {
+    "money": ("cost", "as much"),
+    "output tokens": ("write", "as many output tokens"),
+    "attempts": ("make", "as many attempts"),
+    "seconds": ("take", "as long"),
+}
+"""For what is spent, the verb and what a factor is of."""
+
+MOST_FIELDS = 6
+"""Fields that one verdict names."""
 MOST_NAMED = 3
 """Rows or events that a sentence names one by one."""
 
@@ -57,21 +66,18 @@ def headline(diff: PolicyDiff) -> str:
 
 
 def _bounds(diff: PolicyDiff) -> str:
-    worst = {change.name: change for change in diff.worst}
-    cost = next((worst[name] for name in COSTS if name in worst and worst[name].factor is not None), None)
-    parts = []
-    if cost is not None:
-        form = UNITS.get(cost.name, "make at most {} as many attempts")
-        parts.append(form.format(_times(cost)))
-    time = worst.get("seconds")
-    if time is not None and time.factor is not None:
-        parts.append(f"take at most {_times(time)} as long")
-    return " and ".join(parts) or "do what cannot be bounded by numbers"
+    worst = {change.name: change for change in diff.worst if change.factor is not None}
+    cost = next((worst[name] for name in COSTS if name in worst), None)
+    told = [each for each in (cost, worst.get("seconds")) if each is not None]
+    return " and ".join(map(_bound, told)) or "do what no number bounds"
 
 
-def _times(change: WorstChange) -> str:
+def _bound(change: WorstChange) -> str:
     assert change.factor is not None
-    return "just" if change.factor == 1 else f"{change.factor:.3g} ×"
+    verb, what = UNITS[change.name]
+    if change.factor == 1:
+        return f"{verb} at most {what} as before"
+    return f"{verb} at most {factor_text(change.factor)} × {what}"
 
 
 def _rows_in_short(diff: PolicyDiff) -> Iterator[str]:
@@ -88,6 +94,9 @@ def _rows_in_short(diff: PolicyDiff) -> Iterator[str]:
         names = list(dict.fromkeys(event for event, _ in diff.reordered))
         more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
         yield f"the order of {', '.join(names[:MOST_NAMED])}{more} changes"
+    events = sum(each.is_change for each in diff.events)
+    if events:
+        yield f"{counted(events, 'event')} {'leads' if events == 1 else 'lead'} to something else"
 
 
 def _is(count: int) -> str:
@@ -102,6 +111,13 @@ def verdicts(diff: PolicyDiff) -> Iterator[Verdict]:
     for change in diff.worst:
         if change.is_change and change.factor != 1:
             yield Verdict(_tone(change), worst_text(change))
+    if diff.fields:
+        told = [
+            f"{each.name} {value_text(each.name, each.old)} → {_new(each)}" for each in diff.fields if _is_short(each)
+        ]
+        more = f", and {len(diff.fields) - MOST_FIELDS} more" if len(diff.fields) > MOST_FIELDS else ""
+        if told:
+            yield Verdict("note", f"{', '.join(told[:MOST_FIELDS])}{more}.")
     if not any(change.is_change and change.factor != 1 for change in diff.worst):
         yield Verdict("same", f"Every worst case stays as it is, with {backends_text(diff.backends)}.")
     for falls, groups in ((True, diff.fall), (False, diff.come_back)):
@@ -110,6 +126,14 @@ def verdicts(diff: PolicyDiff) -> Iterator[Verdict]:
     for event, _ in diff.reordered:
         yield Verdict("note", f"After {event} the ladder is tried in another order.")
     yield from _proofs(diff)
+
+
+def _new(change: FieldChange) -> str:
+    return value_text(change.name, change.new)
+
+
+def _is_short(change: FieldChange) -> bool:
+    return not (isinstance(change.old, str) and "hints." in change.name)
 
 
 def _rows_that_differ(diff: PolicyDiff) -> Iterator[Verdict]:
@@ -149,19 +173,33 @@ def _tone(change: WorstChange) -> Tone:
 def worst_text(change: WorstChange) -> str:
     """Write one worst case before and now, as a sentence."""
     name = f"{change.name[0].upper()}{change.name[1:]}"
-    factor = f" ({change.factor:.3g} ×)" if change.factor is not None else ""
-    return f"{name}: at most {figure(change.new)}, before {figure(change.old)}{factor}."
+    factor = f" ({factor_text(change.factor)} ×)" if change.factor is not None else ""
+    return f"{name}: at most {amount(change.new)}, before {amount(change.old)}{factor}."
 
 
 def figure(worst: WorstCase) -> str:
-    """Write a worst case with its unit, an upper bound as one."""
+    """Write a worst case with its unit, and say where it is but an upper bound."""
     if worst.value is None:
         return "not known"
-    least = "" if _is_attained(worst) else "no more than "
-    return least + (duration(worst.value) if "seconds" in worst.name else number_text(worst.value))
+    return amount(worst) if is_attained(worst) else f"no more than {amount(worst)}"
 
 
-def _is_attained(worst: WorstCase) -> bool:
+def amount(worst: WorstCase) -> str:
+    """Write a worst case with its unit."""
+    if worst.value is None:
+        return "not known"
+    return duration(worst.value) if "seconds" in worst.name else number_text(worst.value)
+
+
+def factor_text(factor: float) -> str:
+    """Write a factor in three digits; one that is nearly 1 is told as that."""
+    if factor != 1 and 0.995 <= factor < 1.005:
+        return "just over 1" if factor > 1 else "just under 1"
+    return f"{factor:.3g}"
+
+
+def is_attained(worst: WorstCase) -> bool:
+    """Tell whether some path comes to the figure, as far as is known."""
     return worst.is_exact or (worst.ended_by.startswith("budget.") and worst.ended_by != "budget.attempts")
 
 
@@ -185,10 +223,8 @@ def named_rows(rows: Sequence[Row], most: int = 6) -> str:
 
 def group_text(group: RowGroup, *, falls: bool) -> str:
     """Write the rows of one cause as one line."""
-    means = group.means(falls=falls)
-    reason = f"{means}: {group.reason}" if means else group.reason
-    if not falls:
-        reason = f"{means}; before, {group.reason}" if means else f"before, {group.reason}"
+    means, because = group.means(falls=falls), group.reason if falls else f"before, {group.reason}"
+    reason = f"{means} ({because})" if means else because
     can = "can no longer be taken" if falls else "can be taken now"
     rows = f"{counted(len(group.rows), 'row')} {can}: {named_rows(group.rows)}" if group.rows else ""
     behind = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from rungwise.fsm.certificate.diff_events import EventChange, Ladder, Rank
@@ -43,9 +43,12 @@ def _coded(text: str) -> str:
 def _side(name: str, ladder: Ladder | None, other: Ladder | None) -> str:
     if ladder is None:
         return f"<div><h4>{name}</h4><p>nothing: there is no such event</p></div>"
-    known = {*other.ranks} if other is not None else set()
+    known = other.ranks if other is not None else ()
     remarks = {*other.remarks} if other is not None else set()
-    ranks = "".join(_rank(rank, is_same=rank in known) for rank in ladder.ranks)
+    moved = _moved(ladder.ranks, known)
+    ranks = "".join(
+        _rank(rank, is_same=rank in known, was=moved.get(rank) if name == "now" else None) for rank in ladder.ranks
+    )
     notes = "".join(
         f"<li{'' if text in remarks else ' class=df-changed'}>{_coded(text)}</li>" for text in ladder.remarks
     )
@@ -53,11 +56,24 @@ def _side(name: str, ladder: Ladder | None, other: Ladder | None) -> str:
     return f"<div><h4>{name}</h4><ol class=df-ladder>{ranks}</ol>{notes}</div>"
 
 
-def _rank(rank: Rank, *, is_same: bool) -> str:
-    names = " ".join([*(["df-off"] if rank.off else []), *([] if is_same else ["df-changed"])])
+def _moved(ranks: Sequence[Rank], others: Sequence[Rank]) -> dict[Rank, int]:
+    """Return the lines that both have in another order, each with its place in the other one."""
+    keys = {(rank.guard, rank.target): place for place, rank in enumerate(others, 1)}
+    shared = [rank for rank in ranks if (rank.guard, rank.target) in keys]
+    places = [keys[rank.guard, rank.target] for rank in shared]
+    return {
+        rank: place
+        for rank, place, sorted_place in zip(shared, places, sorted(places), strict=True)
+        if place != sorted_place
+    }
+
+
+def _rank(rank: Rank, *, is_same: bool, was: int | None) -> str:
+    names = " ".join([*(["df-off"] if rank.off else []), *([] if is_same and was is None else ["df-changed"])])
     marked = f' class="{names}"' if names else ""
     chip = state_chip(Node(rank.target, rank.kind))
     detail = f" <span>{escape(rank.detail)}</span>" if rank.detail else ""
+    detail += f" <b>(was {was}.)</b>" if was is not None else ""
     says = rank.off or rank.says
     off = "cannot be taken: " if rank.off else ""
     told = f"<small><code>{escape(rank.guard)}</code> {escape(off + says)}</small>"

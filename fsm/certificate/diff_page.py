@@ -8,24 +8,28 @@ from typing import TYPE_CHECKING
 
 from rungwise.fsm.certificate.diff_headline import (
     Verdict,
+    amount,
     backends_text,
     chances,
     ending,
+    factor_text,
     figure,
     headline,
+    is_attained,
     journal_text,
     journals_text,
     row_short,
     verdicts,
 )
 from rungwise.fsm.certificate.diff_ladders import event_parts
-from rungwise.fsm.certificate.diff_words import says_of, value_text, words_that_differ
+from rungwise.fsm.certificate.diff_words import counted, says_of, value_text, words_that_differ
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.page.ladder import change_in, ladder_of
 from rungwise.fsm.diagram.page.markup import picture, plain_document, section
 
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
+    from rungwise.fsm.certificate.worst_case import WorstCase
     from rungwise.fsm.machine.table import Row
 
 SIGNS = {"more": "▲", "less": "▼", "same": "=", "note": "!"}
@@ -115,19 +119,21 @@ def _cost(changes: Iterable[WorstChange]) -> str:
 
 def _cost_row(change: WorstChange) -> str:
     cells = [
-        f"<td>{escape(figure(worst))}<small>{escape(_by(worst.ended_by))}</small></td>"
-        for worst in (change.old, change.new)
+        f"<td>{escape(amount(worst))}<small>{escape(_by(worst))}</small></td>" for worst in (change.old, change.new)
     ]
-    factor = "?" if change.factor is None else "same" if change.factor == 1 else f"{change.factor:.3g}"
-    tone = "" if change.factor in (None, 1) else " df-more" if (change.factor or 0) > 1 else " df-less"
-    return (
-        f'<tr><th scope="row">{escape(change.name)}</th>{"".join(cells)}<td class="df-factor{tone}">{factor}</td></tr>'
-        f'<tr class="df-bar-row"><td colspan="4">{_bars(change)}</td></tr>'
-    )
+    is_same = change.factor == 1
+    factor = "?" if change.factor is None else "same" if is_same else factor_text(change.factor)
+    tone = "" if change.factor is None or is_same else " df-more" if change.factor > 1 else " df-less"
+    bars = "" if is_same else f'<tr class="df-bar-row"><td colspan="4">{_bars(change)}</td></tr>'
+    name = escape(change.name)
+    return f'<tr><th scope="row">{name}</th>{"".join(cells)}<td class="df-factor{tone}">{factor}</td></tr>{bars}'
 
 
-def _by(ended_by: str) -> str:
-    return "by the ladder" if ended_by == "ladder" else f"by {ended_by}" if ended_by != "nothing" else ""
+def _by(worst: WorstCase) -> str:
+    """Say what ends the path, and whether the figure is but an upper bound."""
+    by = {"ladder": "the ladder ends it", "nothing": "nothing bounds it"}.get(worst.ended_by)
+    by = by or f"the budget: {worst.ended_by.removeprefix('budget.').replace('_', ' ')}"
+    return by if worst.value is None or is_attained(worst) else f"{by}; an upper bound"
 
 
 def _bars(change: WorstChange) -> str:
@@ -168,7 +174,8 @@ def _reworded(change: FieldChange, policy: object) -> str:
         else escape(text)
         for kind, text in words_that_differ(change.old, change.new)
     )
-    return f'<div class="df-words"><code>{escape(change.name)}</code> <small>{escape(says_of(change.name, policy))}</small><p>{words}</p></div>'
+    says = f"<small>{escape(says_of(change.name, policy))}</small>"
+    return f'<div class="df-words"><code>{escape(change.name)}</code> {says}<p>{words}</p></div>'
 
 
 def _waits(diff: PolicyDiff) -> str:
@@ -197,7 +204,7 @@ def _rows(diff: PolicyDiff) -> str:
             can = "can no longer be taken" if falls else "can be taken again"
             means = group.means(falls=falls)
             reason = group.reason if falls else f"before, {group.reason}"
-            title = f"{f'{means}: ' if means else ''}{reason}: {group.count} {can}"
+            title = f"{f'{means} ({reason})' if means else reason}: {counted(group.count, 'row')} {can}"
             parts.append(_row_list(title, (*group.rows, *group.behind), "removed" if falls else "added"))
     parts += [f"<p>{escape(each[0].upper() + each[1:])}.</p>" for each in diff.redeclared]
     parts += [
@@ -224,10 +231,12 @@ def _machine(diff: PolicyDiff, prefix: str) -> str:
     for decision in diff.picture.decisions:
         differs = any(change_in(line) or _is_changed_node(diff, line.row.target) for line in decision.lines)
         (changed if differs else same).append(decision)
-    plain = f"<details><summary>The {len(same)} ladders that stay as they are</summary>{ladder_of(diff.picture, same)}</details>"
+    summary = f"<summary>The {len(same)} ladders that stay as they are</summary>"
+    plain = f"<details>{summary}{ladder_of(diff.picture, same)}</details>"
     caption = f"<p>{escape(diff.picture.caption)}</p>" if diff.picture.caption else ""
     hub = (
-        f'<input type="checkbox" id="{prefix}hub" class="df-toggle"><label for="{prefix}hub">Show the whole machine</label>'
+        f'<input type="checkbox" id="{prefix}hub" class="df-toggle">'
+        f'<label for="{prefix}hub">Show the whole machine</label>'
         f'<div class="df-hub">{picture(draw(diff.picture, "svg"))}</div>'
     )
     told = "<p>+ is new or turned on, − is gone or turned off, ↕ is moved; what a rung had is struck out.</p>"
@@ -273,4 +282,8 @@ def _proof(diff: PolicyDiff) -> str:
         (each.name, *(side.verdict if side is not None else "not looked at" for side in (each.old, each.new)))
         for each in sorted(diff.properties, key=lambda each: not each.is_change)
     ]
-    return _table(("", "before", "now"), rows)
+    changed = sum(each.is_change for each in diff.properties)
+    if changed:
+        return _table(("", "before", "now"), rows)
+    told = f"All {len(rows)} properties that were looked at have the same verdict before and now"
+    return f"<details><summary>{told}</summary>{_table(('', 'before', 'now'), rows)}</details>"

@@ -12,6 +12,7 @@ from rungwise.fsm.certificate.diff_headline import (
     backends_text,
     chances,
     ending,
+    factor_text,
     figure,
     group_text,
     headline,
@@ -156,7 +157,7 @@ def factor(change: WorstChange) -> str:
     """Write how many times the old worst case the new one is."""
     if change.factor is None:
         return "" if change.old.value == change.new.value else "?"
-    return "same" if change.factor == 1 else f"x {change.factor:.3g}"
+    return "same" if change.factor == 1 else f"x {factor_text(change.factor)}"
 
 
 def _aligned(rows: Cells) -> list[str]:

@@ -65,7 +65,8 @@ def _line(picture: Picture, decision: Decision, line: Line) -> str:
     asides.append(f"was {line.was}." if line.was else "")
     aside = " · ".join(filter(None, asides))
     return (
-        f'<li{attributes}{marked}>{_sign(changed)}<span class="guard"><code>{escape(decision.guard(line))}</code></span>'
+        f"<li{attributes}{marked}>{_sign(changed)}"
+        f'<span class="guard"><code>{escape(decision.guard(line))}</code></span>'
         f"{state_chip(node)}{f'<small>{aside}</small>' if aside else ''}</li>"
     )
 
