@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
+DEFAULT: Final = "default"
+"""The word for the policy that holds where none is given."""
 NAMED: Final = "rungwise.policy"
 """Where a command's context holds what its policy was named by."""
 
@@ -96,6 +98,16 @@ class EitherParameter(PolicyParameter):
             raise
 
 
+class EitherOrDefaultParameter(EitherParameter):
+    """Read a policy of a call or of a turn; `default` is the one that holds where none is given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
+        """Return the policy that a file or a module holds, or the default one."""
+        if value == DEFAULT and not Path(value).exists():
+            return default_of(turn=bool(ctx is not None and ctx.params.get("turn")))
+        return super().convert(value, param, ctx)
+
+
 class ToolsPolicyParameter(PolicyParameter):
     """Read the policy of a turn where the command is given `--tools`, and of a call where it is not.
 
@@ -157,6 +169,7 @@ def _names(kind: type[Any], hints: type[Any]) -> set[str]:
 POLICY: Final = PolicyParameter()
 TOOLS_POLICY: Final = ToolsPolicyParameter()
 EITHER: Final = EitherParameter()
+EITHER_OR_DEFAULT: Final = EitherOrDefaultParameter()
 turn_option: Final = click.option(
     "--turn",
     is_flag=True,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import field, frozen
-from rungwise.fsm.certificate.diff_markdown import as_markdown
-from rungwise.fsm.certificate.diff_page import as_page
 
 from rungwise.fsm.call.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.diff_events import EventChange, events_of
-from rungwise.fsm.certificate.diff_rows import RowGroup, grouped
+from rungwise.fsm.certificate.diff_markdown import as_markdown
+from rungwise.fsm.certificate.diff_page import as_page
+from rungwise.fsm.certificate.diff_rows import RowGroup, grouped, redeclared
 from rungwise.fsm.certificate.diff_text import as_text
 from rungwise.fsm.certificate.diff_words import WaitChange, waits_of
 from rungwise.fsm.certificate.settings import off_rows, settings_of, table_of
@@ -108,6 +108,7 @@ class PolicyDiff:
         die, revive: the rows of both tables that can no longer be taken, and those that can be again, each with the
             reason: a limit of 0, or another field of the policy.
         fall, come_back: the same rows, those with one cause together.
+        redeclared: what stands in both tables and means something else now, in words.
         chains: the worst cases, by how many backends there are.
         backends: the number of them that is spoken of first.
         events: what each event leads to before and now.
@@ -129,6 +130,7 @@ class PolicyDiff:
     revive: Mapping[Row, str] = field(hash=False)
     fall: tuple[RowGroup, ...]
     come_back: tuple[RowGroup, ...]
+    redeclared: tuple[str, ...]
     chains: Mapping[int, tuple[WorstChange, ...]] = field(hash=False)
     backends: int
     events: tuple[EventChange, ...] = field(repr=False)
@@ -154,7 +156,7 @@ class PolicyDiff:
     @property
     def is_effective(self) -> bool:
         """Tell whether anything changes but words: rows, limits, waits, what is counted, or a worst case."""
-        rows = (self.appear, self.vanish, self.reordered, self.die, self.revive)
+        rows = (self.appear, self.vanish, self.reordered, self.die, self.revive, self.redeclared)
         worst = any(each.is_change for chain in self.chains.values() for each in chain)
         fields = any("hints." not in each.name for each in self.fields)
         return fields or worst or any(rows) or (self.calls is not None and not self.calls.is_empty)
@@ -268,6 +270,7 @@ def _compared(
         revive=revive,
         fall=grouped(die, now_off),
         come_back=grouped(revive, off),
+        redeclared=tuple(redeclared(*tables)),
         chains={
             count: tuple(WorstChange(*pair) for pair in zip(before[count].worst, after[count].worst, strict=False))
             for count in after

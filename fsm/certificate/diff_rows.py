@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
-from rungwise.fsm.machine.table import Row
+from rungwise.fsm.machine.table import Row, Table
 
 BEHIND = "nothing leads to "
 """What the reason of a row begins with that stands in a state which is never entered."""
@@ -75,3 +75,40 @@ def _causes(row: Row, reason: str, off: Mapping[Row, str], seen: set[str]) -> It
     for other, why in off.items():
         if other.target == row.source and other.source not in seen:
             yield from _causes(other, why, off, seen)
+
+
+def redeclared(old: Table, new: Table) -> Iterator[str]:
+    """Say which names of both tables stand for something else now: guards, effects, and what rungs do."""
+    for name in dict.fromkeys(row.guard for row in new.rows if row.guard):
+        if any(row.guard == name for row in old.rows):
+            was, now = _needs(old, name), _needs(new, name)
+            if was != now:
+                yield f"the guard {name} needs {now or 'nothing'}; before, {was or 'nothing'}"
+    for name in dict.fromkeys(row.effect for row in new.rows if row.effect):
+        if any(row.effect == name for row in old.rows) and _counts(old, name) != _counts(new, name):
+            yield f"the effect {name} {_counts(new, name)}; before, it {_counts(old, name)}"
+    for name in new.rungs:
+        was_rung, rung = old.rung(name), new.rung(name)
+        if was_rung is None or rung is None:
+            continue
+        for what in ("wait", "at_once_on", "change"):
+            if getattr(was_rung, what) != getattr(rung, what):
+                yield f"the rung {name} is declared with another {what}"
+
+
+def _needs(table: Table, guard: str) -> str:
+    found = table.guard(guard)
+    return ", ".join(
+        [
+            *([f"a unit of {found.counter}"] if found.counter else []),
+            *found.holds,
+            *(f"not {each}" for each in found.lacks),
+        ]
+    )
+
+
+def _counts(table: Table, effect: str) -> str:
+    found = table.effect(effect)
+    refills = f" and refills {', '.join(found.refills)}" if found.refills else ""
+    when = f" on {found.refills_on}" if found.refills and found.refills_on else ""
+    return f"takes a unit of {found.spends}{refills}{when}" if found.spends else "counts nothing"

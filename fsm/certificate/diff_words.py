@@ -121,6 +121,8 @@ def says_of(name: str, policy: object = None) -> str:
 
 def value_text(name: str, value: object) -> str:
     """Write what a field holds, with its unit."""
+    if value is None and (name.startswith("hints.rungs.") or (name.startswith("limits.") and name not in UNLIMITED)):
+        return "there is none"
     if value is None:
         return UNLIMITED.get(name, "never" if name.startswith("switch_after.") else "no limit")
     if isinstance(value, bool):

@@ -25,7 +25,9 @@ KEYWORDS: Final = frozenset(
     # of the model
     "state holds attempts choose nothing end ends stepped fact guard effect target where".split()
 )
-OF_THE_MODEL: Final = re.compile(r"find_|LIMIT_|(was|left)_\d|is_(rung|over|within_limits|less|waiting)$|(end|accept|progress)was_waiting$|[A-Z0-9_]+$")
+OF_THE_MODEL: Final = re.compile(
+    r"find_|LIMIT_|(was|left)_\d|is_(rung|over|within_limits|less|waiting)$|(end|accept|progress)was_waiting$|[A-Z0-9_]+$"
+)
 LARGEST_BYTE: Final = 255
 
 WORDS: Final = """
@@ -127,7 +129,11 @@ class _Model:
         yield f"mtype state = {self.state(self.table.start)}"
         for name in self.table.counters:
             yield f"{_kind(self.limits[name])} {self.counter(name)}"
-        yield from ("#ifdef MOST_ATTEMPTS", f"{_kind(self.most)} attempts  /* how often something was sent */", "#endif")
+        yield from (
+            "#ifdef MOST_ATTEMPTS",
+            f"{_kind(self.most)} attempts  /* how often something was sent */",
+            "#endif",
+        )
         yield ""
         yield "/* What is found of a reply. */"
         yield from ("#define UNKNOWN 0", "#define NO 1", "#define YES 2")
@@ -148,7 +154,9 @@ class _Model:
         yield ""
         yield _defined("is_rung", self.among(self.table.rungs), " || ")
         yield _defined("is_over", self.among(self.table.outcomes), " || ")
-        yield _defined("is_within_limits", [self.has_left(each).replace("<", "<=") for each in self.table.counters], " && ")
+        yield _defined(
+            "is_within_limits", [self.has_left(each).replace("<", "<=") for each in self.table.counters], " && "
+        )
         yield ""
         yield "/* Every run comes to an outcome, and stays there. */"
         yield "ltl ends { <> [] is_over }"
@@ -160,7 +168,10 @@ class _Model:
         yield from ("", "/* The facts. */")
         for name, fact in self.used.facts.items():
             yield f"inline find_{self.fact(name)}() {{ {self.found(fact)} }}  /* {plain(fact.says)} */"
-        yield from ("", "/* The guards: the counter of which a unit must be left, the facts that must hold, and those that must not. */")
+        yield from (
+            "",
+            "/* The guards: the counter of which a unit must be left, the facts that must hold, and those that must not. */",
+        )
         for guard in self.used.guards:
             yield f"inline {self.names.of('guard', guard.name)}() {{ {self.tested(guard)} }}"
         yield from ("", "/* The effects: what is spent, and what is given back. */")
@@ -211,7 +222,9 @@ class _Model:
         yield "     d_step {"
         yield "       assert(is_within_limits);"
         yield "       assert(is_over || is_less);"
-        yield "       assert(state != @ || was_waiting);  /* in flight is only what was sent */".replace("@", self.state(self.table.hub))
+        yield "       assert(state != @ || was_waiting);  /* in flight is only what was sent */".replace(
+            "@", self.state(self.table.hub)
+        )
         yield "       CHECK_ATTEMPTS;"
         yield "       if"
         yield "       :: is_over ->  /* with what a run ends makes no difference */"

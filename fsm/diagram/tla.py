@@ -227,7 +227,10 @@ class _Specification:
 
     def properties(self) -> Iterator[str]:
         table = self.table
-        yield from ("", "\\* No counter leaves its limits, and in every state each event that may come there has a row.")
+        yield from (
+            "",
+            "\\* No counter leaves its limits, and in every state each event that may come there has a row.",
+        )
         yield "TypeOK == /\\ state \\in Rungs \\union {Hub, NoRow} \\union Outcomes"
         yield "          /\\ \\A counter \\in Counters : spent[counter] \\in 0..Limit[counter]"
         yield "Total == state # NoRow"
@@ -237,7 +240,10 @@ class _Specification:
         yield "Less(new, old) == \\E digit \\in DOMAIN old :"
         yield "                    new[digit] < old[digit] /\\ \\A above \\in 1..(digit - 1) : new[above] = old[above]"
         yield "Pays == [][state' \\in Outcomes \\/ Less(Variant', Variant)]_vars"
-        yield from ("", "\\* Only what was sent is in flight; and only what is in flight, which is the Hub, receives replies.")
+        yield from (
+            "",
+            "\\* Only what was sent is in flight; and only what is in flight, which is the Hub, receives replies.",
+        )
         yield "OnlySentIsInFlight == [][state' = Hub => state \\in Rungs]_vars"
         yield from ("", "\\* Nothing leaves an outcome, and every run comes to one.")
         yield "Absorbs == [][state \\notin Outcomes]_vars"

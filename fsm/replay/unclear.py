@@ -35,10 +35,6 @@ def _reasons(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply
             yield f"hints.{name} is worded otherwise, so the reply to {rung} is not known"
     if old.hints.rungs.get(rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
         yield f"the hint of {rung} is worded otherwise, so the reply to it is not known"
-    declared = policy.table.rung(rung), old.table.rung(rung)
-    if None not in declared and declared[0] is not None and declared[1] is not None:
-        if declared[0].change is not declared[1].change:
-            yield f"{rung} changes the request otherwise, so the reply to it is not known"
     used = reply.usage.output_tokens
     if was_sent.cap != sent.cap:
         before, now = ("none" if step.cap is None else f"{step.cap:,} tokens" for step in (was_sent, sent))

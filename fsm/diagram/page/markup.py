@@ -76,6 +76,20 @@ def shell() -> tuple[str, str, str, str]:
     )
 
 
+def plain_document(title: str, body: str, sheet: str) -> str:
+    """Write a page that has no scripts, and may run none.
+
+    Arguments:
+        title: plain text.
+        body: HTML in which everything from outside is escaped.
+        sheet: the name of its style sheet, beside the one of all pages.
+    """
+    policy = POLICY.replace("script-src 'unsafe-inline'", "script-src 'none'")
+    head = shell()[0].replace(escape(POLICY, quote=False), escape(policy, quote=False))
+    styles = f"{_colours()}{_file('page.css')}{_file(sheet)}"
+    return f"{head}{escape(title)}</title>\n<style>\n{styles}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+
+
 def section(title: str, body: str, *, name: str = "", classes: str = "") -> str:
     """Write a part of the page under a heading."""
     attributes = (f' id="{name}"' if name else "") + (f' class="{classes}"' if classes else "")
