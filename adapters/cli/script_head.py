@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from rungwise.adapters.cli.output import counted, one_line
+from rungwise.adapters.cli.output import counted, one_line, safe
 from rungwise.adapters.cli.script_program import program_of
 from rungwise.adapters.cli.script_request import URL, Asked
 from rungwise.adapters.provider.enacted import EARLY, model_of
@@ -43,7 +43,7 @@ def head_of(worst: WorstScript, asked: Asked, path: Path) -> str:
     else:
         lines += ["and ask there in another; the object that it prints has the figure, stderr each wait:"]
         lines += [f"    {_command(worst, asked)}"]
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+    return "".join(f"# {safe(line)}".replace("\n", " ").rstrip() + "\n" for line in lines)
 
 
 def _facts(worst: WorstScript, asked: Asked) -> Iterator[tuple[str, str]]:

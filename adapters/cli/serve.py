@@ -54,7 +54,7 @@ def serve(script: str, port: int, host: str) -> int:
     What a reply may hold:
       text, reasoning, tool_calls, refusal, finish, usage, model
       status, error, headers, body, error_event      in place of a reply
-      delay, chunk_delay, lasts                      seconds: at first, between pieces, for all of them
+      delay, chunk_delay, lasts                      how long it takes
       hang, cut_after, done                          how it breaks
       chunk_size, write_sizes                        in which pieces
       reasoning_field, final_message                 dialects

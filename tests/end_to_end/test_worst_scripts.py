@@ -15,6 +15,7 @@ from rungwise.adapters.cli.script_request import Asked
 from rungwise.adapters.cli.scripts import name_of, write_scripts
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
 from rungwise.fsm.certificate.scripts import WorstScript
+from rungwise.fsm.certificate.worst import worst_cases
 from support.command_line import invoke
 from support.sampling import examples
 from support.worst import played, played_turn
@@ -28,8 +29,12 @@ def written(
     policy: Policy | TurnPolicy, backends: int, folder: Path, prices: Prices = PRICES, **request: int
 ) -> list[WorstScript]:
     """Write the scripts of a policy, and return what they play."""
-    links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
-    cases = verify(policy, links, **request).worst
+    if isinstance(policy, Policy):
+        bounded = policy.limits.bounded(policy.table.limits, backends)
+        cases = worst_cases(policy, bounded, [prices] * backends, **request)
+    else:
+        links = [PlainLink(f"backend {number}", prices=prices) for number in range(1, backends + 1)]
+        cases = verify(policy, links, **request).worst
     write_scripts(str(folder), policy, {backends: cases}, Asked(None, False, None, None, None))
     return [WorstScript(case, policy, backends) for case in cases]
 
