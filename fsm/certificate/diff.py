@@ -19,7 +19,7 @@ from rungwise.fsm.certificate.diff_text import as_text
 from rungwise.fsm.certificate.diff_words import WaitChange, waits_of
 from rungwise.fsm.certificate.settings import off_rows, settings_of, table_of
 from rungwise.fsm.certificate.turns import calls_of
-from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.certificate.verify import verify, worst_by_fallbacks
 from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.diagram.extract import picture_of
@@ -37,6 +37,10 @@ CHAINS = (1, 2, 3)
 
 SPOKEN_OF = 2
 """The number of backends that the first sentence is about, where it is among them."""
+
+
+Certificates = Mapping[int, Certificate]
+"""The certificates of a policy, by how many backends they are for."""
 
 
 @frozen
@@ -201,35 +205,41 @@ def diff_policies(
     if isinstance(old, TurnPolicy) != isinstance(new, TurnPolicy):
         kinds = f"the old is a {type(old).__name__}, the new a {type(new).__name__}"
         raise ConfigurationError(f"a call's policy and a turn's cannot be compared: {kinds}")
-    counts = CHAINS if backends is None else (backends,)
-    spoken_of = SPOKEN_OF if backends is None else backends
     asked = {"max_tokens": max_tokens, "input_tokens": input_tokens}
-    sides = []
-    for name, policy in (("old", old), ("new", new)):
-        found = {}
-        for count in counts:
-            chain = _links(count, prices) if isinstance(count, int) else count
-            certificate = verify(policy, chain, **asked)
-            _require_proof(name, certificate)
-            found[len(certificate.chain)] = certificate
-            last = len(certificate.chain)
-        sides.append(found)
-    number = spoken_of if isinstance(spoken_of, int) else last
-    return attrs.evolve(_side_by_side(old, new, sides[0], sides[1], number), journals=tuple(journals))
+    before = _certified("old", old, backends, prices, asked)
+    after = before if old == new else _certified("new", new, backends, prices, asked)
+    number = SPOKEN_OF if backends is None else next(iter(after))
+    return attrs.evolve(_side_by_side(old, new, before, after, number), journals=tuple(journals))
 
 
-def _links(count: int, prices: Prices | None) -> int | Sequence[Link]:
-    return count if prices is None else [PlainLink(f"backend {place}", prices=prices) for place in range(1, count + 1)]
-
-
-def _require_proof(name: str, certificate: Certificate) -> None:
-    found = (certificate, certificate.call) if certificate.call is not None else (certificate,)
-    failed = [each.name for part in found for each in part.properties if not each.holds and each.is_required]
+def _certified(
+    name: str,
+    policy: Policy | TurnPolicy,
+    backends: int | Sequence[Link] | None,
+    prices: Prices | None,
+    asked: Mapping[str, int | None],
+) -> Certificates:
+    """Return the certificate of a policy for each chain; what is proved of calls is proved for any chain, once."""
+    chain = _links(SPOKEN_OF if backends is None else backends, prices)
+    certificate = verify(policy, chain, **asked)
+    found = certificate.properties + (certificate.call.properties if certificate.call is not None else ())
+    failed = [each.name for each in found if not each.holds and each.is_required]
     if failed:
         raise ConfigurationError(f"the {name} policy cannot be proved, so nothing of it can be compared: {failed[0]}")
+    if backends is not None:
+        return {len(certificate.chain): certificate}
+    if isinstance(policy, TurnPolicy):
+        others = {count: verify(policy, _links(count, prices), **asked) for count in CHAINS if count != SPOKEN_OF}
+    else:
+        worst = worst_by_fallbacks(policy, max(CHAINS) - 1, prices=prices, **asked)
+        others = {count: attrs.evolve(certificate, worst=worst[count - 1]) for count in CHAINS}
+    return {count: others.get(count, certificate) for count in CHAINS}
 
 
-Certificates = Mapping[int, Certificate]
+def _links(chain: int | Sequence[Link], prices: Prices | None) -> int | Sequence[Link]:
+    if prices is None or not isinstance(chain, int):
+        return chain
+    return [PlainLink(f"backend {place}", prices=prices) for place in range(1, chain + 1)]
 
 
 def _side_by_side(

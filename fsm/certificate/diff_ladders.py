@@ -29,9 +29,7 @@ def _event(change: EventChange) -> str:
         body = _side("before", change.old, change.new) + _side("now", change.new, change.old)
     else:
         body = _side("before and now", change.new, change.new)
-    return (
-        f'<article class="df-event" id="on-{escape(change.event)}">{head}<div class="df-sides">{body}</div></article>'
-    )
+    return f'<article class="df-event">{head}<div class="df-sides">{body}</div></article>'
 
 
 def _coded(text: str) -> str:

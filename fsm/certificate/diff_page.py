@@ -25,7 +25,7 @@ from rungwise.fsm.certificate.diff_ladders import event_parts
 from rungwise.fsm.certificate.diff_words import counted, says_of, value_text, words_that_differ
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.page.ladder import change_in, ladder_of
-from rungwise.fsm.diagram.page.markup import picture, plain_document, section
+from rungwise.fsm.diagram.page.markup import plain_document, section
 
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
@@ -237,7 +237,8 @@ def _machine(diff: PolicyDiff, prefix: str) -> str:
     hub = (
         f'<input type="checkbox" id="{prefix}hub" class="df-toggle">'
         f'<label for="{prefix}hub">Show the whole machine</label>'
-        f'<div class="df-hub">{picture(draw(diff.picture, "svg"))}</div>'
+        f'<div class="df-hub"><div class="picture" tabindex="0" role="region" aria-label="The machine, with what changes">'
+        f"{draw(diff.picture, 'svg')}</div></div>"
     )
     told = "<p>+ is new or turned on, − is gone or turned off, ↕ is moved; what a rung had is struck out.</p>"
     return f"{caption}{told}{ladder_of(diff.picture, changed)}{plain if same else ''}{hub}"
