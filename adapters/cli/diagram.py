@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     ("hub", "ladder"),
     "The states and what leads from one to another; or, for each event, the order in which its guards are tried.",
 )
+@choice_option(
+    "--off",
+    ("grey", "hide"),
+    "What the policy switches off, as by a limit of 0: struck, with the reason; or left out.",
+)
 @output_option
 @click.option(
     "--write", "write_to", type=click.Path(file_okay=False), metavar="DIR", help="Write every picture to DIR."
@@ -46,13 +51,14 @@ def diagram(
     turn: bool,
     format: Format | Model | Literal["html"],
     view: View,
+    off: Literal["grey", "hide"],
     output: str | None,
     write_to: str | None,
     check: str | None,
 ) -> int:
-    """Draw the machine of a call, from the very rows that run it; that of a policy, where one is given.
+    """Draw the machine of a call, from the very rows that run it, with the limits and waits of a policy.
 
-    With --turn it is the machine of a turn, the loop above the call.
+    That is the policy given, or else the default one. With --turn it is the machine of a turn, the loop above the call.
 
     The picture goes to stdout unless -o names a file. --write and --check are for a repository that keeps the
     pictures: the first renews them, the second fails where they are out of date. Both are about calls and turns.
@@ -71,6 +77,7 @@ def diagram(
       rungwise diagram --format rows --view ladder
       rungwise diagram --turn --format svg -o turn.svg
       rungwise diagram ours.policies:POLICY --format svg -o ours.svg
+      rungwise diagram policy.toml --off hide --view ladder
       rungwise diagram ours.toml --format promela -o ours.pml
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
@@ -78,24 +85,35 @@ def diagram(
         bad_input("--write and --check exclude each other: give one of them")
     if (write_to or check) and output:
         bad_input("-o is for a single picture: leave it out with --write and --check")
+    if off == "hide" and (write_to or check or format == "html"):
+        bad_input("--off hide is for a single picture, and not for a page: leave it out")
     policy = policy or default_of(turn=turn)
     try:
         if check is not None:
             return _check(policy, Path(check))
         if write_to is not None:
             return _write(policy, Path(write_to))
-        return _draw(policy, format, view, output)
+        return _draw(policy, format, view, output, hides_off=off == "hide")
     except OSError as error:
         bad_input(f"{error.filename or write_to} cannot be written ({error.strerror}): name a writable place")
 
 
-def _draw(policy: Policy | TurnPolicy, format: Format | Model | Literal["html"], view: View, output: str | None) -> int:
+def _draw(
+    policy: Policy | TurnPolicy,
+    format: Format | Model | Literal["html"],
+    view: View,
+    output: str | None,
+    *,
+    hides_off: bool,
+) -> int:
     from rungwise.fsm.certificate.play import play_policy
-    from rungwise.fsm.certificate.settings import limits_of, table_of
+    from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
     from rungwise.fsm.diagram import MODELS, model, render
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
+    if format in MODELS and hides_off:
+        bad_input(f"--format {format} holds every row: leave --off out")
     if format in MODELS and view == "ladder":
         bad_input(f"--format {format} holds the ladder of each event: leave --view out")
     if format == "html":
@@ -103,7 +121,8 @@ def _draw(policy: Policy | TurnPolicy, format: Format | Model | Literal["html"],
     elif format in MODELS:
         picture = model(table_of(policy), format, limits_of(policy))
     else:
-        picture = render(table_of(policy), format, view=view)
+        settings = settings_of(policy, hides_off=hides_off)
+        picture = render(table_of(policy), cast("Format", format), view=view, settings=settings)
     write_out(output, picture)
     return 0
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.link import PlainLink
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, Reserve, Timeouts
-from rungwise.fsm.certificate.settings import limits_of
+from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, Model, View, model, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
-from rungwise.fsm.machine.table import Table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 
@@ -75,17 +74,18 @@ def _drifted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str
 def _wanted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
     turn = policy if isinstance(policy, TurnPolicy) else TurnPolicy(call=policy)
     call = turn.of_calls
-    yield from _pictures(call.table, "")
-    yield from _pictures(TURN, OF_TURNS)
-    for each, table in ((call, call.table), (turn, TURN)):
+    yield from _pictures(call, "")
+    yield from _pictures(turn, OF_TURNS)
+    for each in (call, turn):
+        table = table_of(each)
         yield from ((name.format(name=table.name), model(table, format, limits_of(each))) for name, format in MODELS)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
         blocks = {
-            "decisions": render(call.table, "rows", "ladder"),
+            "decisions": _render(call, "rows", "ladder"),
             "counters": counters(call.table, call.limits),
             "numbers": numbers(call),
-            "turn_decisions": render(TURN, "rows", "ladder"),
+            "turn_decisions": _render(turn, "rows", "ladder"),
             "turn_counters": counters(TURN, turn.limits),
             "turn_numbers": turn_numbers(turn),
         }
@@ -94,9 +94,13 @@ def _wanted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str,
     yield f"{OF_TURNS}{CERTIFICATE}", _certificates(turn)
 
 
-def _pictures(table: Table, of: str) -> Iterator[tuple[str, str]]:
+def _pictures(policy: Policy | TurnPolicy, of: str) -> Iterator[tuple[str, str]]:
     for name, format, view in PICTURES:
-        yield name.format(name=table.name, of=of), render(table, format, view)
+        yield name.format(name=table_of(policy).name, of=of), _render(policy, format, view)
+
+
+def _render(policy: Policy | TurnPolicy, format: Format, view: View) -> str:
+    return render(table_of(policy), format, view, settings=settings_of(policy))
 
 
 def _certificates(policy: Policy | TurnPolicy) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rungwise.fsm.call.backoff import backoff
-from rungwise.fsm.call.policy import Budget, Policy, Waits
+from rungwise.fsm.call.facts import EMPTY
+from rungwise.fsm.call.limits import LARGEST_LIMIT
+from rungwise.fsm.call.policy import EMPTY_REPLY, Budget, Policy, Waits
 from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.structure import reached_states
 from rungwise.fsm.diagram.model import Settings
@@ -55,9 +57,9 @@ def limits_of(policy: Policy | TurnPolicy) -> Limits:
 def off_rows(policy: Policy | TurnPolicy) -> dict[Row, str]:
     """Return the rows of a policy's table that can never be taken, each with the reason."""
     table, limits = table_of(policy), limits_of(policy)
-    settled = _settled(policy) if isinstance(policy, Policy) else {}
     off: dict[Row, str] = {}
     for event, source in table.ladders:
+        settled = _settled(policy, event)
         taken = {
             branch.row
             for branch in branches(table, event, source)
@@ -79,9 +81,15 @@ def _reason(table: Table, row: Row, limits: Limits, settled: Settled) -> str:
     return next(found, "a row before it is always taken")
 
 
-def _settled(policy: Policy) -> dict[str, tuple[bool, str]]:
-    """Return the facts that the policy itself settles; `CallFacts` finds each of them from the same field."""
-    found: dict[str, tuple[bool, str]] = {}
+def _settled(policy: Policy | TurnPolicy, event: str) -> dict[str, tuple[bool, str]]:
+    """Return the facts of an event that the policy itself settles; who finds them looks at the same fields."""
+    table, limits = table_of(policy), limits_of(policy)
+    lasting = {fact.name: fact.lasts for fact in table.facts if fact.lasts and limits[fact.lasts] == 0}
+    found = {name: (False, f"the limit of {counter} is 0") for name, counter in lasting.items()}
+    if isinstance(policy, TurnPolicy):
+        if not limits["summaries"]:
+            found["is_summary"] = False, "no summary is asked for"
+        return found
     if policy.after_refusal == "end":
         found["refusal_ends"] = True, "after_refusal is 'end'"
     if not policy.nudge_window:
@@ -92,7 +100,9 @@ def _settled(policy: Policy) -> dict[str, tuple[bool, str]]:
         found["same_empty_again"] = False, "skip_identical_empties is off"
     if not policy.handful:
         found["asks_for_little"] = False, "handful is 0"
-    known = {fact.name for fact in policy.table.facts}
+    if event in EMPTY and policy.switch_after.get(EMPTY_REPLY, LARGEST_LIMIT) >= LARGEST_LIMIT:
+        found["switch_asked"] = False, f"switch_after.{EMPTY_REPLY} is not set"
+    known = {fact.name for fact in table.facts}
     return {name: each for name, each in found.items() if name in known}
 
 
@@ -102,10 +112,19 @@ def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
         return "off"
     times = "×1 per backend" if limit is None else f"×{limit}"
     series = _series(rung, waits)
-    if series is None or not any(series):
+    if waits is None or series is None:
         return times
-    base, cap = min(series), series[1]
-    return f"{times} · {base:g} s" if base == cap else f"{times} · {base:g}→{cap:g} s"
+    told = [_span(*series)]
+    if rung.wait == "retry" and waits.overload_cap != waits.retry_cap:
+        told.append(f"overload {_span(waits.retry_base, waits.overload_cap)}")
+    return f"{times} · {', '.join(told)}"
+
+
+def _span(base: float, cap: float) -> str:
+    """Write the first and the longest wait of a series."""
+    first = min(base, cap)
+    longest = cap if base else 0.0  # what is doubled from 0 stays there
+    return f"{_number(first)} s" if first == longest else f"{_number(first)}→{_number(longest)} s"
 
 
 def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
@@ -113,15 +132,17 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
         return f"never: the limit of {rung.counter} is 0"
     times = "once for each further backend" if limit is None else f"at most {_times(limit)}"
     series = _series(rung, waits)
-    if series is None or waits is None or not any(series):
+    if series is None or waits is None:
         return times
     count = limit or 1
-    each = [f"{backoff(number, *series, 0.0, 0.0):g}" for number in range(1, min(count, MOST_WAITS) + 1)]
+    each = [_number(backoff(number, *series, 0.0, 0.0)) for number in range(1, min(count, MOST_WAITS) + 1)]
     listed = ", ".join([*each, *(["..."] if count > MOST_WAITS else [])])
     chance = f" and up to {waits.jitter * 100:g} % more" if waits.jitter else ""
-    return (
-        f"{times}, after {listed} s{chance}, the series ending at {series[1]:g} s; or after as long as it is asked to"
-    )
+    told = [f"{times}, after {listed} s{chance}, the series ending at {_number(series[1])} s"]
+    if rung.wait == "retry":
+        told.append(f"after overload at {_number(waits.overload_cap)} s")
+        told.append(f"after malformed it is {_span(waits.reask_base, waits.reask_cap)}")
+    return "; ".join([*told, "or after as long as it is asked to"])
 
 
 def _times(limit: int) -> str:
@@ -142,8 +163,13 @@ def _budget(budget: Budget) -> str:
 def _sums(budget: Budget) -> Iterator[str]:
     yield f"{budget.attempts:,} attempt{'' if budget.attempts == 1 else 's'}"
     if budget.seconds is not None:
-        yield f"{budget.seconds:,g} s"
+        yield f"{_number(budget.seconds)} s"
     if budget.output_tokens is not None:
         yield f"{budget.output_tokens:,} output tokens"
     if budget.money is not None:
-        yield f"{budget.money:g} in money"
+        yield f"{_number(budget.money)} in money"
+
+
+def _number(value: float) -> str:
+    """Write a number so that no other one is written alike."""
+    return f"{int(value):,}" if value == int(value) else repr(float(value))

@@ -76,3 +76,6 @@ DARK = Colours(
         "outcome": "#9da7b3",
     },
 )
+
+MARK = "#c83c8f"
+"""The mark where one colour must do on a light page and on a dark one."""

@@ -7,16 +7,19 @@ from itertools import pairwise
 from textwrap import wrap
 
 from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Picture, columns
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Note, Picture, columns
 
 SHAPES: dict[Kind, str] = {
     "rung": 'shape=box, style="rounded,filled"',
-    "hub": "shape=hexagon, style=filled",
-    "answer": "shape=box, style=filled, peripheries=2",
-    "lesser": "shape=component, style=filled",
-    "error": "shape=octagon, style=filled",
-    "outcome": "shape=box, style=filled, peripheries=2",
+    "hub": 'shape=ellipse, style="filled"',
+    "answer": 'shape=box, style="filled", peripheries=2',
+    "lesser": 'shape=note, style="filled"',
+    "error": 'shape=octagon, style="filled"',
+    "outcome": 'shape=box, style="filled", peripheries=2',
 }
+SIGNS: dict[Kind, str] = {"answer": "✓ ", "lesser": "◐ ", "error": "✕ "}
+"""What tells outcomes apart in a cell of a table, which has no shape."""
+
 FONT = 'fontname="DejaVu Sans Mono,Menlo,Consolas,monospace", fontsize=11'
 COLUMNS = 3
 
@@ -31,10 +34,13 @@ def hub_view(picture: Picture) -> str:
     body.extend(_edge(picture, arc) for arc in picture.arcs)
     for note in picture.notes:
         name = _quoted(f"note {note.name}")
-        says = f"{_numbers(note.steps)}{note.lines[0].text}\\n{note.where}"
-        body.append(f'{name} [shape=note, color="{LIGHT.line}", label="{says}"]')
+        off = f', tooltip="off: {_text(note.line.off)}"' if note.line.off is not None else ""
+        body.append(f"{name} [shape=plaintext, label=<{_note(note)}>{off}]")
+        if picture.node(note.target).kind != "rung":  # so that it stands on the side of the outcomes
+            body.append(f"{_quoted(picture.hub)} -> {name} [style=invis]")
         body.append(f"{name} -> {_quoted(note.target)} [style=dotted, arrowhead=none]")
-    return _document(picture.name, ["rankdir=LR", "ranksep=0.4", "nodesep=0.15", *body])
+    settings = ["rankdir=LR", "ranksep=0.4", "nodesep=0.15"]
+    return _document(picture, picture.hub_title, [*settings, *body])
 
 
 def ladder_view(picture: Picture) -> str:
@@ -45,51 +51,109 @@ def ladder_view(picture: Picture) -> str:
         cards = [_card(picture, decision) for decision in column]
         body.extend(f"{name} [label=<{card}>]" for name, card in zip(names, cards, strict=True))
         body.extend(f"{one} -> {other} [style=invis]" for one, other in pairwise(names))
-    return _document(picture.name, ["node [shape=plain]", "ranksep=0.15", "nodesep=0.2", *body])
+    settings = ["node [shape=plain]", "ranksep=0.15", "nodesep=0.2"]
+    return _document(picture, picture.ladder_title, [*settings, *body])
 
 
 def _node(node: Node) -> str:
-    border = f'color="{LIGHT.mark}", penwidth=3' if node.visited else f'color="{LIGHT.border[node.kind]}"'
-    return f'{_quoted(node.name)} [{SHAPES[node.kind]}, fillcolor="{LIGHT.fill[node.kind]}", {border}]'
+    shape, fill, border = SHAPES[node.kind], LIGHT.fill[node.kind], f'color="{LIGHT.border[node.kind]}"'
+    if node.is_struck:
+        shape, fill, border = shape.replace("filled", "filled,dashed"), LIGHT.page, f'color="{LIGHT.line}"'
+    if node.visited or node.change == "added":
+        border = f'color="{LIGHT.mark}", penwidth=3'
+    label = f'<font color="{LIGHT.faint if node.is_struck else LIGHT.ink}">{_name(node)}{_detail(node, "<br/>")}</font>'
+    tooltip = f', tooltip="{_text(node.says)}"' if node.says else ""
+    return f'{_quoted(node.name)} [{shape}, fillcolor="{fill}", {border}, label=<{label}>{tooltip}]'
+
+
+def _name(node: Node) -> str:
+    return node.label.removesuffix(node.name) + _struck(escape(node.name), node.is_struck)
+
+
+def _detail(node: Node, before: str = "") -> str:
+    says = "".join(_struck(escape(words), is_struck) for words, is_struck in node.pieces)
+    return f'{before}<font point-size="9">{says}</font>' if says else ""
 
 
 def _edge(picture: Picture, arc: Arc) -> str:
-    label = "".join(_numbers(line.steps) + line.text + r"\l" for line in arc.lines)
-    style = [f'label="{label}"']
-    if arc.target == picture.hub:
-        style += ["style=dashed", "penwidth=0.8"]
+    label = '<br align="left"/>'.join(_line(line) for line in arc.lines) + '<br align="left"/>'
+    style = [f"label=<{label}>", f'tooltip="{_text("; ".join(line.says for line in arc.lines))}"']
+    if arc.target == picture.hub or arc.is_struck:
+        style += ["style=dotted" if arc.is_struck else "style=dashed", "penwidth=0.8"]
     if picture.arc(arc.target, picture.hub):  # the arc back already ranks the two: rungs to the left of the hub
         style.append("constraint=false")
-    if arc.steps:
+    if arc.steps or arc.change == "added":
         style += [f'color="{LIGHT.mark}"', "penwidth=3"]
     return f"{_quoted(arc.source)} -> {_quoted(arc.target)} [{', '.join(style)}]"
 
 
+def _line(line: Line) -> str:
+    return f"{_sign(line)}{_numbers(line.steps)}{_struck(escape(line.text), line.is_struck)}{_turn(line)}"
+
+
+def _note(note: Note) -> str:
+    return f"{_line(note.line)}<br/>{escape(note.where)}"
+
+
 def _card(picture: Picture, decision: Decision) -> str:
-    where = "".join(f"<br/>{words}" for words in wrap(decision.where, 40))
-    lines = [f'<tr><td colspan="4" align="left" balign="left"><b>{decision.event}</b>{where}</td></tr>']
-    lines.extend(_card_line(picture, decision, line, rank) for rank, line in enumerate(decision.lines, start=1))
+    where = "".join(f"<br/>{escape(words)}" for words in wrap(decision.where, 40))
+    head = f"<b>{escape(decision.event)}</b>{where}"
+    lines = [f'<tr><td colspan="5" align="left" balign="left">{head}</td></tr>']
+    lines.extend(_card_line(picture, decision, line, rank) for rank, line in decision.ranked)
     return f'<table border="1" cellborder="0" cellspacing="2" color="{LIGHT.line}">{"".join(lines)}</table>'
 
 
-def _card_line(picture: Picture, decision: Decision, line: Line, rank: int) -> str:
-    kind = picture.node(line.row.target).kind
-    guard = escape(decision.guard(line)) + (" false: " + ", ".join(map(str, line.tried)) if line.tried else "")
+def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
+    node = picture.node(line.row.target)
+    guard = _struck(escape(decision.guard(line)), line.is_struck) + _turn(line)
+    guard += " false: " + ", ".join(map(str, line.tried)) if line.tried else ""
+    guard += f" was {line.was}." if line.was is not None else ""
     if line.steps:
         guard = f'<font color="{LIGHT.mark}"><b>{_numbers(line.steps)}{guard}</b></font>'
-    paint = f'border="1" bgcolor="{LIGHT.fill[kind]}" color="{LIGHT.border[kind]}"'
-    cells = f'<td align="left">{rank}</td><td align="left">{guard}</td><td {paint}>{line.row.target}</td>'
-    return f'<tr>{cells}<td align="left">{line.row.effect or " "}</td></tr>'
+    fill, border = LIGHT.fill[node.kind], LIGHT.border[node.kind]
+    paint = f'border="1" bgcolor="{fill}" color="{border}"'
+    if line.is_struck:
+        paint = f'border="1" style="dashed" color="{LIGHT.line}"'
+    target = SIGNS.get(node.kind, "") + _name(node)
+    effect = _struck(escape(line.row.effect), line.is_struck) if line.row.effect else " "
+    says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""  # only a link shows its title
+    cells = [
+        f'<td align="left">{_sign(line)}{rank if rank is not None else ""}</td>',
+        f'<td align="left"{says}>{guard}</td>',
+        f"<td {paint}>{target}</td>",
+        f'<td align="left">{effect}</td>',
+        f'<td align="left">{_detail(node) or " "}</td>',
+    ]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _sign(line: Line) -> str:
+    return f"<b>{line.sign}</b> " if line.sign else ""
+
+
+def _turn(line: Line) -> str:
+    return f" <b>{line.turn}</b>" if line.turn else ""
+
+
+def _struck(says: str, is_struck: bool) -> str:
+    return f"<s>{says}</s>" if is_struck else says
 
 
 def _numbers(steps: tuple[int, ...]) -> str:
     return f"{', '.join(map(str, steps))}: " if steps else ""
 
 
+def _text(says: str) -> str:
+    """Write a text between quotes, where a backslash would begin an escape; line breaks end as spaces."""
+    return escape(says.replace("\\", "\\\\").replace("\n", "; "))
+
+
 def _quoted(name: str) -> str:
-    return f'"{name}"'
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _document(name: str, body: list[str]) -> str:
-    head = [f"node [{FONT}]", f'edge [{FONT}, color="{LIGHT.line}"]']
-    return f"digraph {_quoted(name)} {{\n" + "".join(f"  {line};\n" for line in [*head, *body]) + "}\n"
+def _document(picture: Picture, title: str, body: list[str]) -> str:
+    told = "<br/>".join(escape(words) for words in (title, picture.caption, picture.key) if words)
+    head = [f"label=<{told}>", "labelloc=t", "fontname=monospace", "fontsize=13"]
+    head += [f"node [{FONT}]", f'edge [{FONT}, color="{LIGHT.line}"]']
+    return f"digraph {_quoted(picture.name)} {{\n" + "".join(f"  {line};\n" for line in [*head, *body]) + "}\n"

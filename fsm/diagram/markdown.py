@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rungwise.fsm.diagram.model import Decision, Line, Picture
+from rungwise.fsm.diagram.model import Decision, Line, Node, Picture
 from rungwise.fsm.machine.declare import Effect
 from rungwise.fsm.machine.table import Table
 
 
 def hub_view(picture: Picture) -> str:
     """Write a line for each row, by event; rows that are alike in all but their source share one."""
+    lines = [_cells(picture, decision, line) for decision in picture.decisions for line in decision.lines]
     head = ["event", "from", "guard", "to", "effect", *(["steps"] if picture.marked else [])]
-    lines = [_cells(decision, line, picture.marked) for decision in picture.decisions for line in decision.lines]
-    return markdown_table(head, lines)
+    if any(remark for *_, remark in lines):
+        head.append("what a policy makes of it" if not picture.is_change else "what changes")
+        return _heading(picture) + markdown_table(head, lines)
+    return _heading(picture) + markdown_table(head, [cells for *cells, _ in lines])
 
 
 def ladder_view(picture: Picture) -> str:
     """Write a numbered list for each event, in the order in which its guards are tried."""
-    return "\n".join(map(_list, picture.decisions))
+    lists = "\n".join(_list(picture, decision) for decision in picture.decisions)
+    return _heading(picture) + lists
+
+
+def _heading(picture: Picture) -> str:
+    """Write what holds for the whole; a table that no policy was laid on says for itself all that there is."""
+    if not picture.caption and not picture.key:
+        return ""
+    told = [f"{picture.rows[:1].upper()}{picture.rows[1:]}", picture.caption, picture.key]
+    return "".join(f"{says}\n\n" for says in (f"{'; '.join(filter(None, told[:2]))}.", told[2]) if says)
 
 
 def counters(table: Table, limits: Mapping[str, int | None]) -> str:
@@ -42,22 +54,47 @@ def _when(effect: Effect) -> str:
     return f" (with `{effect.refills_on}`)" if effect.refills_on else ""
 
 
-def _cells(decision: Decision, line: Line, marked: bool) -> list[str]:
-    row = line.row
+def _cells(picture: Picture, decision: Decision, line: Line) -> list[str]:
+    row, struck = line.row, line.is_struck
+    sources = ", ".join(_struck(name, picture.node(name).is_struck and not struck) for name in decision.sources)
     guard = f"`{row.guard}`" if row.guard else ""
-    cells = [f"`{row.event}`", ", ".join(decision.sources), guard, row.target, f"`{row.effect}`" if row.effect else ""]
-    return [*cells, ", ".join(map(str, line.steps))] if marked else cells
+    cells = [f"`{row.event}`", sources, guard, row.target, f"`{row.effect}`" if row.effect else ""]
+    cells = [_struck(cell, struck) for cell in cells]
+    cells[3] += _detail(picture.node(row.target))
+    steps = [", ".join(map(str, line.steps))] if picture.marked else []
+    return [*cells, *steps, _remark(line)]
 
 
-def _list(decision: Decision) -> str:
+def _list(picture: Picture, decision: Decision) -> str:
     lines = [f"**`{decision.event}`** {decision.where}".rstrip(), ""]
-    for rank, line in enumerate(decision.lines, start=1):
+    for rank, line in decision.ranked:
         guard = f"`{line.row.guard}`" if line.row.guard else decision.guard(line)
         effect = f", `{line.row.effect}`" if line.row.effect else ""
+        says = _struck(f"{guard} → **{line.row.target}**{effect}", line.is_struck)
         steps = f" (taken at {', '.join(map(str, line.steps))})" if line.steps else ""
         tried = f" (false at {', '.join(map(str, line.tried))})" if line.tried else ""
-        lines.append(f"{rank}. {guard} → **{line.row.target}**{effect}{steps}{tried}")
+        remark = f"; {_remark(line)}" if _remark(line) else ""
+        begin = "-" if rank is None else f"{rank}."
+        lines.append(f"{begin} {says}{_detail(picture.node(line.row.target))}{steps}{tried}{remark}")
     return "\n".join([*lines, ""])
+
+
+def _detail(node: Node) -> str:
+    says = "".join(_struck(words.strip(), True) if is_struck else words for words, is_struck in node.pieces)
+    return f" ({says})" if says else ""
+
+
+def _remark(line: Line) -> str:
+    """Say in words why a row is never taken, and what a change makes of it."""
+    changed = {"added": "**+ new**", "removed": "**− gone**"}[line.change] if line.change else ""
+    off = f"{'**now off**' if line.turned == 'off' else 'off'}: {line.off}" if line.off is not None else ""
+    on = "**now on**" if line.turned == "on" else ""
+    was = f"was {line.was}." if line.was is not None else ""
+    return ", ".join(filter(None, [changed, off, on, was]))
+
+
+def _struck(says: str, is_struck: bool) -> str:
+    return f"~~{says}~~" if says and is_struck else says
 
 
 def markdown_table(head: list[str], lines: list[list[str]]) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from itertools import pairwise
 from textwrap import wrap
 
-from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.model import Decision, Kind, Picture, columns
+from attrs import frozen
+
+from rungwise.fsm.diagram.colours import LIGHT, MARK
+from rungwise.fsm.diagram.model import SIGNS, Arc, Decision, Kind, Line, Node, Note, Picture, columns
 
 # Words that begin a statement or end a block in the language; a state of that name gets another id, not another label.
 RESERVED = {
@@ -15,15 +20,13 @@ RESERVED = {
 }  # fmt: skip
 SHAPES: dict[Kind, tuple[str, str]] = {
     "rung": ("(", ")"),
-    "hub": ("{{", "}}"),
+    "hub": ("([", "])"),
     "answer": ("[[", "]]"),
-    "lesser": ("[[", "]]"),
-    "error": ("[[", "]]"),
+    "lesser": (">", "]"),
+    "error": ("{{", "}}"),
     "outcome": ("[[", "]]"),
 }
 COLUMNS = 3
-Edge = tuple[str, bool]
-"""A statement, and whether a path went along it."""
 
 SETTINGS = (
     '%%{init: {"flowchart": {"nodeSpacing": 14, "rankSpacing": 26, "padding": 6, "wrappingWidth": 600},'
@@ -31,32 +34,49 @@ SETTINGS = (
 )
 
 
+@frozen
+class Edge:
+    """Write an edge, and how it looks.
+
+    Arguments:
+        text: the statement.
+        hit: whether it is thick: a path went along it, or it is new.
+        struck: whether it is dotted, because nothing ever goes along it.
+        reversed: whether its one arrow stands at its beginning, so that the layout still goes from left to right.
+    """
+
+    text: str
+    hit: bool = False
+    struck: bool = False
+    reversed: bool = False
+
+
 def hub_view(picture: Picture) -> str:
     """Write one arc for each pair of states, its label with a line for each row.
 
-    The label of an arc from the hub is a node of its own, because Mermaid lets long labels of edges overlap.
+    The label of an arc from the hub is a node of its own, because Mermaid lets long labels of edges overlap. Mermaid
+    ranks states by its edges and orders them as they are written: so every edge is written from the left to the right.
     """
-    body = [_node(_id(node.name), node.name, node.kind, hit=node.visited) for node in picture.nodes]
+    nodes = sorted(picture.nodes, key=lambda node: (node.kind != "rung", node.kind != "hub"))
+    body = [_state(node) for node in nodes]
     edges: list[Edge] = []
-    for node in picture.nodes:
+    for node in nodes:
         if node.start:
             body.append("  start_(( )):::dot")
-            edges.append(_edge("start_", "-->", _id(node.name)))
-    for arc in picture.arcs:
-        hit = bool(arc.steps)
-        label = "<br>".join(_numbers("", line.steps) + line.text for line in arc.lines)
-        if arc.target == picture.hub:
-            edges.append(_edge(_id(arc.source), "-.->", _id(arc.target), label, hit=hit))
-            continue
-        panel = f"{arc.source}_to_{arc.target}"
-        body.append(f'  {panel}["{label}"]:::panel')
-        edges.append(_edge(_id(arc.source), "---", panel, hit=hit))
-        edges.append(_edge(panel, "-->", _id(arc.target), hit=hit))
-    for note in picture.notes:
-        says = f"{_numbers('', note.steps)}{note.lines[0].text}<br>{note.where}"
-        body.append(f'  note_{note.name}["{says}"]:::note')
-        edges.append(_edge(f"note_{note.name}", "-.-", _id(note.target), hit=bool(note.steps)))
-    return _document("LR", body, edges)
+            edges.append(Edge(f"start_ --> {_id(node.name)}"))
+        for arc in picture.arcs:
+            of = arc.source if arc.target == picture.hub else arc.target
+            if of == node.name:
+                body += _panel(picture, arc)
+                edges += _arc(picture, arc)
+        for note in picture.notes:
+            if note.target == node.name:
+                body.append(_note(note))
+                edges += _note_edges(picture, note, node)
+    if picture.key:
+        body.append(_key(picture))
+        edges.append(Edge(f"{_id(picture.hub)} ~~~~ key_"))
+    return _document(picture.hub_title, picture, "LR", body, edges)
 
 
 def ladder_view(picture: Picture) -> str:
@@ -66,60 +86,170 @@ def ladder_view(picture: Picture) -> str:
     for column in columns(picture.decisions, COLUMNS, lambda decision: len(decision.lines) + 1.5):
         above = ""
         for decision in column:
-            name = f"{decision.event}_{decision.sources[0]}"
+            name = _id(f"{decision.event}_{decision.sources[0]}")
             links = _chain(picture, decision, name)
             body.extend(links.values())
             if above:
-                edges.append(_edge(above, "~~~", name))
+                edges.append(Edge(f"{above} ~~~ {name}"))
             for (one, other), line in zip(pairwise(links), decision.lines, strict=True):
-                edges.append(_edge(one, "-->", other, hit=bool(line.steps or line.tried)))
+                edges.append(Edge(f"{one} --> {other}", hit=bool(line.steps or line.tried)))
             above = list(links)[-1]
-    return _document("TB", body, edges)
+    if picture.key:
+        body.append(_key(picture))
+    return _document(picture.ladder_title, picture, "TB", body, edges)
+
+
+def _panel(picture: Picture, arc: Arc) -> list[str]:
+    if arc.target == picture.hub and arc.source != picture.hub:
+        return []
+    return [f'  {_panel_id(arc)}["{_lines(arc)}"]:::panel']
+
+
+def _panel_id(arc: Arc) -> str:
+    return _id(f"{arc.source}_to_{arc.target}")
+
+
+def _arc(picture: Picture, arc: Arc) -> Iterator[Edge]:
+    source, target, panel = _id(arc.source), _id(arc.target), _panel_id(arc)
+    hit, struck = bool(arc.steps) or arc.change == "added", arc.is_struck
+    if arc.target == picture.hub != arc.source:
+        arrow = "-.->" if picture.arc(arc.target, arc.source) else "-..->"  # as long as by way of a panel
+        yield Edge(f'{source} {arrow}|"{_lines(arc)}"| {target}', hit, struck)
+    elif arc.source == picture.hub and picture.node(arc.target).kind == "rung":
+        yield Edge(f"{target} <--> {panel}", hit, struck, reversed=True)
+        yield Edge(f"{panel} --- {source}", hit, struck)
+    else:
+        yield Edge(f"{source} --- {panel}", hit, struck)
+        yield Edge(f"{panel} --> {target}", hit, struck)
+
+
+def _note(note: Note) -> str:
+    return f'  note_{_id(note.name)}["{_line(note.line)}<br>{_escaped(note.where)}"]:::note'
+
+
+def _note_edges(picture: Picture, note: Note, node: Node) -> Iterator[Edge]:
+    name, target, hit = f"note_{_id(note.name)}", _id(node.name), bool(note.steps)
+    if node.kind == "rung":
+        yield Edge(f"{target} -.- {name}", hit)
+        yield Edge(f"{name} ~~~ {_id(picture.hub)}")
+        return
+    yield Edge(f"{_id(picture.hub)} ~~~ {name}")
+    yield Edge(f"{name} -.- {target}", hit)
+
+
+def _key(picture: Picture) -> str:
+    return f'  key_["{"<br>".join(map(_escaped, picture.key.split(" · ")))}"]:::note'
+
+
+def _lines(arc: Arc) -> str:
+    return "<br>".join(map(_line, arc.lines))
+
+
+def _line(line: Line) -> str:
+    return _sign(line) + _numbers("", line.steps) + _struck(_escaped(line.text), line.is_struck) + _turn(line)
 
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
     """Write the head of a chain and its links, by their ids."""
-    where = "".join(f"<br>{words}" for words in wrap(decision.where, 40))
-    links = {name: f'  {name}(["<b>{decision.event}</b>{where}"])'}
-    for rank, line in enumerate(decision.lines):
-        guard = " ".join(filter(None, ["else" if rank else "", line.row.guard]))
+    where = "".join(f"<br>{_escaped(words)}" for words in wrap(decision.where, 40))
+    links = {name: f'  {name}(["<b>{_escaped(decision.event)}</b>{where}"]):::head'}
+    for place, line in enumerate(decision.lines, start=1):
+        node = picture.node(line.row.target)
+        guard = " ".join(filter(None, ["else" if place > 1 else "", line.row.guard]))
         says = f"{guard} → {line.row.target}".strip() + (f" / {line.row.effect}" if line.row.effect else "")
+        says = _sign(line) + _struck(_escaped(says), line.is_struck) + _turn(line)
+        says += "".join(f"<br>{words}" for words in (_detail(node), _why(line)) if words)
         says += _numbers("<br>taken at ", line.steps, "") + _numbers("<br>false at ", line.tried, "")
-        kind = picture.node(line.row.target).kind
-        links[f"{name}_{rank + 1}"] = _node(f"{name}_{rank + 1}", says, kind, hit=bool(line.steps))
+        is_marked = bool(line.steps) or line.change == "added"
+        look = _class(node.kind, is_struck=line.is_struck, is_marked=is_marked)
+        links[f"{name}_{place}"] = _node(f"{name}_{place}", says, node.kind, look)
     return links
 
 
-def _edge(source: str, arrow: str, target: str, label: str = "", *, hit: bool = False) -> Edge:
-    """Write an edge; `hit` paints it as part of a path."""
-    says = f'|"{label}"|' if label else ""
-    return f"  {source} {arrow}{says} {target}", hit
+def _why(line: Line) -> str:
+    was = f"was {line.was}." if line.was is not None else ""
+    off = f"off: {_escaped(line.off)}" if line.off is not None else ""
+    return ", ".join(filter(None, [was, off]))
+
+
+def _state(node: Node) -> str:
+    detail = f"<br>{_detail(node)}" if node.pieces else ""
+    sign = f"{SIGNS[node.change]} " if node.change else ""
+    says = f"<b>{sign}{_struck(_escaped(node.name), node.is_struck)}</b>{detail}"
+    look = _class(node.kind, is_struck=node.is_struck, is_marked=node.visited or node.change == "added")
+    return _node(_id(node.name), says, node.kind, look)
+
+
+def _class(kind: Kind, *, is_struck: bool, is_marked: bool) -> str:
+    return f"{kind}Marked" if is_marked else "idle" if is_struck else kind
+
+
+def _node(name: str, says: str, kind: Kind, look: str) -> str:
+    opening, closing = SHAPES[kind]
+    return f'  {name}{opening}"{says}"{closing}:::{look}'
+
+
+def _detail(node: Node) -> str:
+    return "".join(_struck(_escaped(words), is_struck) for words, is_struck in node.pieces)
+
+
+def _sign(line: Line) -> str:
+    return f"<b>{line.sign}</b> " if line.sign else ""
+
+
+def _turn(line: Line) -> str:
+    return f" <b>{line.turn}</b>" if line.turn else ""
+
+
+def _struck(says: str, is_struck: bool) -> str:
+    return f"<s>{says}</s>" if is_struck else says
+
+
+def _escaped(says: str) -> str:
+    """Write a text so that no name in it means anything to Mermaid or to a browser."""
+    for found, code in (("#", "#35;"), ("&", "#amp;"), ("<", "#lt;"), (">", "#gt;"), ('"', "#quot;")):
+        says = says.replace(found, code)
+    return says
 
 
 def _id(name: str) -> str:
-    return f"{name}_" if name in RESERVED else name
-
-
-def _node(name: str, says: str, kind: Kind, *, hit: bool) -> str:
-    opening, closing = SHAPES[kind]
-    return f'  {name}{opening}"{says}"{closing}:::{kind}{"Visited" if hit else ""}'
+    plain = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", name, flags=re.ASCII)
+    return f"{plain}_" if plain in RESERVED else plain
 
 
 def _numbers(before: str, steps: tuple[int, ...], after: str = ": ") -> str:
     return f"{before}{', '.join(map(str, steps))}{after}" if steps else ""
 
 
-def _document(direction: str, body: list[str], edges: list[Edge]) -> str:
-    hits = ",".join(str(number) for number, (_, hit) in enumerate(edges) if hit)  # Mermaid styles an edge by its number
-    painted = [f"  linkStyle {hits} stroke:{LIGHT.mark},stroke-width:3px"] if hits else []
-    classes = []
+def _document(title: str, picture: Picture, direction: str, body: list[str], edges: list[Edge]) -> str:
+    title = json.dumps(" · ".join(filter(None, [title, picture.caption])), ensure_ascii=False)
+    used = {line.rpartition(":::")[2] for line in body}
+    classes = [f"  classDef {name} {paint}" for name, paint in _classes() if name in used]
+    statements = [f"  {edge.text}" for edge in edges]
+    lines = ["---", f"title: {title}", "---", SETTINGS, f"flowchart {direction}", *body, *statements]
+    return "\n".join([*lines, *_link_styles(edges), *classes]) + "\n"
+
+
+def _link_styles(edges: list[Edge]) -> Iterator[str]:
+    """Mermaid styles an edge by its number."""
+    painted: dict[str, list[int]] = {}
+    for number, edge in enumerate(edges):
+        look = [f"stroke:{MARK}", "stroke-width:3px"] if edge.hit else ["stroke-dasharray:2 5"] * edge.struck
+        style = ",".join([*["marker-end:none"] * edge.reversed, *look])
+        if style:
+            painted.setdefault(style, []).append(number)
+    for style, numbers in painted.items():
+        yield f"  linkStyle {','.join(map(str, numbers))} {style}"
+
+
+def _classes() -> Iterator[tuple[str, str]]:
+    """Name every fill and colour: on a dark page Mermaid would else write light letters on them."""
     for kind in SHAPES:
         paint = f"fill:{LIGHT.fill[kind]},color:{LIGHT.ink}"
-        classes.append(f"  classDef {kind} {paint},stroke:{LIGHT.border[kind]}")
-        classes.append(f"  classDef {kind}Visited {paint},stroke:{LIGHT.mark},stroke-width:4px")
-    classes.append(f"  classDef panel stroke:{LIGHT.line}")
-    classes.append("  classDef note fill:none,stroke-dasharray:3 3")
-    classes.append(f"  classDef dot fill:{LIGHT.line},stroke:{LIGHT.line}")
-    return (
-        "\n".join([SETTINGS, f"flowchart {direction}", *body, *(line for line, _ in edges), *painted, *classes]) + "\n"
-    )
+        yield kind, f"{paint},stroke:{LIGHT.border[kind]}"
+        yield f"{kind}Marked", f"{paint},stroke:{MARK},stroke-width:4px"
+    yield "idle", f"fill:{LIGHT.page},color:{LIGHT.faint},stroke:{LIGHT.line},stroke-dasharray:4 3"
+    yield "panel", f"fill:{LIGHT.panel},color:{LIGHT.ink},stroke:{LIGHT.line},text-align:left"
+    yield "note", f"fill:{LIGHT.panel},color:{LIGHT.ink},stroke:{LIGHT.line},stroke-dasharray:3 3,text-align:left"
+    yield "head", f"fill:{LIGHT.panel},color:{LIGHT.ink},stroke:{LIGHT.ink}"
+    yield "dot", f"fill:{LIGHT.line},stroke:{LIGHT.line}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.machine.table import Row, Table
 
@@ -225,6 +225,14 @@ class Note(_Lines):
         """Name the note by what it is about; no two of a picture are about the same."""
         return f"{self.event}_{self.guard}" if self.guard else self.event
 
+    @property
+    def line(self) -> Line:
+        """Return a line that stands for all its lines, with what they share."""
+        first, turns = self.lines[0], {line.turned for line in self.lines}
+        off = first.off if self.is_struck else None
+        turned = turns.pop() if len(turns) == 1 else None
+        return evolve(first, steps=self.steps, tried=(), off=off, change=self.change, was=None, turned=turned)
+
 
 @frozen
 class Decision:
@@ -288,6 +296,16 @@ class Picture:
             "gone": len(lines) - len(kept),
         }
         return ", ".join([_counted(len(kept), "row"), *(f"{number} {what}" for what, number in told.items() if number)])
+
+    @property
+    def hub_title(self) -> str:
+        """Name the machine, and count what the hub view shows."""
+        return f"{self.name}: {_counted(len(self.nodes), 'state')}, {self.rows}"
+
+    @property
+    def ladder_title(self) -> str:
+        """Name the machine, and count what the ladder view shows."""
+        return f"{self.name}: {_counted(len(self.decisions), 'decision list')}, {self.rows}"
 
     @property
     def is_struck(self) -> bool:

@@ -55,7 +55,7 @@ def draw_hub_view(picture: Picture) -> str:
 
 
 def _titles(picture: Picture) -> list[tuple[float, str, str]]:
-    lines = [(float(MARGIN), f"{picture.name}: {len(picture.nodes)} states, {picture.rows}", "title")]
+    lines = [(float(MARGIN), picture.hub_title, "title")]
     return [*lines, *([(float(MARGIN), picture.caption, "small")] if picture.caption else [])]
 
 

@@ -79,14 +79,10 @@ def draw_ladder_view(picture: Picture) -> str:
         bottom = max(bottom, y)
     total = max(
         2 * MARGIN + len(broken) * (grid.width + GUTTER) - GUTTER,
-        2 * MARGIN + width(_title(picture), "title"),
+        2 * MARGIN + width(picture.ladder_title, "title"),
         *(2 * MARGIN + width(says, "small") for says in _remarks(picture)),
     )
     return document(total, bottom + MARGIN - GUTTER, f"{picture.name}: what each event leads to, guard by guard", parts)
-
-
-def _title(picture: Picture) -> str:
-    return f"{picture.name}: {len(picture.decisions)} decision lists, {picture.rows}"
 
 
 def _remarks(picture: Picture) -> list[str]:
@@ -101,7 +97,7 @@ def _remarks(picture: Picture) -> list[str]:
 
 
 def _headings(picture: Picture) -> tuple[list[str], float]:
-    parts = [text(MARGIN, 28, _title(picture), "title")]
+    parts = [text(MARGIN, 28, picture.ladder_title, "title")]
     remarks = _remarks(picture)
     for place, says in enumerate(remarks):
         parts.append(text(MARGIN, 48 + SMALL * place, says, "small" if says == picture.caption else "small faint"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from attrs import evolve
-
 from rungwise.fsm.diagram.model import Arc, Line, Note
 from rungwise.fsm.diagram.svg.document import ROW, badges_width, box, draw_badges, group, line, line_group, text, width
 
@@ -17,7 +15,7 @@ def panel_width(lines: tuple[Line, ...], notes: tuple[Note, ...] = ()) -> float:
     """Return the least width of a panel."""
     widths = [_guard_at(lines) + width(_guard(item)) + _after(item) for item in lines]
     for note in notes:
-        whole = _whole(note)
+        whole = note.line
         widths.append(_sign_width((whole,)) + width(whole.text) + _after(whole))
     widths += [width(words, "small") for note in notes for words in _words(note)]
     return max(widths) + 2 * PAD if widths else 0.0
@@ -70,13 +68,6 @@ def _after(item: Line) -> float:
     return (width(f" {item.turn}", "small") if item.turn else 0.0) + badges_width(item.steps)
 
 
-def _whole(note: Note) -> Line:
-    """Return a line that stands for all those of a note, with what all of them share."""
-    first, turns = note.lines[0], {item.turned for item in note.lines}
-    off = first.off if note.is_struck else None
-    return evolve(first, steps=note.steps, off=off, change=note.change, turned=turns.pop() if len(turns) == 1 else None)
-
-
 def _guard(item: Line) -> str:
     return f" [{item.row.guard}]" if item.row.guard else ""
 
@@ -110,7 +101,7 @@ def _words(note: Note) -> list[str]:
 
 
 def _note(x: float, y: float, note: Note, words: list[str]) -> str:
-    item = _whole(note)
+    item = note.line
     begin = x + _sign_width((item,))
     parts = [text(x, y + 12, item.sign, "label sign")] if item.sign else []
     parts.append(

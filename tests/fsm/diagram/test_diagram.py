@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.call.waiting import cap_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
-from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
+from rungwise.fsm.diagram.colours import DARK, LIGHT, MARK, Colours
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
@@ -27,14 +27,11 @@ from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row, Table
 from support.colours import contrast
+from support.parsed_pictures import PARSERS, Full, Short, parts, words
 from support.sampling import sampled
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
-SVG = "{http://www.w3.org/2000/svg}"
-
-Short = tuple[str, str, str, str]  # event, source, guard, target
-Full = tuple[str, str, str, str, str]  # and effect
 
 
 def changed(table: Table, *rows: Row, **fields: Any) -> Table:
@@ -76,134 +73,6 @@ def short(row: Row) -> Short:
 
 def full(row: Row) -> Full:
     return *short(row), row.effect or ""
-
-
-def label(text: str) -> tuple[str, str]:
-    match = re.fullmatch(r"(?:[\d, ]+: )?(\w+)(?: \[(\w+)\])?", text)
-    assert match, text
-    return match[1], match[2] or ""
-
-
-def sources_of(table: Table, where: str, target: str = "") -> tuple[str, ...]:
-    if where == "from every other rung":
-        return tuple(rung for rung in table.rungs if rung != target)
-    if where == "from every rung":
-        return table.rungs
-    if where == "from every state before an outcome":
-        return (*table.rungs, table.hub)
-    return tuple(where.removeprefix("from ").split(", "))
-
-
-# Each parser reads the rows of a picture from what a reader sees of it.
-
-
-def hub_mermaid(table: Table, text: str) -> Iterator[Short]:
-    nodes = dict(re.findall(r'^  (\w+)[(\[{]+"(.*?)"[)\]}]+:::', text, re.M))
-    dashed = re.findall(r'^  (\w+) -\.->\|"(.*)"\| (\w+)$', text, re.M)
-    into = dict(re.findall(r"^  (\w+) --> (\w+)$", text, re.M))
-    for source, panel in re.findall(r"^  (\w+) --- (\w+)$", text, re.M):
-        dashed.append((source, nodes[panel], into[panel]))
-    for source, says, target in dashed:
-        for line in says.split("<br>"):
-            event, guard = label(line)
-            yield event, nodes[source], guard, nodes[target]
-    for note, target in re.findall(r"^  (note_\w+) -\.- (\w+)$", text, re.M):
-        says, where = nodes[note].split("<br>", 1)
-        event, guard = label(says)
-        for source in sources_of(table, where.replace("<br>", " "), nodes[target]):
-            yield event, source, guard, nodes[target]
-
-
-def ladder_mermaid(table: Table, text: str) -> Iterator[Full]:
-    nodes = dict(re.findall(r'^  (\w+)[(\[{]+"(.*?)"[)\]}]+', text, re.M))
-    follows = dict(re.findall(r"^  (\w+) --> (\w+)$", text, re.M))
-    for head in [name for name, says in nodes.items() if says.startswith("<b>")]:
-        event, where = nodes[head].removeprefix("<b>").split("</b>")
-        sources = sources_of(table, where.replace("<br>", " ").strip()) if where else (table.hub,)
-        link = head
-        while link in follows:
-            link = follows[link]
-            says = re.fullmatch(r"(?:else )?(?:else|(\w+))? ?→ (\w+)(?: / (\w+))?(?:<br>.*)?", nodes[link])
-            assert says, nodes[link]
-            for source in sources:
-                yield event, source, says[1] or "", says[2], says[3] or ""
-
-
-def hub_dot(table: Table, text: str) -> Iterator[Short]:
-    for source, target, says in re.findall(r'^  "([^"]+)" -> "([^"]+)" \[label="([^"]*)"', text, re.M):
-        for line in says.split(r"\l")[:-1]:
-            event, guard = label(line)
-            yield event, source, guard, target
-    notes = dict(re.findall(r'^  "(note \w+)" \[.*label="([^"]*)"\]', text, re.M))
-    for note, target in re.findall(r'^  "(note \w+)" -> "(\w+)"', text, re.M):
-        says, where = notes[note].split(r"\n")
-        event, guard = label(says)
-        for source in sources_of(table, where, target):
-            yield event, source, guard, target
-
-
-def ladder_dot(table: Table, text: str) -> Iterator[Full]:
-    for markup in re.findall(r"\[label=<(.*)>\];$", text, re.M):
-        head, *lines = ET.fromstring(markup)
-        event, *where = head[0].itertext()
-        sources = sources_of(table, " ".join(where)) if where else (table.hub,)
-        for line in lines:
-            _, guard, target, effect = ("".join(cell.itertext()) for cell in line)
-            name = re.fullmatch(r"(?:[\d, ]+: )?(\w+)(?: false: .*)?", guard)
-            assert name, guard
-            for source in sources:
-                plain = "" if name[1] in ("always", "otherwise") else name[1]
-                yield event, source, plain, target, effect.strip()
-
-
-def hub_rows(table: Table, text: str) -> Iterator[Full]:
-    for line in text.splitlines()[2:]:
-        event, sources, guard, target, effect = [cell.strip(" `") for cell in line.split("|")[1:6]]
-        for source in sources.split(", "):
-            yield event, source, guard, target, effect
-
-
-def ladder_rows(table: Table, text: str) -> Iterator[Full]:
-    event, sources = "", sources_of(table, table.hub)
-    for line in text.splitlines():
-        if head := re.fullmatch(r"\*\*`(\w+)`\*\*(?: (from .*))?", line):
-            event, sources = head[1], sources_of(table, head[2]) if head[2] else (table.hub,)
-        elif line:
-            step = re.match(r"\d+\. (?:`(\w+)`|otherwise|always) → \*\*(\w+)\*\*(?:, `(\w+)`)?", line)
-            assert step, line
-            for source in sources:
-                yield event, source, step[1] or "", step[2], step[3] or ""
-
-
-def parts(text: str, tag: str) -> list[ET.Element]:
-    return list(ET.fromstring(text).iter(SVG + tag))
-
-
-def words(element: ET.Element) -> list[str]:
-    return [text.text or "" for text in element.iter(SVG + "text")]
-
-
-def svg_rows(table: Table, text: str) -> Iterator[Short]:
-    """Read the rows from the attributes that scripts read, wherever the text beside them says the same."""
-    for element in parts(text, "g"):
-        if "data-event" in element.attrib:
-            row = element.attrib
-            shown = words(element)
-            named = any(word in (row["data-event"], row["data-guard"]) for word in shown)
-            assert not shown or named or {"always", "otherwise"} & {*shown}
-            yield row["data-event"], row["data-source"], row["data-guard"], row["data-target"]
-
-
-PARSERS: dict[tuple[Format, View], Callable[[Table, str], Iterator[tuple[str, ...]]]] = {
-    ("mermaid", "hub"): hub_mermaid,
-    ("mermaid", "ladder"): ladder_mermaid,
-    ("dot", "hub"): hub_dot,
-    ("dot", "ladder"): ladder_dot,
-    ("rows", "hub"): hub_rows,
-    ("rows", "ladder"): ladder_rows,
-    ("svg", "hub"): svg_rows,
-    ("svg", "ladder"): svg_rows,
-}
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -454,7 +323,7 @@ def test_every_format_shows_the_path(format: Format, view: View) -> None:
         assert sorted(shown) == [str(step) for step in range(1, 9)]
         assert {element.get("class") for element in parts(picture, "rect")} >= {"rw-badge"}
     if format in ("mermaid", "dot"):
-        assert LIGHT.mark in re.sub("classDef.*", "", picture)
+        assert (LIGHT.mark if format == "dot" else MARK) in re.sub("classDef.*", "", picture)
 
 
 def test_an_event_that_ends_the_call_anywhere_is_marked_in_its_note() -> None:
