@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -112,6 +112,8 @@ def _draw(
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
+    if format in MODELS and hides_off:
+        bad_input(f"--format {format} holds every row: leave --off out")
     if format in MODELS and view == "ladder":
         bad_input(f"--format {format} holds the ladder of each event: leave --view out")
     if format == "html":
@@ -119,7 +121,8 @@ def _draw(
     elif format in MODELS:
         picture = model(table_of(policy), format, limits_of(policy))
     else:
-        picture = render(table_of(policy), format, view=view, settings=settings_of(policy, hides_off=hides_off))
+        settings = settings_of(policy, hides_off=hides_off)
+        picture = render(table_of(policy), cast("Format", format), view=view, settings=settings)
     write_out(output, picture)
     return 0
 

@@ -887,6 +887,9 @@ def test_a_model_for_a_checker_is_that_of_the_policy(format: str, words: str, tm
     refused = invoke("diagram", "--format", format, "--view", "ladder")
     assert refused.exit_code == 2
     assert "leave --view out" in refused.stderr
+    hidden = invoke("diagram", "--format", format, "--off", "hide")
+    assert hidden.exit_code == 2
+    assert "leave --off out" in hidden.stderr
 
 
 @pytest.mark.full
