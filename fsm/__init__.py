@@ -43,6 +43,9 @@ that nobody reads on holds its share. `lacking()` says why no further attempt ca
   SDKs have it; 900 s for the call, so that such an attempt fits, and 225 s for a fallback behind it. With one backend,
   two or three, a call under the default policy takes at most 901 s, of which 1 s is for the last connection to close.
   With no budget of seconds its 24 attempts could take 4.6 hours; `rungwise verify` shows what bounds your own policy.
+* **For people who wait at a screen** there is `rungwise.Policy.interactive`: a first token within 10 s (of models that
+  think in silence, within the attempt), a minute for an attempt, 90 s for the call, and a refusal ends it. In TOML it
+  is `preset = "interactive"`, and what is said besides wins.
 
 ### Reading a reply
 
@@ -52,6 +55,9 @@ that nobody reads on holds its share. `lacking()` says why no further attempt ca
 * **Parts are stitched**: a repeat is cut only where it is surely one (an echo of six characters or more), and fewer
   than six characters are asked for again rather than gone on from. A reply without a finish reason was cut: say
   `sends_finish_reason=False` of a server that sends none.
+* **A tool call that the server itself could not read** is asked for again, within the retries. Text that a cap of a
+  handful of tokens has cut (`rungwise.Policy.handful`) is `partial` at once. A stream that dies is gone on from after
+  the wait that its error asks for. A backend that takes no output cap under any name is left.
 * Where a turn's answer was given beside housekeeping tools, `rungwise.TurnContext` lets it stand in for an empty
   reply.
 

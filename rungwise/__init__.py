@@ -53,6 +53,14 @@ in which unit, what it returns, and what it raises. How all of it behaves togeth
   a `ToolRun`, answered by a `ToolOutcome`) or `Compact`. `IllegalEvent` and `BrokenMachine` are what a driver or a
   table can do wrong.
 * A `Backend` writes a `Send` as an `HttpRequest`, and has a `Decoder` for what is streamed.
+
+The core does no I/O, so nothing ties it to HTTP; this is a whole driver:
+
+    call = rungwise.Call(rungwise.Request(messages), policy)
+    send = call.begin(now)
+    while send is not None:
+        send = call.receive(ask_somehow(send), now)
+    print(call.result.text)
 """
 
 from importlib import import_module

@@ -27,7 +27,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 LONG = (
-    # What is word for word what the README shows, and bears no mark of its own.
+    # What stands in recipes to be copied, and bears no mark of its own.
     "test_own_turns.py::TestManyTurnsAtOnce",
     "test_own_policy.py::TestManyCallsAtOnce",
     # What takes seconds, where others of its kind take less.
@@ -55,7 +55,7 @@ LONG = (
     "test_reading_replies.py::test_the_work_is_linear[calls without an index]",
     "test_cli.py::test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes",
     "test_diff.py::test_what_changes_for_the_calls_of_a_turn_stands_below",
-    "test_contributing.py::test_a_diff_of_the_readme_does_what_it_says[rung]",
+    "test_contributing.py::test_a_diff_of_a_contributors_page_does_what_it_says[rung]",
     "test_failover.py::test_each_fault_comes_to_what_is_promised[the defaults-S02]",
     "test_worst.py::test_an_own_table_with_another_rung_is_counted",
     "test_worst_scripts.py::test_no_random_script_passes_a_worst_case",

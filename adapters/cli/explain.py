@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.diagram import View
 
 
-Form = Literal["html", "svg", "mermaid", "text"]
+Form = Literal["html", "svg", "mermaid", "text", "steps"]
 
 
 @click.command(short_help="Show the path of a recorded call or turn on the diagram, or play the machine.")
@@ -27,8 +27,9 @@ Form = Literal["html", "svg", "mermaid", "text"]
 @click.option("--play", is_flag=True, help="Write the page that plays the machine of the POLICY given in its place.")
 @click.option(
     "--format",
-    type=click.Choice(("html", "svg", "mermaid", "text")),
-    help="A page in one file that works offline, a picture, or lines of text.  [default: text on a terminal, or html]",
+    type=click.Choice(("html", "svg", "mermaid", "text", "steps")),
+    help="A page in one file that works offline; a picture; a line of text for each attempt, or for each step of the "
+    "machine.  [default: text on a terminal, or html]",
 )
 @choice_option(
     "--view",
@@ -46,10 +47,10 @@ def explain(
     backends: int | None,
     output: str | None,
 ) -> int:
-    """Show what happened in one call or turn: its path on the diagram, when and why, and what was left of its budget.
+    """Show what happened in one call or turn: its attempts, why it ended so, and what was left of its budget.
 
-    JOURNAL.json is what `rungwise ask --journal` writes, or `result.journal.to_json()`. The page has the diagram, the
-    timeline and every step to click on; nothing in it is loaded from anywhere. That of a turn has the page of each of
+    JOURNAL.json is what `rungwise ask --journal` writes, or `result.journal.to_json()`. The page plays the
+    attempts over time and shows every step on the diagram; nothing in it is loaded from anywhere. That of a turn has
     its calls inside.
 
     With --play there is no journal: choose what comes back, and see which guard decides and what can still follow.
@@ -63,6 +64,7 @@ def explain(
     Examples:
       rungwise explain steps.json
       rungwise explain steps.json -o steps.html
+      rungwise explain steps.json --format steps
       rungwise explain steps.json --format svg --view ladder > steps.svg
       rungwise explain --play policy.toml --backends 3 -o play.html
     """
@@ -85,7 +87,7 @@ def explain(
 
 
 def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
-    from rungwise.adapters.cli.told import told_in_lines
+    from rungwise.adapters.cli.told import told_in_brief, told_in_lines
     from rungwise.fsm.call.explained import explain_call
     from rungwise.fsm.diagram import Marks, render
     from rungwise.fsm.turn.explained import TurnPath, read_recorded
@@ -98,6 +100,8 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
     if format == "text":
+        return told_in_brief(found)
+    if format == "steps":
         return told_in_lines(found)
     if format == "html":
         return explain_turn(found) if isinstance(found, TurnPath) else explain_call(found)

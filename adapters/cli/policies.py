@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 METAVAR: Final = "POLICY.toml|module:POLICY"
 LONGEST_SHOWN: Final = 80
+DEFAULT: Final = "default"
+"""The word for the policy that holds where none is given."""
+NAMED: Final = "rungwise.policy"
+"""Where a command's context holds what its policy was named by."""
 
 
 class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -41,7 +45,9 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return found
 
     def found(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path of a file, or what a module holds."""
+        """Return the path of a file, or what a module holds, and remember in the context how it was named."""
+        if ctx is not None:
+            ctx.meta[NAMED] = value
         path = Path(value)
         try:
             is_file = path.exists() and not path.is_dir()
@@ -90,6 +96,16 @@ class EitherParameter(PolicyParameter):
                 TurnPolicy.load(path)
                 self.fail(f"{path} is the policy of a turn: give --turn.", param, ctx)
             raise
+
+
+class EitherOrDefaultParameter(EitherParameter):
+    """Read a policy of a call or of a turn; `default` is the one that holds where none is given."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
+        """Return the policy that a file or a module holds, or the default one."""
+        if value == DEFAULT and not Path(value).exists():
+            return default_of(turn=bool(ctx is not None and ctx.params.get("turn")))
+        return super().convert(value, param, ctx)
 
 
 class ToolsPolicyParameter(PolicyParameter):
@@ -153,6 +169,7 @@ def _names(kind: type[Any], hints: type[Any]) -> set[str]:
 POLICY: Final = PolicyParameter()
 TOOLS_POLICY: Final = ToolsPolicyParameter()
 EITHER: Final = EitherParameter()
+EITHER_OR_DEFAULT: Final = EitherOrDefaultParameter()
 turn_option: Final = click.option(
     "--turn",
     is_flag=True,

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rungwise.adapters.cli.output import counted, one_line
+from rungwise.adapters.cli.output import counted, one_line, safe
 from rungwise.adapters.cli.words import plain, sentence, turn_sentence
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.path import Path
     from rungwise.fsm.turn.explained import TurnPath
+
+
+def told_in_brief(found: Path | TurnPath) -> str:
+    """Return how a call or a turn ended and why, what it took, and a line for each attempt."""
+    from rungwise.fsm.call.digest import digest_of_call
+    from rungwise.fsm.journal.digest.lines import digest_lines
+    from rungwise.fsm.turn.digest import digest_of_turn
+    from rungwise.fsm.turn.explained import TurnPath
+
+    digest = digest_of_turn(found) if isinstance(found, TurnPath) else digest_of_call(found)
+    return "".join(f"{safe(line)}\n" for line in digest_lines(digest))
 
 
 def told_in_lines(found: Path | TurnPath) -> str:

@@ -11,7 +11,8 @@ import click
 
 from rungwise.adapters.cli.options import BACKENDS, MOST_TOKENS, check_prices, max_tokens_option, prices_option
 from rungwise.adapters.cli.output import progress_bar, put
-from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_option
+from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, turn_option
+from rungwise.adapters.cli.script_request import Asked
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.link import Prices
@@ -41,6 +42,12 @@ MOST_COLUMNS: Final = 4
     is_flag=True,
     help="Walk with the policy's own limits; takes a minute, or many minutes with several backends.",
 )
+@click.option(
+    "--scripts",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write each worst case into this folder, as a script that `rungwise serve` plays.",
+)
 def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **options: Any) -> int:
     """Prove that every call under a policy ends, and work out its worst case, before any call is made.
 
@@ -50,6 +57,10 @@ def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **opti
 
     With --turn it is about turns: the certificate of each call stands below that of the turn, whose calls, requests,
     seconds, tool runs, output tokens and money it bounds. A module:POLICY tells by itself what it is.
+
+    With --scripts, each worst case becomes a script for the number of backends asked for, or for one, two and three:
+    serve it, point a client with that policy at it, and watch the call spend just that. Comments at the top of each
+    file say how. Files of the same names are written anew; stderr names them all.
 
     The proof is row by row and for all limits at once; a walk over the machine, with each limit at most 1, checks it
     from another side.
@@ -67,6 +78,7 @@ def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **opti
       rungwise verify policy.toml --json > certificate.json
       rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
       rungwise verify turn.toml --turn
+      rungwise verify policy.toml --scripts worst
     """
     return _verify(policy or default_of(turn=turn), as_json=as_json, **options)
 
@@ -80,10 +92,13 @@ def _verify(
     input_tokens: int | None,
     prices: Prices | None,
     exhaustive: bool,
+    scripts: str | None,
 ) -> int:
+    from rungwise.adapters.cli.scripts import write_scripts
     from rungwise.fsm.call.link import PlainLink
     from rungwise.fsm.certificate.verify import verify as certify
     from rungwise.fsm.certificate.verify import worst_by_fallbacks
+    from rungwise.fsm.turn.policy import TurnPolicy
 
     check_prices(policy, prices)
     chain = [PlainLink(f"backend {number}", prices=prices) for number in range(1, (backends or 1) + 1)]
@@ -100,6 +115,11 @@ def _verify(
         put(json.dumps({**certificate.to_json(), **more}, indent=2) + "\n")
     else:
         put(certificate.to_text() + "".join(_by_fallbacks(worst)))
+    if scripts is not None and certificate.ok:
+        cases = {count + 1: each for count, each in worst.items()} or {backends or 1: certificate.worst}
+        named = click.get_current_context().meta.get(NAMED)
+        asked = Asked(named, isinstance(policy, TurnPolicy), max_tokens, input_tokens, prices)
+        write_scripts(scripts, policy, cases, asked)
     return 0 if certificate.ok else 1
 
 

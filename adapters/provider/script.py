@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from math import floor
 from os import PathLike
 from typing import Any, Literal, Self, get_args
@@ -322,12 +323,17 @@ class Script:
         """
         return cls.from_toml(text_of_file(path), str(path))
 
-    def to_toml(self) -> str:
-        """Write the script as TOML; the fields of a reply that have their default are left out."""
+    def to_toml(self, notes: Sequence[str] = ()) -> str:
+        """Write the script as TOML; the fields of a reply that have their default are left out.
+
+        Arguments:
+            notes: a line for each of the first replies, to stand above it as a comment.
+        """
         blocks = [f"after = {toml_value(self.after)}\n"]
-        for reply in self.replies:
+        for reply, told in zip_longest(self.replies, notes[: len(self.replies)]):
             lines = (f"{name} = {toml_value(value)}\n" for name, value in reply.given.items())
-            blocks.append("[[replies]]\n" + "".join(lines))
+            note = "" if told is None else f"# {told}\n"
+            blocks.append(f"{note}[[replies]]\n" + "".join(lines))
         return "\n".join(blocks)
 
 

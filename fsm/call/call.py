@@ -14,7 +14,7 @@ settled (`outcome.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define
@@ -303,6 +303,15 @@ class Call:
         self.spending.pass_time(now)
         self._gather(observation)
         return self._advance(observation, facts)
+
+    def settled_facts(self, observation: Observation) -> Mapping[str, bool]:
+        """Return the facts that follow from the policy and from what was counted, for a replay under another policy.
+
+        What came back is counted by that; `observed` is to be told of it next.
+        """
+        proposal, has_next = self._ensure_sent(), self._context.chain.next_usable() is not None
+        found = self._facts.settled(observation, self._outcome.last)
+        return {**found, "has_next_backend": has_next, "asks_for_little": proposal.asks_for_little}
 
     @without_locals
     def compacted(self, messages: Sequence[Any]) -> Send | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from attrs import asdict
 
-from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.digest import digest_of_call, money_of
 from rungwise.fsm.call.journal import Journal, Setting
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram.page import Page, Setup, explain_page
@@ -42,16 +40,5 @@ def page_of_call(path: Path) -> Page:
     setup = Setup(
         limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain)),
         budget=asdict(setting.policy.budget),
-        lanes=tuple(link.name for link in setting.chain),
     )
-    return explain_page(path, setup, money=tuple(money_of(path)))
-
-
-def money_of(path: Path) -> Iterator[float | None]:
-    """Yield what was spent after each step; None where the backend has no prices."""
-    setting: Setting = path.record.setting
-    prices = {link.name: link.prices for link in reversed(setting.chain)}
-    spending = Spending(setting.policy.budget)
-    for step in path.steps:
-        spending.pay(step.usage, prices.get(step.backend))
-        yield None if prices.get(step.backend) is None else spending.cost
+    return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))

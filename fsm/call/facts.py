@@ -53,10 +53,7 @@ class FactFinder:
             "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes),
             "thinks_inline": observation.thinks_inline,
             "repeats_itself": event in CUT and is_repetitive(gathered),
-            "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
-            "wait_fits": event not in MAY_ASK or self._fits(evidence.asked_wait),
-            "switch_asked": self._is_one_too_many(observation),
-            "refusal_ends": policy.after_refusal == "end",
+            **self.settled(observation, previous),
             "repair_known": evidence.repair is not None,
             "has_compactor": context.has_compactor,
             "has_next_backend": context.chain.next_usable() is not None,
@@ -65,6 +62,19 @@ class FactFinder:
             "overran": observation.overran,
         }
         return tuple([name for name, holds in facts.items() if holds])
+
+    def settled(self, observation: Observation, previous: Observation | None) -> dict[str, bool]:
+        """Count what came back, and return the facts of it that follow from the policy and from what was counted.
+
+        They need no text of the reply, so that a recorded reply has them under another policy too.
+        """
+        policy = self.context.policy
+        return {
+            "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
+            "wait_fits": observation.event not in MAY_ASK or self._fits(observation.evidence.asked_wait),
+            "switch_asked": self._is_one_too_many(observation),
+            "refusal_ends": policy.after_refusal == "end",
+        }
 
     def _fits(self, asked: float | None) -> bool:
         context = self.context

@@ -1,131 +1,171 @@
-"""How a change of policy is written down: as text for a terminal, as Markdown for a pull request."""
+"""How a change of policy is written for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.certificate.worst_case import WorstCase, number_text
-from rungwise.fsm.diagram.markdown import markdown_table
+from rungwise.fsm.certificate.diff_headline import (
+    NOTHING,
+    backends_text,
+    chances,
+    ending,
+    factor_text,
+    figure,
+    group_text,
+    headline,
+    journal_text,
+    journals_text,
+)
+from rungwise.fsm.certificate.diff_words import value_text
 
 if TYPE_CHECKING:
-    from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
+    from rungwise.fsm.certificate.diff import PolicyDiff, WorstChange
 
-NOTHING = "Nothing changes: the two policies are the same."
-UNLIMITED = {"limits.fallbacks": "as many as the chain has", "reserve.seconds": "its share"}
-SECONDS = ("waits.", "timeouts.", "budget.seconds", "reserve.seconds", "tool_seconds")
-WITHOUT_UNIT = ("waits.jitter",)
+WIDTH = 100
 WIDE = 50  # characters of two values that still stand on one line
 
-Lines = list[tuple[str, ...]]
+Cells = list[tuple[str, ...]]
 
 
 def as_text(diff: PolicyDiff) -> str:
-    """Write a difference for a terminal."""
-    if diff.is_empty:
+    """Write a difference for a terminal of 100 columns."""
+    if diff.is_empty and not diff.journals:
         return f"{NOTHING}\n"
-    of_calls = f"\nEach call\n\n{as_text(diff.calls)}" if diff.calls is not None and not diff.calls.is_empty else ""
-    lines: list[str] = []
-    for title, rows in _parts(diff):
-        lines += [title, *_aligned([row for row in rows if not _is_long(row)])]
-        for name, before, _, after in filter(_is_long, rows):
-            lines += [f"  {name}", f"    - {before}", f"    + {after}"]
+    lines = [*_wrapped(headline(diff)), ""]
+    lines += _part(diff)
+    if diff.calls is not None and not diff.calls.is_empty:
+        lines += ["Each call", "", *_part(diff.calls)]
+    if diff.journals:
+        lines += [journals_text(diff.journals)]
+        for each in diff.journals:
+            lines += _wrapped(f"{each.name}: {journal_text(each)}", 2)
+            lines += [line for note in each.notes for line in _wrapped(note, 4)]
         lines.append("")
-    worst = [("", "before", "after", "factor"), *_worst(diff.worst)]
-    unknown = [f"  {name}: {why}" for name, why in _unknown(diff.worst)]
-    return "\n".join([*lines, _worst_title(diff), *_aligned(worst), *unknown]) + "\n" + of_calls
+    return "\n".join(lines)
 
 
-def as_markdown(diff: PolicyDiff) -> str:
-    """Write a difference as Markdown."""
-    if diff.is_empty:
-        return f"{NOTHING}\n"
-    of_calls = (
-        f"\n### Each call\n\n{as_markdown(diff.calls)}" if diff.calls is not None and not diff.calls.is_empty else ""
-    )
-    lines: list[str] = []
-    for title, rows in _parts(diff):
-        lines += [f"**{title}**", ""]
-        if len(rows[0]) > 2:
-            lines += _table(["field", "before", "after"], ((row[0], row[1], row[3]) for row in rows))
-        else:
-            lines += [f"* `{row[0]}`{f' ({row[1]})' if row[1:] else ''}" for row in rows]
-        lines.append("")
-    worst = _table(["worst case", "before", "after", "factor"], _worst(diff.worst))
-    unknown = [line for name, why in _unknown(diff.worst) for line in ("", f"{name}: {why}")]
-    return "\n".join([*lines, f"**{_worst_title(diff)}**", "", *worst, *unknown]) + "\n" + of_calls
+def _part(diff: PolicyDiff) -> list[str]:
+    return [*_fields(diff), *_rows(diff), *_waits(diff), *_events(diff), *_chances(diff), *_worst(diff), *_paths(diff)]
 
 
-def _parts(diff: PolicyDiff) -> Iterator[tuple[str, Lines]]:
-    """Yield each part that is not empty, under its title."""
-    parts: dict[str, Lines] = {
-        "Fields": [_field(change) for change in diff.fields],
-        "Rows that appear": [(str(row),) for row in diff.appear],
-        "Rows that vanish": [(str(row),) for row in diff.vanish],
-        "Events whose guards are tried in another order": [(f"{event} in {at}",) for event, at in diff.reordered],
-        "Rows that can no longer be taken": [(str(row), reason) for row, reason in diff.die.items()],
-        "Rows that can be taken now": [(str(row), f"before, {reason}") for row, reason in diff.revive.items()],
-    }
-    return ((f"{title} ({len(lines)})", lines) for title, lines in parts.items() if lines)
+def _fields(diff: PolicyDiff) -> Iterator[str]:
+    if not diff.fields:
+        return
+    yield f"Fields ({len(diff.fields)})"
+    cells = [(each.name, value_text(each.name, each.old), value_text(each.name, each.new)) for each in diff.fields]
+    yield from _aligned([(name, old, "->", new) for name, old, new in cells if len(old) + len(new) <= WIDE])
+    for name, old, new in cells:
+        if len(old) + len(new) > WIDE:
+            yield from (f"  {name}", *_wrapped(f"- {old}", 4, 6), *_wrapped(f"+ {new}", 4, 6))
+    yield ""
 
 
-def _field(change: FieldChange) -> tuple[str, ...]:
-    return change.name, _value(change.name, change.old), "->", _value(change.name, change.new)
+def _rows(diff: PolicyDiff) -> Iterator[str]:
+    for title, rows in (("Rows that appear", diff.appear), ("Rows that vanish", diff.vanish)):
+        if rows:
+            yield f"{title} ({len(rows)})"
+            yield from (f"  {row}" for row in rows)
+            yield ""
+    if diff.reordered:
+        yield f"Events whose guards are tried in another order ({len(diff.reordered)})"
+        yield from (f"  {event} in {source}" for event, source in diff.reordered)
+        yield ""
+    for falls, groups in ((True, diff.fall), (False, diff.come_back)):
+        if groups:
+            count = sum(each.count for each in groups)
+            yield f"{'Rows that can no longer be taken' if falls else 'Rows that can be taken now'} ({count})"
+            for group in groups:
+                yield from _wrapped(group_text(group, falls=falls), 2, 4)
+            yield ""
+    if diff.redeclared:
+        yield "Names that mean something else"
+        yield from (line for each in diff.redeclared for line in _wrapped(each, 2, 4))
+        yield ""
 
 
-def _value(name: str, value: object) -> str:
-    if value is None:
-        return UNLIMITED.get(name, "none" if name.startswith("switch_after.") else "no limit")
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, float)):
-        return number_text(value) + (" s" if name.startswith(SECONDS) and name not in WITHOUT_UNIT else "")
-    return repr(value)
+def _waits(diff: PolicyDiff) -> Iterator[str]:
+    if diff.waits:
+        yield "Waits"
+        yield from _aligned([(each.what, each.old, "->", each.new) for each in diff.waits])
+        yield ""
 
 
-def _worst_title(diff: PolicyDiff) -> str:
-    backends = "one backend" if diff.backends == 1 else f"{diff.backends} backends"
-    same = "" if any(change.is_change for change in diff.worst) else ": unchanged"
-    return f"Worst cases of a {diff.table}, with {backends}{same}"
+def _events(diff: PolicyDiff) -> Iterator[str]:
+    changed = [each for each in diff.events if each.is_change]
+    if not changed:
+        return
+    yield f"Events that lead to something else ({len(changed)})"
+    for each in changed:
+        told = f"on {each.brought_by} ({each.event})" if each.brought_by else f"{each.event} ({each.says})"
+        yield from _wrapped(f"{told}{f', {each.where}' if each.where else ''}:", 2, 4)
+        for name, ladder in (("before", each.old), ("now", each.new)):
+            yield from _wrapped(f"{name + ':':8}{ladder or 'nothing'}", 4, 12)
+        was, now = (set(side.remarks) if side is not None else set() for side in (each.old, each.new))
+        if was != now and each.old is not None and each.new is not None:
+            yield from (line for text in each.old.remarks if text not in now for line in _wrapped(f"- {text}", 4, 6))
+            yield from (line for text in each.new.remarks if text not in was for line in _wrapped(f"+ {text}", 4, 6))
+    yield ""
 
 
-def _worst(changes: Iterable[WorstChange]) -> Lines:
-    known = [change for change in changes if change.is_known]
-    return [(change.name, _figure(change.old), _figure(change.new), _factor(change)) for change in known]
+def _chances(diff: PolicyDiff) -> Iterator[str]:
+    changed = [each for each in chances(diff) if each[1] != each[2]]
+    if changed:
+        yield "Which backends get a chance"
+        for what, old, new in changed:
+            yield from (f"  {what}", *_wrapped(f"- {old}", 4, 6), *_wrapped(f"+ {new}", 4, 6))
+        yield ""
 
 
-def _unknown(changes: Iterable[WorstChange]) -> Lines:
-    return [(change.name, f"not known; {change.new.note}") for change in changes if not change.is_known]
+def _worst(diff: PolicyDiff) -> Iterator[str]:
+    for count, changes in diff.chains.items():
+        same = "" if any(change.is_change for change in changes) else ": unchanged"
+        yield f"Worst cases of a {diff.table}, with {backends_text(count)}{same}"
+        known = [change for change in changes if change.is_known]
+        cells = [
+            (each.name, ended_figure(each, new=False), ended_figure(each, new=True), factor(each)) for each in known
+        ]
+        yield from _aligned([("", "before", "now", "factor"), *cells])
+        yield ""
+    for change in diff.worst:
+        if not change.is_known:
+            yield from _wrapped(f"{change.name}: not known; {change.new.note}", 2, 4)
+    yield ""
 
 
-def _is_long(row: tuple[str, ...]) -> bool:
-    return len(row) > 2 and len(row[1]) + len(row[3]) > WIDE
+def _paths(diff: PolicyDiff) -> Iterator[str]:
+    told = [change for change in diff.worst if change.old.rungs and change.new.rungs and change.is_change]
+    if not told:
+        return
+    yield f"The worst paths, with {backends_text(diff.backends)}"
+    for change in told:
+        yield f"  {change.name}"
+        for name, side in (("before", change.old), ("now", change.new)):
+            yield from _wrapped(f"{name + ':':8}{side.path}; {ending(side)}", 4, 12)
+    yield ""
 
 
-def _figure(worst: WorstCase) -> str:
-    if worst.value is None:
-        return "not known"
-    is_budget = worst.ended_by.startswith("budget.")
-    least = "" if worst.is_exact or (is_budget and worst.ended_by != "budget.attempts") else "no more than "
-    ended = f" ({worst.ended_by})" if is_budget else ""
-    return f"{least}{number_text(worst.value)}{ended}"
+def ended_figure(change: WorstChange, *, new: bool) -> str:
+    """Write a worst case with the part of the budget that ends it."""
+    worst = change.new if new else change.old
+    return figure(worst) + (f" ({worst.ended_by})" if worst.ended_by.startswith("budget.") and worst.value else "")
 
 
-def _factor(change: WorstChange) -> str:
+def factor(change: WorstChange) -> str:
+    """Write how many times the old worst case the new one is."""
     if change.factor is None:
         return "" if change.old.value == change.new.value else "?"
-    return "same" if change.factor == 1 else f"x {change.factor:.3g}"
+    return "same" if change.factor == 1 else f"x {factor_text(change.factor)}"
 
 
-def _aligned(rows: Lines) -> list[str]:
+def _aligned(rows: Cells) -> list[str]:
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     return ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
-def _table(head: list[str], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    return markdown_table(head, [[_cell(cell) for cell in row] for row in rows]).splitlines()
-
-
-def _cell(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", r"\|").replace("`", r"\`")
+def _wrapped(line: str, indent: int = 0, further: int | None = None) -> list[str]:
+    more = " " * (indent + 2 if further is None else further) if indent else ""
+    options = {"initial_indent": " " * indent, "subsequent_indent": more}
+    return textwrap.wrap(line, WIDTH, break_on_hyphens=False, break_long_words=False, **options)

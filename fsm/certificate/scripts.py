@@ -48,6 +48,21 @@ class WorstScript:
         return tuple(sum(each.backend == number for each in self.attempts) for number in range(self.backends))
 
     @property
+    def rungs(self) -> tuple[str, ...]:
+        """Name the rung of each request; a turn's only say what its calls are for."""
+        return ("request",) * len(self.attempts) if isinstance(self.policy, TurnPolicy) else self.case.rungs
+
+    @property
+    def takes(self) -> float:
+        """Return the seconds of all waits and attempts."""
+        return sum(each.wait + each.seconds for each in self.attempts) + self.closing
+
+    @property
+    def closing(self) -> float:
+        """Return the seconds of that in which connections are closed."""
+        return sum(each.closing for each in self.attempts)
+
+    @property
     def longest_pause(self) -> float | None:
         """Return the seconds within which a reply must go on, lest silence end it; None for no limit."""
         timeouts = self.calls.timeouts
@@ -60,11 +75,6 @@ class WorstScript:
         if not self.calls.waits.jitter:
             return 0.0
         return sum(after.wait for before, after in pairwise(self.attempts) if _asked_wait(before) is None)
-
-    @property
-    def closes(self) -> bool:
-        """Tell whether a moment that it takes to close a connection is a part of the figure."""
-        return self.case.name == "seconds"
 
     @property
     def follows_tool(self) -> bool:
@@ -80,6 +90,12 @@ class WorstScript:
     def tool(self) -> str | None:
         """Name the tool that the client must have, and which takes a number; None where none is run."""
         return WORKS.name if any(call.name == WORKS.name for call in self._called()) else None
+
+    @property
+    def tool_seconds(self) -> float:
+        """Return how long each run of that tool takes."""
+        is_timed = self.case.name in ("seconds", "tool seconds")
+        return self.policy.tool_seconds if isinstance(self.policy, TurnPolicy) and is_timed else 0.0
 
     @property
     def unseen(self) -> str | None:

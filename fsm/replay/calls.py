@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.journal import Journal
@@ -41,19 +41,7 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
     if journal.counters != policy.table.counters:
         raise JournalMismatch("the journal counts what its table does not: replay it under the policy that it ran with")
     draws: Iterator[float] = iter([step.draw for step in recorded if step.draw is not None])
-    call = Call(
-        Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
-        policy,
-        setting.chain,
-        turn=_turn(recorded, gathered),
-        jitter=lambda: next(draws, 0.0),
-        contents=journal.contents,
-        has_compactor=setting.has_compactor,
-        prompts=_prompts(recorded),
-        within=recorded_budget(setting.within, recorded, setting.within_deadline),
-        deadline=setting.deadline,
-        lessons=setting.lessons,
-    )
+    call = call_again(journal, policy, jitter=lambda: next(draws, 0.0), gathered=gathered)
     call.begin(0.0)
     alike = 0  # steps that were compared, so that none is compared again
     for step in recorded:
@@ -75,13 +63,38 @@ def replay_call(journal: Journal, policy: Policy | None = None, *, gathered: str
     return call.result
 
 
+def call_again(journal: Journal, policy: Policy, *, jitter: Callable[[], float], gathered: str = "") -> Call:
+    """Return a call with the setting of a recorded one, which has not begun.
+
+    Arguments:
+        journal: what was recorded.
+        policy: the policy to run under.
+        jitter: gives the random numbers that placed the waits.
+        gathered: the text that it goes on from, where no step of its journal tells.
+    """
+    recorded, setting = journal.steps, journal.setting
+    return Call(
+        Request("(not recorded)", max_tokens=setting.max_tokens, input_tokens=setting.input_tokens),
+        policy,
+        setting.chain,
+        turn=_turn(recorded, gathered),
+        jitter=jitter,
+        contents=journal.contents,
+        has_compactor=setting.has_compactor,
+        prompts=_prompts(recorded),
+        within=recorded_budget(setting.within, recorded, setting.within_deadline),
+        deadline=setting.deadline,
+        lessons=setting.lessons,
+    )
+
+
 def _prompts(recorded: tuple[Step, ...]) -> Iterator[int]:
     """Give back the count of each prompt that was counted."""
     return iter([step.input_tokens for step in recorded if step.input_tokens is not None])
 
 
 def _turn(recorded: tuple[Step, ...], gathered: str) -> TurnContext:
-    """Give back what the call knew of its turn: the prior answer, and the text that it went on from."""
+    """Give back what a call knew of its turn: the prior answer, and the text that it went on from."""
     contents = [step.content for step in recorded if step.content]
     prior = next((each["prior_answer"] for each in contents if "prior_answer" in each), None)
     gathered = next((each["gathered"] for each in contents if "gathered" in each), gathered)
@@ -95,11 +108,11 @@ def _repeat(call: Call, step: Step) -> None:
     if step.event in ("sent", "ran_out"):
         call.sending(step.at)
     else:
-        call.observed(_observation(step, call.backend), step.facts, step.at)
+        call.observed(observation_of(step, call.backend), step.facts, step.at)
 
 
-def _observation(step: Step, backend: int) -> Observation:
-    """Return what was observed at a step; its texts are there only if the journal holds contents."""
+def observation_of(step: Step, backend: int) -> Observation:
+    """Return what was observed at a step of a call; its texts are there only if the journal holds contents."""
     content = step.content or {}
     delivered = content.get("delivered", "")
     kept = delivered if step.event == "cancelled" else ""

@@ -1,4 +1,4 @@
-"""The page in a real browser: what is selected is shown, what is played is what the machine does, and it is quiet."""
+"""The page in a real browser: what is played is what the machine does; every page fits, can be read, and is quiet."""
 
 from __future__ import annotations
 
@@ -12,195 +12,21 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise.fsm.call.explained import explain_call
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
 from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.journal.path import Path as Route
-from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Table
-from rungwise.fsm.turn.explained import TurnPath, read_turn
-from rungwise.fsm.turn.page import explain_turn
 from rungwise.fsm.turn.table import TURN
 from support.colours import channels_of, contrast
+from support.page_checks import assert_contrast, assert_page_fits
+from support.pages import shown, with_table
 from support.tables import KNOTTY, ONES
-from support.turns import BUSY, OVERFLOW, calling, played, said
 
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
-NASTY = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
-
-
-def usage(output: int) -> rungwise.Usage:
-    return rungwise.Usage(800, output)
-
-
-STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
-    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
-    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
-    (rungwise.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
-    (rungwise.Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
-    (rungwise.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
-    (rungwise.Failure("overloaded", status=529), 0.4),
-    (rungwise.Failure("overloaded", status=529), 0.5),
-    (rungwise.Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
-)
-
-
-@cache
-def trail(name: str = "first") -> Route:
-    chain = [
-        rungwise.PlainLink(name, prices=rungwise.Prices(1, 10)),
-        rungwise.PlainLink("second", prices=rungwise.Prices(3, 15)),
-    ]
-    policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
-    asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
-    call = rungwise.Call(rungwise.Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
-    now, send = 0.0, call.begin(0.0)
-    for reply, seconds in STORY:
-        assert send is not None
-        now += send.wait
-        call.sending(now)
-        now += seconds
-        send = call.receive(reply, now)
-    return path_of(call.journal, CALL)
-
-
-@cache
-def a_turn() -> TurnPath:
-    replies = calling("look", "gone", text="Let me see."), OVERFLOW, calling("look"), BUSY, said("By the lake.")
-    turn = played(*replies, has_compactor=True, contents=True, seed=7)
-    return read_turn(turn.journal.to_json())
-
-
-@pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    texts = {
-        "explain": explain_call(trail()),
-        "play": play_policy(rungwise.Policy(), 3),
-        "play a turn": play_policy(rungwise.TurnPolicy(auto_continues=2, faults=1)),
-        "short": play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
-        "nasty": explain_call(trail(NASTY)),
-        "turn": explain_turn(a_turn()),
-    }
-    directory = tmp_path_factory.mktemp("pages")
-    for name, text in texts.items():
-        (directory / f"{name}.html").write_text(text, encoding="utf-8")
-    return {name: directory / f"{name}.html" for name in texts}
-
-
-def selected(tab: Any) -> int:
-    """Return the number of the selected step, as every part of the page tells it."""
-    (option,) = tab.run("[...document.querySelectorAll('[aria-selected=true]')].map(each => each.id)")
-    assert tab.run("document.getElementById('steps').getAttribute('aria-activedescendant')") == option
-    number = int(option.removeprefix("step-"))
-    assert tab.run("byId('says').textContent").startswith(f"Step {number} of {len(trail().steps)}: ")
-    return number
-
-
-def shown(tab: Any) -> dict[str, Any]:
-    """Return what the picture shows of the present step."""
-    return dict(
-        tab.run("""({
-            arc: [...document.querySelectorAll('.now[data-arc]')].map(each => each.dataset.arc),
-            line: [...document.querySelectorAll('.now[data-event]')].map(each => ({...each.dataset})),
-            tried: [...document.querySelectorAll('.tried')].map(each => each.dataset.guard),
-            here: [...document.querySelectorAll('.here')].map(each => each.dataset.state),
-            decided: [...document.querySelectorAll('#guards .decides code')].map(each => each.textContent),
-            failed: [...document.querySelectorAll('#guards .false code')].map(each => each.textContent),
-        })""")
-    )
-
-
-# The page of a call
-
-
-def test_the_last_step_is_selected_and_the_list_has_the_focus(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
-    assert selected(tab) == len(trail().steps)
-    assert tab.run("document.activeElement.id") == "steps"
-    assert tab.run("[byId('steps').getAttribute('role'), byId('says').getAttribute('role')]") == ["listbox", "status"]
-
-
-def test_every_step_shows_its_row_on_the_picture(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
-    for step, row in zip(trail().steps, trail().rows, strict=True):
-        assert row is not None
-        tab.click(f"#step-{step.number}")
-        assert selected(tab) == step.number
-        seen = shown(tab)
-        ladder = CALL.ladder(row.event, row.source)
-        tried = [each.guard for each in ladder[: ladder.index(row)]]
-        assert seen["arc"] == [f"{row.source} {row.target}"]
-        assert [line["event"] for line in seen["line"]] == [row.event]
-        assert [line["guard"] or None for line in seen["line"]] == [row.guard]
-        assert sorted(seen["tried"]) == sorted(tried)
-        assert seen["here"] == [row.target]
-        assert seen["failed"] == tried
-        assert seen["decided"] == [row.guard or ("otherwise" if len(ladder) > 1 else "always")]
-        assert not tab.run("document.querySelector('.warning')")
-        left = tab.run(
-            "[...document.querySelectorAll('#counters li')].map(each => each.querySelector('.number').textContent)"
-        )
-        limits = dict.fromkeys(step.spent, 3) | {"nudges": 1, "prefills": 2, "fallbacks": 1}
-        assert left == [f"{limits[name] - spent}/{limits[name]}" for name, spent in step.spent.items()]
-
-
-def test_the_keyboard_moves_between_the_steps(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
-    last = len(trail().steps)
-    moves = [("Home", 1), ("ArrowUp", 1), ("ArrowDown", 2), ("ArrowDown", 3), ("ArrowUp", 2), ("End", last)]
-    for key, number in [*moves, ("ArrowDown", last)]:
-        tab.press(key)
-        assert selected(tab) == number, key
-        assert tab.run("""(() => { const [list, step] = ['#steps', '[aria-selected=true]']
-            .map(each => document.querySelector(each).getBoundingClientRect());
-            return step.top >= list.top - 1 && step.bottom <= list.bottom + 1; })()"""), key
-
-
-def test_a_step_says_what_it_was(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
-    tab.click("#step-10")
-    assert tab.run("byId('says').textContent") == (
-        "Step 10 of 16: failed_transiently [may_retry] (the provider failed) leads to retry, after a wait of 12 s"
-    )
-    told = tab.run("""Object.fromEntries([...document.querySelectorAll('#details dt')]
-        .map(each => [each.textContent, each.nextElementSibling.textContent]))""")
-    assert told["status"] == "HTTP 429"
-    assert (told["reason"], told["code"], told["effect"]) == ("rate_limit", "slow_down", "spend_retry")
-    assert told["wait"] == "12 s, as the provider asked"
-    assert told["backend"] == "first"
-    assert "wait_fits" in told["facts"]
-    assert "switch_asked: no · wait_fits: yes" in tab.run("document.querySelector('#guards').textContent")
-    changed = tab.run("[...document.querySelectorAll('#counters .taken, #counters .refilled')].map(e => e.textContent)")
-    assert changed == ["retries2/3\N{MINUS SIGN}1"]
-    budget = tab.run("[...document.querySelectorAll('#budget li')].map(each => each.textContent)")
-    assert budget[:3] == ["attempts19 of 24", "time71.2 of 90 s", "output tokens19060 of 20000"]
-
-
-def test_bars_of_the_timeline_and_arcs_of_the_picture_select_too(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["explain"])
-    tab.click(".bar.wait[data-step='10']")
-    assert selected(tab) == 10
-    assert tab.run("[...document.querySelectorAll('.bar.now')].map(each => each.dataset.step)") == ["10", "10"]
-    tab.click("[data-arc='await reask'] text")
-    assert selected(tab) == 4
-
-
-def test_what_a_stranger_wrote_never_runs(open_tab: Open, pages: Mapping[str, Path]) -> None:
-    tab = open_tab(pages["nasty"])
-    for step in trail().steps:
-        tab.click(f"#step-{step.number}")
-    tab.click("#step-2")
-    assert NASTY in tab.run("byId('details').textContent")
-    assert tab.run("typeof window.hacked") == "undefined"
-    assert tab.run("document.querySelectorAll('img').length") == 0
-    assert tab.problems == []
-    assert len(tab.requests) == 1
 
 
 # The machine of the page
@@ -440,28 +266,33 @@ def test_tab_reaches_everything_and_the_focus_is_seen(open_tab: Open, pages: Map
     if name == "play":
         take(tab, "sent")
         choose(tab, "came_empty")
-    reached: list[str] = []
+    reached: dict[int, str] = {}
     for _ in range(40):
         tab.press("Tab")
         seen = tab.run("""(() => { const at = document.activeElement, outline = getComputedStyle(
             at.name === 'event' ? at.nextElementSibling : at); return at === document.body ? null
-            : [at.id || at.value || at.tagName, outline.outlineStyle, parseFloat(outline.outlineWidth)]; })()""")
+            : [at.id || at.value || at.textContent.slice(0, 16), outline.outlineStyle, parseFloat(outline.outlineWidth),
+               [...document.querySelectorAll('*')].indexOf(at)]; })()""")
         if seen is None:  # past the end, and about to begin again
             continue
-        assert seen[1:] == ["solid", 3], seen
-        if seen[0] in reached:
+        assert seen[1:3] == ["solid", 3], seen
+        if seen[3] in reached:
             break
-        reached.append(seen[0])
+        reached[seen[3]] = seen[0]
     facts = ["has_delivered", "has_prior_answer", "switch_asked", "has_next_backend"]
     facts += ["follows_tool_result", "thinks_inline", "same_empty_again"]
-    buttons = ["take", "path", "undo", "restart", "copy", "picture"]
+    machine = ["The machine as o", "picture"]
     wanted = {
-        "explain": ["steps", "SUMMARY", "picture"],
-        "turn": ["steps", "BUTTON", "picture"],
-        "play": ["came_empty", *facts, "has_text", *buttons],
+        "explain": ["play", "forward", "to-last", "attempt-1", "contents", "The view of the ", *machine],
+        "turn": [
+            *("play", "forward", "to-last", "attempt-1", "1 attempt", "1 attempt", "1 attempt", "2 attempts"),
+            *("contents", "Open call 1", "The view of the ", *machine),
+        ],
+        "play": ["came_empty", *facts, "has_text", "take", "path", "undo", "restart", "copy", *machine],
     }
-    first = reached.index(wanted[name][0])
-    assert reached[first:] + reached[:first] == wanted[name]
+    order = list(reached.values())
+    first = order.index(wanted[name][0])
+    assert order[first:] + order[:first] == wanted[name]
 
 
 @pytest.mark.parametrize("name", ["explain", "turn", "play"])
@@ -479,41 +310,32 @@ def test_the_page_is_as_wide_as_the_window_and_quiet(
     assert tab.requests == [pages[name].as_uri()]
 
 
-# Every text of the page outside of the picture, with its colour and the ground that it stands on.
-TEXTS = """(() => {
-    const ground = (at) => {
-        for (; at; at = at.parentElement) {
-            const colour = getComputedStyle(at).backgroundColor;
-            if (colour !== 'rgba(0, 0, 0, 0)') return colour;
-        }
-    };
-    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    const found = [];
-    while (walker.nextNode()) {
-        const at = walker.currentNode.parentElement;
-        const text = walker.currentNode.data.trim();
-        if (!text || at.closest('svg, script, noscript') || !at.getClientRects().length) continue;
-        found.push([text, getComputedStyle(at).color, ground(at)]);
-    }
-    return found;
-})()"""
+OFTEN = [(name, *way) for name in ("explain", "play") for way in ((390, False), (800, True), (1440, False))]
+OFTEN += [("turn", 1440, True), ("hostile", 390, True), ("long turn", 390, False), ("notebook", 390, True)]
+NAMES = ("explain", "play", "turn", "failed", "minutes", "microseconds", "hostile", "long turn", "notebook")
+EVERY = [(name, width, dark) for name in NAMES for width in (390, 800, 1440) for dark in (False, True)]
+WAYS = [pytest.param(*way, marks=[] if way in OFTEN else pytest.mark.full) for way in EVERY]
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("name", ["explain", "turn", "play"])
-def test_every_text_can_be_read_by_day_and_by_night(
-    open_tab: Open, pages: Mapping[str, Path], name: str, dark: bool
+@pytest.mark.parametrize(("name", "width", "dark"), WAYS)
+def test_a_page_fits_and_every_text_of_it_can_be_read(
+    open_tab: Open, pages: Mapping[str, Path], name: str, width: int, dark: bool
 ) -> None:
-    tab = open_tab(pages[name], dark=dark)
+    tab = open_tab(pages[name], width=width, dark=dark)
     if name == "play":
         take(tab, "sent")
         take(tab, "came_empty")
-    texts = tab.run(TEXTS)
-    assert len(texts) > 40
-    for says, ink, ground in texts:
-        assert contrast(ink, ground) >= 4.5, says
-    page = tab.run("getComputedStyle(document.documentElement).backgroundColor")
-    assert channels_of(page) == channels_of((DARK if dark else LIGHT).page)
+    elif name == "notebook":
+        tab.run("for (const each of document.querySelectorAll('details')) each.open = true")
+    else:
+        with_table(tab)
+        tab.run("for (const each of document.querySelectorAll('.within')) each.open = true")
+    assert_page_fits(tab)
+    assert assert_contrast(tab) > 100
+    if name != "notebook":  # which has the colours of what is around it
+        page = tab.run("getComputedStyle(document.documentElement).backgroundColor")
+        assert channels_of(page) == channels_of((DARK if dark else LIGHT).page)
+    assert tab.problems == []
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK])

@@ -41,8 +41,38 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_button_of_a_step_opens_the_page_of_its_call(open_tab: Open, page: Path) -> None:
+def with_table(tab: Any) -> Any:
+    """Open the view of the table, where every step is selected, and give it the focus."""
+    tab.click("#table-view summary")
+    tab.run("byId('steps').focus()")
+    return tab
+
+
+def test_each_call_opens_in_place_to_its_attempts(open_tab: Open, page: Path) -> None:
     tab = open_tab(page)
+    assert tab.run("[...document.querySelectorAll('.within')].map(each => each.open)") == [False, False]
+    assert tab.run("[...document.querySelectorAll('#attempts > li > .line .words')].map(each => each.innerText)") == [
+        "ask · call 1 · first → called tools",
+        "use tools · called tools · first → tools ran",
+        "go on · call 2 · tools ran · first → answered ✓ finished",
+    ]
+    tab.click("#attempts > li:nth-child(3) summary")
+    lines = "[...document.querySelectorAll('.within[open] .line .words')].map(each => each.innerText)"
+    assert tab.run(lines) == ["ask · first → 429 rate limit", "retry · 429 · waited 2 s · first → answered ✓ done"]
+    assert tab.run("page.present()") == 0  # to look into a call is not to leave the place
+
+
+def test_an_attempt_of_a_call_opens_its_page_there(open_tab: Open, page: Path) -> None:
+    tab = open_tab(page)
+    tab.click("#attempts > li:nth-child(3) summary")
+    tab.click("[data-call='2'][data-attempt='2']")
+    assert tab.run_inside("[page.present(), byId('told').textContent.slice(0, 7)]") == [1, "2 of 2:"]
+    tab.click("#frame-close")
+    assert tab.run(HELD) == [False, "attempt-3", 0]
+
+
+def test_the_button_of_a_step_opens_the_page_of_its_call(open_tab: Open, page: Path) -> None:
+    tab = with_table(open_tab(page))
     turn = path_of_page()
     for step in turn.path.steps:
         tab.click(f"#step-{step.number}")
@@ -56,23 +86,23 @@ def test_the_button_of_a_step_opens_the_page_of_its_call(open_tab: Open, page: P
         assert call is not None
         assert tab.run("byId('frame-title').textContent") == f"Call {number} of 2"
         assert tab.run_inside("DATA.call.steps.length") == len(call.steps)
-        assert tab.run_inside("byId('says').textContent").startswith(f"Step {len(call.steps)} of {len(call.steps)}: ")
+        assert tab.run_inside("byId('says').textContent").startswith(f"Step 2 of {len(call.steps)}: ")
         tab.click("#frame-close")
-        assert tab.run(HELD) == [False, "steps", 0]
+        closed = tab.run(HELD)
+        assert (closed[0], closed[1].partition("-")[0], closed[2]) == (False, "attempt", 0)
     assert tab.problems == []
     assert tab.requests == [page.as_uri()]
 
 
 def test_enter_opens_a_call_and_escape_closes_it(open_tab: Open, page: Path) -> None:
-    tab = open_tab(page)
+    tab = with_table(open_tab(page))
     tab.press("Home")
     tab.press("Enter")
-    assert tab.run_inside("[document.activeElement.id, page.selected()]") == ["steps", 1]
-    tab.press("ArrowUp")
-    assert tab.run_inside("page.selected()") == 0
+    assert tab.run_inside("[document.activeElement.id, page.selected()]") == ["attempt-1", 1]
     tab.press("Escape")
-    assert tab.run(HELD) == [False, "steps", 0]
+    assert tab.run(HELD) == [False, "attempt-1", 0]
     assert tab.run("page.selected()") == 0
+    tab.run("byId('steps').focus()")
     tab.press("End")
     tab.press("ArrowUp")
     tab.press("ArrowUp")
@@ -88,7 +118,7 @@ ONCE_SELECTED = """new Promise((done) => {
 
 
 def test_from_call_to_call_and_back_to_the_step_of_the_one_that_was_seen_last(open_tab: Open, page: Path) -> None:
-    tab = open_tab(page)
+    tab = with_table(open_tab(page))
     tab.press("Home")
     tab.press("Enter")
     assert tab.run("[byId('frame-earlier').disabled, byId('frame-later').disabled]") == [True, False]
@@ -97,17 +127,17 @@ def test_from_call_to_call_and_back_to_the_step_of_the_one_that_was_seen_last(op
     assert tab.run("[byId('frame-earlier').disabled, byId('frame-later').disabled]") == [False, True]
     tab.click("#frame-close")
     tab.run(ONCE_SELECTED)  # a dialog tells that it was closed a moment later
-    assert tab.run("[page.selected(), document.activeElement.id]") == [len(path_of_page().path.steps) - 1, "steps"]
+    assert tab.run("[page.selected(), document.activeElement.id]") == [len(path_of_page().path.steps) - 1, "attempt-3"]
 
 
 def test_bars_select_the_step_in_which_they_ended(open_tab: Open, page: Path) -> None:
     tab = open_tab(page)
-    tab.click(".bar.tools[data-step]")
+    tab.click("#attempts .bar.tools")
     assert tab.run("byId('says').textContent").startswith("Step 4 of 6: tools_ran")
 
 
 def test_the_counters_are_shown_after_each_step(open_tab: Open, page: Path) -> None:
-    tab = open_tab(page)
+    tab = with_table(open_tab(page))
     tab.click("#step-4")
     assert not tab.run("document.querySelector('.warning')")
     told = tab.run("[...document.querySelectorAll('#counters li')].map(each => each.textContent)")
@@ -118,8 +148,7 @@ def test_the_counters_are_shown_after_each_step(open_tab: Open, page: Path) -> N
 @pytest.mark.parametrize("width", [360, 1200])
 def test_the_page_within_is_as_wide_as_its_frame(open_tab: Open, page: Path, width: int, dark: bool) -> None:
     tab = open_tab(page, width=width, dark=dark)
-    tab.press("Home")
-    tab.press("Enter")
+    tab.click("#details .open")
     wide, inner, ground = tab.run_inside("""[document.documentElement.scrollWidth, window.innerWidth,
         getComputedStyle(document.documentElement).backgroundColor]""")
     assert wide <= inner
@@ -132,7 +161,7 @@ def test_the_page_within_is_as_wide_as_its_frame(open_tab: Open, page: Path, wid
 def test_what_a_stranger_wrote_never_runs(open_tab: Open, tmp_path: Path) -> None:
     path = tmp_path / "nasty.html"
     path.write_text(explain_turn(path_of_page(NASTY)), encoding="utf-8")
-    tab = open_tab(path)
+    tab = with_table(open_tab(path))
     for key in ("Home", "Enter", "Home"):
         tab.press(key)
     assert "onerror" in tab.run_inside("byId('details').textContent")

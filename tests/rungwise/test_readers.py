@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import OpenAIChat, Script
+from rungwise.adapters.cli.told import told_in_brief
 from rungwise.adapters.endpoint import read_url
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
@@ -99,6 +100,7 @@ def survives(text: bytes) -> None:
     except rungwise.ConfigurationError:
         return
     explain_call(trail)
+    assert all(line.isprintable() for line in told_in_brief(trail).split("\n"))
     for view in ("hub", "ladder"):
         draw_picture(trail.table, "svg", view, Marks.along(trail.rows))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -91,13 +90,3 @@ def test_the_top_level_holds_only_what_was_agreed():
         "LICENSE",
     }
     assert top <= {*agreed, ".gitignore", ".ci"}
-
-
-def test_the_examples_of_the_readme_are_python_and_the_rung_of_ones_own_is_accepted():
-    blocks = [textwrap.dedent(block) for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)]
-    for block in blocks:
-        compile(block, "README.md", "exec")
-    [own] = [block for block in blocks if "rungwise.Rung(" in block]
-    names = {"rungwise": rungwise, "__name__": "readme"}
-    exec(own, names)
-    assert rungwise.verify(names["policy"]).ok

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise.adapters.cli.told import told_in_lines
+from rungwise.adapters.cli.told import told_in_brief, told_in_lines
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.request import Request
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
@@ -68,7 +68,8 @@ def survives(text: bytes, *, shown: bool = True) -> None:
     if not shown:
         return
     explain_turn(found)
-    assert all(line.isprintable() for line in told_in_lines(found).splitlines())
+    for told in (told_in_lines(found), told_in_brief(found)):
+        assert all(line.isprintable() for line in told.split("\n"))
 
 
 @pytest.mark.parametrize("index", range(len(JOURNALS)))

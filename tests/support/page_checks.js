@@ -17,13 +17,16 @@
   };
   const over = (above, below) => above.slice(0, 3).map((part, place) => part * above[3] + below[place] * (1 - above[3]));
   const faded = ([red, green, blue, alpha], by) => [red, green, blue, alpha * by];
-  const opacityOf = (at) => {
-    let all = 1;
-    for (; at; at = at.parentElement) all *= Number(getComputedStyle(at).opacity);
-    return all;
+  const remembered = (find) => {
+    const known = new Map();
+    return (element) => {
+      if (!known.has(element)) known.set(element, find(element));
+      return known.get(element);
+    };
   };
+  const opacityOf = remembered((at) => Number(getComputedStyle(at).opacity) * (at.parentElement ? opacityOf(at.parentElement) : 1));
   // The colours that an element may lay over a point: more than one where it is hatched or shaded.
-  const paints = (element) => {
+  const paints = remembered((element) => {
     const style = getComputedStyle(element);
     const fade = opacityOf(element);
     if (element.matches(SHAPES)) {
@@ -36,7 +39,7 @@
     if (element.closest("svg") && element.tagName !== "svg") return [];
     const shades = style.backgroundImage.match(/(?:rgba?|color|oklab|oklch|lab|lch)\([^()]*\)/g) ?? [];
     return [[parse(style.backgroundColor)], shades.map(parse)].map((layer) => layer.map((each) => faded(each, fade)));
-  };
+  });
   const canvas = () => {
     const probe = document.createElementNS("http://www.w3.org/1999/xhtml", "i");
     probe.setAttribute("style", "background-color: Canvas");
@@ -58,11 +61,11 @@
     const hasHalo = element.closest("text") && style.stroke !== "none" && style.paintOrder.startsWith("stroke");
     return hasHalo ? grounds.map((ground) => over(faded(parse(style.stroke), opacityOf(element)), ground)) : grounds;
   };
-  const inkOf = (element) => {
+  const inkOf = remembered((element) => {
     const style = getComputedStyle(element);
     const ink = element.closest("text") ? faded(parse(style.fill), Number(style.fillOpacity)) : parse(style.color);
     return faded(ink, opacityOf(element));
-  };
+  });
   const isShown = (element) => {
     const style = getComputedStyle(element);
     if (style.visibility !== "visible" || style.fontSize === "0px") return false;
@@ -110,8 +113,9 @@
   let missed = 0;
   for (const [node, element] of withColours ? texts : []) {
     let isMet = false;
-    const isHit = () => rectsOf(node).some((rect) => groundsAt(element, rect.left + rect.width / 2, rect.top + rect.height / 2));
-    if (!rectsOf(node).every(fits) || !isHit()) element.scrollIntoView({ block: "center", inline: "center" });
+    const isHit = (rect) => groundsAt(element, rect.left + rect.width / 2, rect.top + rect.height / 2);
+    const rects = rectsOf(node).slice(0, 3);
+    if (!rects.every(fits) || !rects.some(isHit)) element.scrollIntoView({ block: "center", inline: "center" });
     for (const rect of rectsOf(node).slice(0, 3))
       for (const part of [0.1, 0.5, 0.9]) {
         const grounds = groundsAt(element, rect.left + part * rect.width, rect.top + rect.height / 2);

@@ -30,6 +30,9 @@ from rungwise.fsm.values.checks import is_flag, must, must_be_one_of
 class OpenAIChat(HttpBackend):
     """Speak chat completions with one model of one server.
 
+    What the servers of this protocol do otherwise than OpenAI's stands in
+    [one table](https://github.com/rungwise/rungwise/blob/main/adapters/wires/chat/dialects.py), by host and model.
+
     Arguments:
         what every backend takes: see `rungwise.adapters.wires.backend.HttpBackend`. The URL goes up to
             `/chat/completions`, and a query such as `?api-version=...` is kept.

@@ -3,10 +3,10 @@ const framesOf = (data, isOver) => {
   const embedded = (value) =>
     JSON.stringify(value).replace(/[<>&]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
-  const html = (page) => {
+  const html = (page, first) => {
     const [toTitle, toBody, toData, toEnd] = data.shell;
-    const body = page.before + data.pictures[page.picture] + page.after;
-    const all = { machine: data.machines[page.machine], ...page.data };
+    const body = page.parts.map((part) => data.pool[part]).join("");
+    const all = { machine: data.machines[page.machine], ...page.data, ...(first ? { first } : {}) };
     return toTitle + page.title + toBody + body + toData + embedded(all) + toEnd;
   };
 
@@ -24,7 +24,8 @@ const framesOf = (data, isOver) => {
   let shown = 0;
 
   const has = (number) => number >= 1 && number <= data.pages.length && data.pages[number - 1] !== null;
-  const open = (number) => {
+  // Open a page, at one of its attempts where that is named.
+  const open = (number, first) => {
     if (!has(number)) return;
     shown = number;
     title.textContent = `Call ${number} of ${data.pages.length}`;
@@ -36,7 +37,7 @@ const framesOf = (data, isOver) => {
       frame.contentDocument.addEventListener("keydown", (event) => event.key === "Escape" && dialog.close());
       frame.contentWindow.focus();
     });
-    frame.srcdoc = html(data.pages[number - 1]);
+    frame.srcdoc = html(data.pages[number - 1], first);
     place.replaceChildren(frame);
     if (!dialog.open) dialog.showModal();
   };

@@ -17,7 +17,7 @@ def frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
     Arguments:
         pages: the pages; None where there is nothing to show.
     """
-    pictures: dict[str, int] = {}
+    pool: dict[str, int] = {}
     machines: dict[bytes, int] = {}
     written: list[dict[str, Any] | None] = []
     for page in pages:
@@ -29,16 +29,14 @@ def frames_data(pages: Sequence[Page | None]) -> dict[str, Any]:
         written.append(
             {
                 "title": escape(page.title),
-                "before": page.before,
-                "picture": pictures.setdefault(page.picture, len(pictures)),
-                "after": page.after,
+                "parts": [pool.setdefault(part, len(pool)) for part in page.parts],
                 "machine": machines.setdefault(machine, len(machines)),
                 "data": rest,
             }
         )
     return {
         "shell": shell(),
-        "pictures": list(pictures),
+        "pool": list(pool),
         "machines": [orjson.Fragment(machine) for machine in machines],
         "pages": written,
     }

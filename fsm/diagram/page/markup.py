@@ -28,22 +28,18 @@ class Page:
 
     Arguments:
         title: plain text.
-        before: the HTML above the picture; in it and below, everything from outside is escaped.
-        picture: the HTML of the picture.
-        after: the HTML below the picture.
+        parts: the HTML of its body, in which everything from outside is escaped; what pages share is a part alone.
         data: what the scripts read.
     """
 
     title: str
-    before: str
-    picture: str
-    after: str
+    parts: tuple[str, ...]
     data: Mapping[str, Any]
 
     @property
     def html(self) -> str:
         """Write the whole page."""
-        return document(self.title, self.before + self.picture + self.after, self.data)
+        return document(self.title, "".join(self.parts), self.data)
 
 
 def document(title: str, body: str, data: Mapping[str, Any]) -> str:
@@ -73,11 +69,25 @@ def shell() -> tuple[str, str, str, str]:
                 "<title>",
             ]
         ),
-        f"</title>\n<style>\n{_colours()}{_file('page.css')}</style>\n</head>\n<body>\n",
+        f"</title>\n<style>\n{_colours()}{_file('page.css')}{_file('explain.css')}</style>\n</head>\n<body>\n",
         "\n<noscript><p>Without scripts there is the picture, but nothing can be selected or played.</p></noscript>\n"
         '<script type="application/json" id="data">',
         '</script>\n<script>\n"use strict";\n' + "\n".join(map(_file, SCRIPTS)) + "</script>\n</body>\n</html>\n",
     )
+
+
+def plain_document(title: str, body: str, sheet: str) -> str:
+    """Write a page that has no scripts, and may run none.
+
+    Arguments:
+        title: plain text.
+        body: HTML in which everything from outside is escaped.
+        sheet: the name of its style sheet, beside the one of all pages.
+    """
+    policy = POLICY.replace("script-src 'unsafe-inline'", "script-src 'none'")
+    head = shell()[0].replace(escape(POLICY, quote=False), escape(policy, quote=False))
+    styles = f"{_colours()}{_file('page.css')}{_file(sheet)}"
+    return f"{head}{escape(title)}</title>\n<style>\n{styles}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
 
 
 def section(title: str, body: str, *, name: str = "", classes: str = "") -> str:

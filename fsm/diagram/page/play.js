@@ -1,6 +1,6 @@
 // The page that plays the machine: choose what comes back, see which guard decides, take the step.
 const play = (machine, usual, budget) => {
-  const picture = pictureOf(byId("picture"));
+  const picture = viewsOf();
   let path = []; // each step: the row, the configurations before and after it, the facts that held and those carried on
   let at = machine.start();
   let carried = new Set(usual.at_first);
@@ -158,14 +158,15 @@ const play = (machine, usual, budget) => {
   byId("undo").addEventListener("click", undo);
   byId("restart").addEventListener("click", restart);
   byId("copy").addEventListener("click", copy);
-  byId("picture").addEventListener("click", (click) => {
+  const chooseAt = (click) => {
     const name = click.target.closest("[data-event]")?.dataset.event;
     const input = [...byId("events").querySelectorAll("input:enabled")].find((each) => each.value === name);
     if (input && !isOver()) {
       input.checked = true;
       choose(name);
     }
-  });
+  };
+  for (const view of ["picture", "ladders"]) byId(view).addEventListener("click", chooseAt);
   update();
   return { pathText, at: () => at, left };
 };

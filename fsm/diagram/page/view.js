@@ -104,7 +104,9 @@ const pictureOf = (root) => {
   const states = new Map(groups("[data-state]").map((group) => [group.dataset.state, group]));
   const notes = new Map(groups("[data-note]").map((group) => [group.dataset.note, group]));
 
+  const isDrawn = () => root.getClientRects().length > 0;
   const band = (group) => {
+    if (!isDrawn()) return;
     const box = group.getBBox();
     if (!box.width) return;
     const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
@@ -138,7 +140,7 @@ const pictureOf = (root) => {
     line?.classList.add("now");
     arc?.classList.add("now");
     if (line) band(line);
-    if (arc) reveal(line?.getBBox().width ? line : arc);
+    if (arc && isDrawn()) reveal(line?.getBBox().width ? line : arc);
   };
 
   const mark = (rows) => {
@@ -152,6 +154,43 @@ const pictureOf = (root) => {
   };
 
   return { show, mark };
+};
+
+// The ladder view: the same marks on its lines. Where states share a list, it names the first of them.
+const laddersOf = (root) => {
+  const lines = [...root.querySelectorAll("li[data-event]")];
+  const isOf = ({ dataset }, row) =>
+    dataset.event === row.event && dataset.guard === (row.guard || "") && dataset.target === row.target;
+  const lineOf = (row) => lines.find((each) => isOf(each, row) && each.dataset.source === row.source) ?? lines.find((each) => isOf(each, row));
+  const show = ({ row, tried = [] }) => {
+    for (const each of lines) each.classList.remove("now", "tried");
+    for (const each of tried) lineOf(each)?.classList.add("tried");
+    if (row) lineOf(row)?.classList.add("now");
+  };
+  const mark = (rows) => {
+    for (const each of lines) each.classList.remove("been");
+    for (const row of rows) lineOf(row)?.classList.add("been");
+  };
+  return { show, mark };
+};
+
+// Both views. The picture is shown at once where there is room for it; when it is opened it shows the present step.
+const viewsOf = () => {
+  const picture = pictureOf(byId("picture"));
+  const ladders = laddersOf(byId("ladders"));
+  let shown = {};
+  const show = (step) => {
+    shown = step;
+    picture.show(step);
+    ladders.show(step);
+  };
+  const mark = (rows) => {
+    picture.mark(rows);
+    ladders.mark(rows);
+  };
+  byId("hub").open = matchMedia("(min-width: 1000px)").matches;
+  byId("hub").addEventListener("toggle", () => picture.show(shown));
+  return { show, mark, markLadders: ladders.mark };
 };
 
 const MOVES = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -Infinity, End: Infinity };

@@ -37,9 +37,11 @@ def check_privacy(ended: EndedCall) -> None:
 
 
 def _sentences(ended: EndedCall) -> Iterator[str]:
-    yield repr(attrs.evolve(ended.result, cause=None))
+    """Yield what is told of a call; the repr of a result shows the first words of its text, and no other."""
+    yield repr(attrs.evolve(ended.result, cause=None, text=""))
     if ended.result.outcome not in SUCCESSES:
-        yield str(error_of(attrs.evolve(ended.result, cause=None)))
+        error = error_of(attrs.evolve(ended.result, cause=None))
+        yield from (str(error), repr(error))
 
 
 def _quoted(step: Step) -> Iterator[str]:

@@ -38,8 +38,22 @@ def test_explain_draws_the_path_of_a_turn(journal: Path, format: str, view: str)
     assert "use_tools" in drawn.stdout
 
 
-def test_text_tells_the_turn_and_its_calls(journal: Path) -> None:
+def test_text_tells_the_turn_and_its_calls_in_a_line_for_each_attempt(journal: Path) -> None:
     lines = invoke("explain", journal, "--format", "text").stdout.splitlines()
+    assert lines[0] == "turn finished"
+    assert lines[1].startswith("2 calls, 3 attempts, ")
+    assert "; left: 97 attempts, " in lines[1]
+    assert [line.partition("   (")[0] for line in lines[2:]] == [
+        "  1 · ask · call 1 → called tools",
+        "  2 · use tools · called tools → tools ran",
+        "  3 · go on · call 2 · tools ran → answered: finished",
+        "       1 · ask → 429 rate limit",
+        "       2 · retry · 429 · waited 2 s → answered: done",
+    ]
+
+
+def test_steps_tells_the_turn_and_its_calls(journal: Path) -> None:
+    lines = invoke("explain", journal, "--format", "steps").stdout.splitlines()
     told = [line.partition(" s  ")[2] for line in lines[:-1]]
     assert told == [
         "call 1 (ask)",
@@ -63,16 +77,17 @@ def test_text_tells_the_turn_and_its_calls(journal: Path) -> None:
 def test_text_tells_a_call(tmp_path: Path) -> None:
     path = tmp_path / "call.json"
     path.write_text(turn().journal.calls[0].to_json())
-    lines = invoke("explain", path, "--format", "text").stdout.splitlines()
+    lines = invoke("explain", path, "--format", "steps").stdout.splitlines()
     assert lines[0].endswith("request 1 (ask) to first")
     assert lines[-1].startswith("done: 1 request, ")
+    assert invoke("explain", path, "--format", "text").stdout.splitlines()[0] == "call done"
 
 
 def test_a_terminal_is_told_in_lines_unless_a_file_is_named(
     journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rungwise.adapters.cli.explain.is_terminal", lambda stream: True)
-    assert "call 1 (ask)" in invoke("explain", journal).stdout
+    assert "1 · ask · call 1" in invoke("explain", journal).stdout
     assert invoke("explain", journal, "--format", "html").stdout.startswith("<!doctype html>")
     invoke("explain", journal, "-o", tmp_path / "turn.html")
     assert (tmp_path / "turn.html").read_text().startswith("<!doctype html>")
@@ -83,9 +98,10 @@ def test_what_a_stranger_wrote_does_nothing_to_a_terminal(journal: Path) -> None
     document["steps"][3]["note"] = "\x1b[2J\x07 gone"
     document["calls"][0]["chain"][0]["name"] = document["calls"][0]["steps"][0]["backend"] = "\x1b[31mred\nline"
     journal.write_bytes(orjson.dumps(document))
-    shown = invoke("explain", journal, "--format", "text").stdout
-    assert "\x1b" not in shown
-    assert "\x07" not in shown
+    for form in ("text", "steps"):
+        shown = invoke("explain", journal, "--format", form).stdout
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
 
 
 @pytest.mark.parametrize(

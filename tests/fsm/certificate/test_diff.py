@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.table import Row
-from support.command_line import invoke
 
 DEFAULT = rungwise.Policy()
 PRICED = [
@@ -26,6 +24,10 @@ def limited(**limits: Any) -> rungwise.Policy:
 
 def fields(found: PolicyDiff) -> dict[str, tuple[Any, Any]]:
     return {change.name: (change.old, change.new) for change in found.fields}
+
+
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
 
 
 def test_a_policy_does_not_differ_from_itself() -> None:
@@ -46,7 +48,7 @@ def test_every_part_of_a_policy_is_compared() -> None:
         base_cap=2048,
         skip_identical_empties=True,
     )
-    found = diff_policies(DEFAULT, new)
+    found = diff_policies(DEFAULT, new, 1)
     assert fields(found) == {
         "limits.retries": (3, 5),
         "limits.fallbacks": (None, 1),
@@ -64,17 +66,19 @@ def test_every_part_of_a_policy_is_compared() -> None:
     }
     text = found.to_text()
     for line in (
-        "limits.fallbacks         as many as the chain has  ->  1",
-        "budget.seconds           900 s                     ->  60 s",
-        "waits.jitter             0.5                       ->  0",
-        "timeouts.total           600 s                     ->  no limit",
-        "reserve.seconds          its share                 ->  7 s",
-        "switch_after.timeout     1                         ->  1,000",
-        "skip_identical_empties   no                        ->  yes",
-        "    - 'That reply had no content. Read the tool results above and carry on from them.'",
-        "    + 'Go on.'",
+        "limits.fallbacks as many as the chain has -> 1",
+        "budget.seconds 900 s (15 min) -> 60 s",
+        "waits.jitter up to 50 % of the wait -> up to 0 % of the wait",
+        "timeouts.total 600 s (10 min) -> no limit",
+        "reserve.seconds its share -> 7 s",
+        "switch_after.timeout 1 -> never",
+        "switch_after.rate_limit never -> 1",
+        "base_cap 4,096 tokens -> 2,048 tokens",
+        "skip_identical_empties no -> yes",
+        "- 'That reply had no content. Read the tool results above and carry on from them.'",
+        "+ 'Go on.'",
     ):
-        assert f"{line}\n" in text
+        assert line in squeezed(text)
 
 
 def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
@@ -86,7 +90,34 @@ def test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to() -> None:
     back = diff_policies(limited(nudges=0), DEFAULT, 2)
     assert back.revive == found.die
     assert not back.die
-    assert "before, the limit of nudges is 0" in back.to_text()
+    assert "Before, the limit of nudges is 0: 2 rows can be taken now" in squeezed(back.to_text())
+
+
+def test_the_rows_that_fall_with_one_limit_are_one_line() -> None:
+    found = diff_policies(DEFAULT, limited(nudges=0), 1)
+    (group,) = found.fall
+    assert (group.reason, len(group.rows), {row.source for row in group.behind}) == (
+        *("the limit of nudges is 0", 2, {"nudge"}),
+    )
+    line = (
+        "The limit of nudges is 0: 2 rows can no longer be taken: came_empty [may_nudge] → nudge, "
+        "only_reasoned [may_nudge] → nudge, and 4 rows from nudge, which nothing leads to any more."
+    )
+    assert group.count == len(found.die)
+    for written in (found.to_text(), found.to_html()):
+        assert line in squeezed(written)
+
+
+def test_a_refusal_that_no_longer_falls_back_says_so() -> None:
+    found = diff_policies(DEFAULT, rungwise.Policy(after_refusal="end", nudge_window=0), 1)
+    text = squeezed(found.to_text())
+    assert "A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken" in text
+    assert "Nothing is nudged any more (nudge_window is 0): 2 rows can no longer be taken" in text
+    assert found.come_back == ()
+    again = diff_policies(rungwise.Policy(after_refusal="end"), DEFAULT, 1)
+    assert "A refusal falls back again (before, after_refusal is 'end'): 1 row can be taken now" in squeezed(
+        again.to_text()
+    )
 
 
 def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
@@ -99,26 +130,31 @@ def test_rows_of_the_continuation_die_only_with_every_way_to_it() -> None:
     }
 
 
-def test_a_chain_of_one_has_no_fallback_to_lose() -> None:
-    assert not diff_policies(DEFAULT, limited(fallbacks=0), 1).die
-    assert diff_policies(DEFAULT, limited(fallbacks=0), 2).die
+def test_the_worst_cases_are_for_one_to_three_backends_unless_a_number_is_given() -> None:
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)))
+    assert (list(found.chains), found.backends) == ([1, 2, 3], 2)
+    assert found.worst == found.chains[2]
+    text = found.to_text()
+    assert all(f"Worst cases of a call, with {count} backend" in text for count in ("one", "two", "three"))
+    assert list(diff_policies(DEFAULT, DEFAULT, 4).chains) == [4]
+    assert list(diff_policies(DEFAULT, DEFAULT, PRICED).chains) == [2]
 
 
 def test_a_derived_table_shows_its_rows() -> None:
     shorter = rungwise.Policy(table=CALL.without("prefill"))
-    found = diff_policies(DEFAULT, shorter)
+    found = diff_policies(DEFAULT, shorter, 1)
     gone = {row for row in CALL.rows if "prefill" in (row.source, row.target)}
     assert (set(found.vanish), found.appear, found.fields) == (gone, (), ())
-    assert set(diff_policies(shorter, DEFAULT).appear) == gone
+    assert set(diff_policies(shorter, DEFAULT, 1).appear) == gone
     assert "Rows that vanish (5)" in found.to_text()
-    assert "* `await --only_reasoned [may_prefill] / spend_prefill--> prefill`" in found.to_markdown()
+    assert "* gone: `only_reasoned [may_prefill] → prefill` from `await`" in found.to_markdown()
 
 
 @pytest.mark.full
 def test_another_order_shows_its_event() -> None:
     order = [row.guard for row in CALL.ladder("malformed", "await")]
     order[:2] = reversed(order[:2])
-    found = diff_policies(DEFAULT, rungwise.Policy(table=CALL.reordered("malformed", order)))
+    found = diff_policies(DEFAULT, rungwise.Policy(table=CALL.reordered("malformed", order)), 1)
     assert found.reordered == (("malformed", "await"),)
     assert not found.is_empty
     assert "malformed in await" in found.to_text()
@@ -128,7 +164,7 @@ def test_another_order_shows_its_event() -> None:
 def test_a_new_row_may_be_dead_on_arrival_and_is_not_said_to_die() -> None:
     row = Row("answered", "await", "may_compact", "compact", "spend_compaction")
     new = rungwise.Policy(table=CALL.with_rows(row), limits=rungwise.Limits(compactions=0))
-    found = diff_policies(DEFAULT, new)
+    found = diff_policies(DEFAULT, new, 1)
     assert found.appear == (row,)
     assert row not in found.die
 
@@ -158,28 +194,26 @@ def test_worst_cases_are_those_of_the_certificates() -> None:
 
 def test_the_factor_and_what_ends_the_worst_path_are_shown() -> None:
     found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(attempts=12)), 2)
-    assert "  attempts         24 (budget.attempts)  12 (budget.attempts)  x 0.5\n" in found.to_text()
+    assert "attempts 24 (budget.attempts) 12 (budget.attempts) x 0.5" in squeezed(found.to_text())
     assert "| attempts | 24 (budget.attempts) | 12 (budget.attempts) | x 0.5 |\n" in found.to_markdown()
     assert "output tokens: not known; without max_tokens" in found.to_text()
     assert "money: not known; a backend of the chain has no prices" in found.to_text()
 
 
 def test_a_bound_that_is_new_has_no_factor() -> None:
-    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(output_tokens=9000)))
+    found = diff_policies(DEFAULT, evolve(DEFAULT, budget=rungwise.Budget(output_tokens=9000)), 1)
     tokens = next(change for change in found.worst if change.name == "output tokens")
     assert (tokens.factor, tokens.is_change) == (None, True)
     assert "| output tokens | not known | 9,000 (budget.output_tokens) | ? |" in found.to_markdown()
 
 
 def test_a_change_of_words_leaves_the_worst_cases_alone() -> None:
-    found = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="Go on.")))
+    found = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="Go on.")), 1)
     assert "Worst cases of a call, with one backend: unchanged" in found.to_text()
-
-
-def test_markdown_cells_hold_what_they_are_given() -> None:
-    text = diff_policies(DEFAULT, rungwise.Policy(hints=rungwise.Hints(nudge="a | `b` <c>\n# d"))).to_markdown()
-    (line,) = [line for line in text.splitlines() if line.startswith("| hints.nudge")]
-    assert line.endswith(r"| 'a \| \`b\` &lt;c>\n# d' |")
+    assert not found.is_effective
+    assert found.to_text().startswith(
+        "Only words change (hints.nudge): what is done, when and how often stays as it is"
+    )
 
 
 # Turns
@@ -188,7 +222,7 @@ TURN_POLICY = rungwise.TurnPolicy()
 
 
 def test_a_policy_of_a_turn_does_not_differ_from_itself() -> None:
-    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()))
+    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=rungwise.Policy()), 1)
     assert found.is_empty
     assert found.to_text() == found.to_markdown() == "Nothing changes: the two policies are the same.\n"
 
@@ -213,14 +247,14 @@ def test_a_turn_is_compared_with_its_fields_rows_and_worst_cases() -> None:
     assert found.calls is not None
     assert found.calls.is_empty
     text = found.to_text()
-    assert "  tool_seconds    60 s  ->  10 s\n" in text
-    assert "Worst cases of a turn, with 2 backends\n" in text
+    assert "tool_seconds 60 s -> 10 s" in squeezed(text)
+    assert "Worst cases of a turn, with two backends\n" in text
     assert "Each call" not in text
 
 
 def test_what_changes_for_the_calls_of_a_turn_stands_below() -> None:
     calls = rungwise.Policy(limits=rungwise.Limits(nudges=0, compactions=9), budget=rungwise.Budget(attempts=3))
-    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls))
+    found = diff_policies(TURN_POLICY, rungwise.TurnPolicy(call=calls), 1)
     assert (found.fields, found.die) == ((), {})
     assert found.calls is not None
     assert set(fields(found.calls)) == {"limits.nudges", "limits.compactions", "budget.attempts"}
@@ -230,46 +264,9 @@ def test_what_changes_for_the_calls_of_a_turn_stands_below() -> None:
     text, markdown = found.to_text(), found.to_markdown()
     assert text.index("Worst cases of a turn") < text.index("Each call\n") < text.index("Worst cases of a call")
     assert "### Each call\n" in markdown
-    assert "| limits.nudges | 1 | 0 |" in markdown
+    assert "| `limits.nudges` | `1` | `0` |" in markdown
 
 
 def test_a_call_and_a_turn_cannot_be_compared() -> None:
     with pytest.raises(rungwise.ConfigurationError, match="the old is a Policy, the new a TurnPolicy"):
         diff_policies(DEFAULT, TURN_POLICY)
-
-
-# The command
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[str, str]:
-    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
-    old.write_text("")
-    new.write_text("[limits]\nretries = 9\n")
-    return str(old), str(new)
-
-
-def test_diff_compares_two_files(files: tuple[str, str]) -> None:
-    result = invoke("diff", *files, "--backends", "2", "--max-tokens", "1000")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "  limits.retries  3  ->  9\n" in result.stdout
-    assert "with 2 backends" in result.stdout
-    assert "| limits.retries | 3 | 9 |" in invoke("diff", *files, "--format", "markdown").stdout
-
-
-def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, str]) -> None:
-    result = invoke("diff", files[0], files[0])
-    assert (result.exit_code, result.stdout) == (0, "Nothing changes: the two policies are the same.\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "says"), [("[limits]\nretrys = 1", "did you mean 'retries'"), ("[", "bad.toml"), (None, "bad.toml")]
-)
-def test_a_bad_policy_is_said_in_one_line(files: tuple[str, str], tmp_path: Path, text: str | None, says: str) -> None:
-    bad = tmp_path / "bad.toml"
-    if text is not None:
-        bad.write_text(text)
-    result = invoke("diff", files[0], str(bad))
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert says in result.stderr
-    assert len(result.stderr.splitlines()) == 1

@@ -12,13 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rungwise
+from rungwise.fsm.call.digest import digest_of_call
 from rungwise.fsm.call.explained import explain_call, read_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn
 from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.diagram.page.machine import machine_data
-from rungwise.fsm.diagram.page.timeline import lanes_of, ticks
+from rungwise.fsm.diagram.page.timeline import bars_of, ticks
 from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.machine.run import Run
@@ -247,19 +248,20 @@ def test_the_page_lists_every_step_and_what_was_left() -> None:
 
 
 def test_the_timeline_is_to_scale() -> None:
-    lanes = lanes_of(trail(), ("one", "one-off", "two"))
-    assert list(lanes) == ["one", "one-off", "two"]
-    assert lanes["one-off"] == []
-    times = [(bar.kind, bar.start, pytest.approx(bar.seconds)) for bar in lanes["one"]]
+    lines = digest_of_call(trail()).lines
+    times = [(bar.kind, bar.start, pytest.approx(bar.seconds)) for line in lines for bar in bars_of(line)]
     assert times == [
         ("attempt", 0.0, 1.0), ("attempt", 1.0, 4.0), ("attempt", 5.0, 6.0), ("attempt", 11.0, 0.5),
-        ("wait", 11.5, 12.0), ("attempt", 23.5, 0.5),
+        ("wait", 11.5, 12.0), ("attempt", 23.5, 0.5), ("attempt", 24.0, 5.0),
     ]  # fmt: skip
-    assert [(bar.kind, bar.start, bar.seconds) for bar in lanes["two"]] == [("end", 24.0, 5.0)]
-    bars = [attributes for attributes in Page(explain_call(trail())).tags("i") if attributes.get("data-step")]
+    assert [line.backend for line in lines] == ["one"] * 5 + ["two"]
+    page = Page(explain_call(trail()))
+    bars = [attributes for attributes in page.tags("i") if (attributes.get("class") or "").startswith("bar ")]
     wait = next(bar for bar in bars if bar["class"] == "bar wait")
     left, width = (float(part) for part in re.findall(r":([\d.]+)%", wait["style"] or ""))
     assert (left, width) == (pytest.approx(100 * 11.5 / 29, abs=0.01), pytest.approx(100 * 12 / 29, abs=0.01))
+    lanes = "".join(page.words).split("Attempts over time")[1]
+    assert lanes.index("to one") < lanes.index("1ask") < lanes.index("5retry") < lanes.index("to two")
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1e-9, 0.3, 1.0, 7.0, 41.7, 3600.0, 1e300])

@@ -11,8 +11,10 @@ import orjson
 import pytest
 
 from rungwise.fsm.call.explained import explain_call
+from rungwise.fsm.diagram.page.timeline import bars_of
+from rungwise.fsm.turn.digest import digest_of_turn
 from rungwise.fsm.turn.explained import TurnPath, read_turn
-from rungwise.fsm.turn.page import explain_turn, lanes_of_turn
+from rungwise.fsm.turn.page import explain_turn
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 from support.turns import BUSY, OVERFLOW, calling, played, said
@@ -58,7 +60,7 @@ def pages_within(data: Any) -> list[str]:
             continue
         inner = orjson.dumps({"machine": frames["machines"][page["machine"]], **page["data"]}).decode()
         inner = re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", inner)
-        body = page["before"] + frames["pictures"][page["picture"]] + page["after"]
+        body = "".join(frames["pool"][part] for part in page["parts"])
         written.append(shell[0] + page["title"] + shell[1] + body + shell[2] + inner + shell[3])
     return written
 
@@ -96,15 +98,29 @@ def test_the_list_of_steps_tells_calls_seconds_and_n_of_max() -> None:
     assert any(each.endswith("compaction 1/3") for each in told)
 
 
-def test_the_timeline_shows_calls_tools_and_compactions_in_lanes_of_their_own() -> None:
-    lanes = lanes_of_turn(found())
-    assert list(lanes) == ["calls", "tools", "compaction"]
-    assert [len(bars) for bars in lanes.values()] == [4, 2, 1]
-    assert [bar.kind for bar in lanes["calls"]] == ["attempt", "attempt", "attempt", "end"]
-    steps = {step.number: step for step in found().path.steps}
-    for bar in (bar for bars in lanes.values() for bar in bars):
-        assert bar.start + bar.seconds == pytest.approx(steps[bar.step].at)
-        assert bar.start == steps[bar.step - 1].at
+def test_the_timeline_shows_calls_tools_and_compactions_as_what_they_are() -> None:
+    lines = digest_of_turn(found()).lines
+    assert [line.kind for line in lines] == [
+        "attempt", "tools", "attempt", "compaction", "attempt", "tools", "attempt",
+    ]  # fmt: skip
+    assert [line.name for line in lines if line.name] == ["call 1", "call 2", "call 3", "call 4"]
+    for line in lines:
+        assert line.attempt.back is not None
+        (bar,) = bars_of(line)
+        assert (bar.start, bar.start + bar.seconds) == (line.attempt.sent.at, pytest.approx(line.attempt.back.at))
+
+
+def test_a_call_is_nested_in_the_line_that_made_it() -> None:
+    text = explain_turn(found())
+    assert re.findall(r"<summary>(\d attempts?)</summary>", text) == [
+        "1 attempt",
+        "1 attempt",
+        "1 attempt",
+        "2 attempts",
+    ]
+    assert re.findall(r'data-call="(\d)" data-attempt="(\d)"', text) == [
+        ("1", "1"), ("2", "1"), ("3", "1"), ("4", "1"), ("4", "2"),
+    ]  # fmt: skip
 
 
 def test_what_a_stranger_wrote_is_only_ever_text_also_within() -> None:

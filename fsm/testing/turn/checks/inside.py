@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import orjson
 
 from rungwise.fsm.call.events import Text
@@ -86,11 +87,11 @@ def check_privacy(seen: SeenTurn) -> None:
 def _told(seen: SeenTurn) -> Iterator[str]:
     yield from (repr(seen.run.turn), repr(seen.journal))
     if seen.result is not None:
-        yield repr(seen.result)
+        yield repr(attrs.evolve(seen.result, text=""))  # its first words are what a repr is asked for
         try:
             seen.result.raise_for_outcome()
         except TurnError as error:
-            yield str(error)
+            yield from (str(error), repr(error))
 
 
 def _private(seen: SeenTurn) -> set[str]:

@@ -1,0 +1,123 @@
+"""The attempts of a recorded run: what was sent from which rung, what had led to it, and what came back.
+
+Everything that tells a run in brief reads these: the page, the lines on a terminal, notebooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from rungwise.fsm.journal.path import SKIPPED, Path
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+SENT: Final = "sent"
+LEAST_ERROR: Final = 400
+"""The lowest HTTP status that says more than the event that it led to."""
+
+
+@frozen(kw_only=True)
+class Attempt:
+    """Hold one attempt: a step to the hub, and the step back.
+
+    Arguments:
+        number: counted from 1.
+        sent: the step that sent it.
+        back: the step that what came back led to; None where nothing has.
+        led: the step that led to its rung; None for the first.
+        skipped: the steps that passed a backend over before it.
+        steps: the numbers of the first and the last step that belong to it: from what it sent to what sends the next.
+    """
+
+    number: int
+    sent: Step
+    back: Step | None = None
+    led: Step | None = None
+    skipped: tuple[Step, ...] = ()
+    steps: tuple[int, int]
+
+    @property
+    def rung(self) -> str:
+        """Return the rung that it was sent from."""
+        return self.sent.source
+
+    @property
+    def wait(self) -> float:
+        """Return the seconds that the rung was to wait before."""
+        return 0.0 if self.led is None else self.led.wait
+
+    @property
+    def waited(self) -> float:
+        """Return the seconds that passed in the rung, if it was to wait."""
+        return 0.0 if self.led is None or not self.wait else self.sent.at - self.led.at
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it was in flight; None while it is."""
+        return None if self.back is None else self.back.at - self.sent.at
+
+    @property
+    def usage(self) -> Usage:
+        """Return its tokens."""
+        return NO_USAGE if self.back is None else self.back.usage
+
+    @property
+    def why(self) -> str | None:
+        """Return what had led to it in a word or two; None for the first."""
+        return None if self.led is None else word_of(self.led)
+
+    @property
+    def came(self) -> str | None:
+        """Return what came back in a few words; None while nothing has."""
+        return None if self.back is None else words_of(self.back)
+
+
+def attempts_of(path: Path) -> tuple[Attempt, ...]:
+    """Return the attempts of a run, in order; what stands before the first belongs to that one."""
+    places = [place for place, step in enumerate(path.steps) if step.event == SENT and path.rows[place] is not None]
+    bounds = [*places[1:], len(path.steps)][: len(places)]
+    return tuple(_attempts(path.steps, places, bounds))
+
+
+def _attempts(steps: Sequence[Step], places: Sequence[int], bounds: Sequence[int]) -> Iterator[Attempt]:
+    start = 0
+    for number, (place, bound) in enumerate(zip(places, bounds, strict=True), start=1):
+        before, after = steps[start:place], steps[place + 1 : bound]
+        rows = [step for step in before if step.event != SKIPPED]
+        yield Attempt(
+            number=number,
+            sent=steps[place],
+            back=next((step for step in after if step.event != SKIPPED), None),
+            led=rows[-1] if rows else None,
+            skipped=tuple(step for step in before if step.event == SKIPPED),
+            steps=(1 if number == 1 else place + 1, bound),
+        )
+        start = place + 1
+
+
+def ending_of(path: Path, attempts: Sequence[Attempt]) -> Step | None:
+    """Return the last step where no attempt came back with it: what ended the run in a rung."""
+    last = path.steps[-1]
+    is_told = not attempts or (attempts[-1].back is not None and attempts[-1].back.number < last.number)
+    return last if is_told and last.event != SKIPPED else None
+
+
+def word_of(step: Step) -> str:
+    """Return what came back in a word or two: `429`, `empty`, `timeout`."""
+    if step.status is not None and step.status >= LEAST_ERROR:
+        return str(step.status)
+    if step.reason and step.event.startswith("failed"):
+        return step.reason.replace("_", " ")
+    return step.event.removeprefix("came_").replace("_", " ")
+
+
+def words_of(step: Step) -> str:
+    """Return what came back in a few words: `429 rate limit`, `interrupted (connection)`."""
+    word = word_of(step)
+    reason = (step.reason or "").replace("_", " ")
+    if not reason or reason == word:
+        return word
+    return f"{word} {reason}" if word.isdecimal() else f"{word} ({reason})"

@@ -1,0 +1,273 @@
+"""A run in brief: how it ended and why, what it took, and a line for each attempt.
+
+The page of a run, the lines on a terminal and what notebooks show are all written from this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from attrs import field, frozen
+
+from rungwise.fsm.journal.attempts import Attempt, attempts_of, ending_of
+from rungwise.fsm.journal.digest.words import (
+    count_text,
+    counted,
+    money_text,
+    plain,
+    seconds_text,
+    tokens_text,
+    tokens_told,
+)
+from rungwise.fsm.journal.path import Path
+from rungwise.fsm.journal.record import Step
+from rungwise.fsm.machine.table import Table
+from rungwise.fsm.values.label import label
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+Kind = Literal["rung", "answer", "lesser", "error", "outcome"]
+LONGEST_NAME: Final = 40
+"""Characters of the name of a backend in a line."""
+
+__all__ = ["Digest", "Line", "Spent", "digest_of", "money_in", "with_times"]
+
+
+@frozen(kw_only=True)
+class Spent:
+    """Hold what a run took, or a part of one.
+
+    Arguments:
+        attempts, seconds, usage: of it.
+        cost: in the currency of the prices, as far as they are known; None where none is.
+        is_least: whether some of it had no prices, so that it may have cost more.
+        calls: how many calls it made; None for a call.
+    """
+
+    attempts: int
+    seconds: float
+    usage: Usage = NO_USAGE
+    cost: float | None = None
+    is_least: bool = False
+    calls: int | None = None
+
+    @property
+    def told(self) -> str:
+        """Return what it took, in a line."""
+        cost = "" if self.cost is None else f"cost {money_in(self.cost, self.usage, self.is_least)}"
+        parts = [
+            counted(self.calls, "call") if self.calls is not None else "",
+            counted(self.attempts, "attempt"),
+            seconds_text(self.seconds),
+            tokens_told(self.usage) if self.usage.total_tokens else "",
+            cost,
+        ]
+        return ", ".join(filter(None, parts))
+
+
+@frozen(kw_only=True)
+class Line:
+    """Tell one attempt in a line.
+
+    Arguments:
+        attempt: the attempt.
+        name: what stands for it, where that is not its rung alone: `call 2`.
+        backend: the name of the backend, where a run has several.
+        cost: what it cost; None where that is not known.
+        end: the outcome that it led to, if it did.
+        within: the run that it made; None for none that was recorded.
+        kind: what its bar is drawn as.
+    """
+
+    attempt: Attempt
+    name: str = ""
+    backend: str = ""
+    cost: float | None = None
+    end: str | None = None
+    within: Digest | None = None
+    kind: str = "attempt"
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """Return what stands before the arrow, each part with what it is."""
+        attempt = self.attempt
+        waited = f"waited {seconds_text(attempt.waited)}" if attempt.waited > 0 else ""
+        if attempt.wait and not waited:  # where no clock told, or nobody waited
+            waited = f"wait {seconds_text(attempt.wait)}"
+        skipped = [f"skipped {step.backend}{f': {step.note}' if step.note else ''}" for step in attempt.skipped]
+        told = [
+            ("rung", plain(attempt.rung)),
+            ("name", self.name),
+            ("why", attempt.why or ""),
+            *(("skipped", each) for each in skipped),
+            ("backend", label(self.backend, LONGEST_NAME)),
+            ("waited", waited),
+            ("note", attempt.sent.note or ""),
+        ]
+        return tuple((what, text) for what, text in told if text)
+
+    @property
+    def came(self) -> str:
+        """Return what came back, in words."""
+        return self.attempt.came or "not back yet"
+
+    @property
+    def lasted(self) -> str:
+        """Return how long it was in flight; empty where no clock told."""
+        return seconds_text(self.attempt.seconds) if self.attempt.seconds else ""
+
+    @property
+    def paid(self) -> str:
+        """Return its tokens and its cost, as far as they are known."""
+        usage = self.attempt.usage
+        tokens = tokens_text(usage) if usage.total_tokens else ""
+        return " · ".join(filter(None, [tokens, f"cost {money_in(self.cost, usage)}" if self.cost else ""]))
+
+    @property
+    def text(self) -> str:
+        """Return the line: its number, what had led to it, and what came back."""
+        parts = " · ".join([str(self.attempt.number), *(text for _, text in self.parts)])
+        return f"{parts} → {self.came}" + (f": {plain(self.end)}" if self.end else "")
+
+
+@frozen(kw_only=True)
+class Digest:
+    """Tell a run in brief.
+
+    Arguments:
+        name: of its machine.
+        outcome, kind: how it ended, and what that is; None and a rung for one that has not.
+        cause: why, in words; empty where there is nothing to say.
+        spent: what it took.
+        most: what its budget allowed; None for no limit.
+        lines: one for each attempt.
+        ending: what ended it in a rung, where no attempt did.
+        says: the beginning of what came of it; empty where that is not known or not asked for.
+    """
+
+    name: str
+    outcome: str | None
+    kind: Kind
+    cause: str = ""
+    spent: Spent
+    most: Mapping[str, float | None] = field(factory=dict, hash=False)
+    lines: tuple[Line, ...] = ()
+    ending: str = ""
+    says: str = ""
+
+    @property
+    def headline(self) -> str:
+        """Return how it ended and why, in words."""
+        ended = plain(self.outcome) if self.outcome else "not ended"
+        return f"{ended}: {self.cause}" if self.cause else ended
+
+    @property
+    def amounts(self) -> dict[str, str]:
+        """Return what it took, by name."""
+        spent, most = self.spent, self.most
+        money = (
+            {} if spent.cost is None else {"cost": _of(money_in(spent.cost, spent.usage, spent.is_least), _money(most))}
+        )
+        calls = {} if spent.calls is None else {"calls": count_text(spent.calls)}
+        return {
+            **calls,
+            "attempts": _of(count_text(spent.attempts), most.get("attempts")),
+            "time": _of(seconds_text(spent.seconds), _seconds(most)),
+            "tokens": tokens_text(spent.usage),
+            **money,
+        }
+
+    @property
+    def left(self) -> str:
+        """Return what was left of its budget, as far as that has limits."""
+        return ", ".join(_left(self.most, self.spent))
+
+
+def digest_of(
+    path: Path,
+    *,
+    spent: Spent,
+    cause: str = "",
+    most: Mapping[str, float | None] | None = None,
+    lines: Sequence[Line] = (),
+    says: str = "",
+) -> Digest:
+    """Tell the run of any table in brief.
+
+    Arguments:
+        path: that of the run.
+        spent: what it took.
+        cause: why it ended as it did; what its last event says where nothing is given.
+        most: what its budget allowed.
+        lines: those of its attempts; without any they tell what the path does.
+        says: the beginning of what came of it.
+    """
+    table, outcome = path.table, path.record.outcome
+    attempts = attempts_of(path)
+    ending = ending_of(path, attempts)
+    return Digest(
+        name=table.name,
+        outcome=outcome,
+        kind=table.kind_of_end(outcome) if outcome else "rung",
+        cause=cause or _cause(table, path.steps[-1], outcome),
+        spent=spent,
+        most=most or {},
+        lines=tuple(lines) or tuple(plain_lines(path, attempts)),
+        ending="" if ending is None else f"{table.says(ending.event)} → {plain(ending.target)}",
+        says=says,
+    )
+
+
+def plain_lines(path: Path, attempts: Sequence[Attempt]) -> Iterator[Line]:
+    """Tell each attempt by what its steps say alone."""
+    names = {attempt.sent.backend for attempt in attempts}
+    for attempt in attempts:
+        backend = attempt.sent.backend if len(names) > 1 else ""
+        yield Line(attempt=attempt, backend=backend, end=end_of(attempt, path.table))
+
+
+def end_of(attempt: Attempt, table: Table) -> str | None:
+    """Return the outcome that an attempt led to, if it did."""
+    return attempt.back.target if attempt.back is not None and attempt.back.target in table.outcomes else None
+
+
+def with_times(sentence: str, times: int, ordinal: str) -> str:
+    """Say of a sentence which time it was, where it was not the first."""
+    return f"{sentence} for the {ordinal} time" if times > 1 else sentence
+
+
+def money_in(cost: float, usage: Usage, is_least: bool = False) -> str:
+    """Write a cost, and whether it is known: at least that, or about that."""
+    return f"{'at least ' if is_least else 'about ' if usage.estimated else ''}{money_text(cost)}"
+
+
+def _cause(table: Table, last: Step, outcome: str | None) -> str:
+    return "" if outcome is None or outcome in table.answers else table.says(last.event, at_last=True)
+
+
+def _of(used: str, most: float | str | None) -> str:
+    if most is None:
+        return used
+    return f"{used} of {most if isinstance(most, str) else count_text(most)}"
+
+
+def _seconds(most: Mapping[str, float | None]) -> str | None:
+    limit = most.get("seconds")
+    return None if limit is None else seconds_text(limit)
+
+
+def _money(most: Mapping[str, float | None]) -> str | None:
+    limit = most.get("money")
+    return None if limit is None else money_text(limit)
+
+
+def _left(most: Mapping[str, float | None], spent: Spent) -> Iterator[str]:
+    attempts, seconds, tokens, money = (most.get(name) for name in ("attempts", "seconds", "output_tokens", "money"))
+    if attempts is not None:
+        yield counted(max(0, int(attempts) - spent.attempts), "attempt")
+    if seconds is not None:
+        yield seconds_text(max(0.0, seconds - spent.seconds))
+    if tokens is not None:
+        yield counted(max(0, int(tokens) - spent.usage.output_tokens), "output token")
+    if money is not None and spent.cost is not None:
+        yield f"{money_text(max(0.0, money - spent.cost))} of money"

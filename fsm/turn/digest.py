@@ -1,0 +1,104 @@
+"""A turn in brief, from its journal: how it ended and why, what it took, and a line for each of its actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Final
+
+from attrs import asdict
+
+from rungwise.fsm.call.digest import digest_of_call, first_words
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.attempts import attempts_of
+from rungwise.fsm.journal.digest import Digest, Line, Spent, digest_of, end_of
+from rungwise.fsm.journal.path import path_of
+from rungwise.fsm.turn.causes import cause_of
+from rungwise.fsm.turn.path import TurnPath, turn_path_of
+from rungwise.fsm.turn.table import TURN
+from rungwise.fsm.values.usage import NO_USAGE
+
+if TYPE_CHECKING:
+    from rungwise.fsm.turn.journal import TurnJournal
+    from rungwise.fsm.turn.result import TurnResult
+
+KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
+"""What a rung that makes no call is drawn as."""
+
+
+def digest_of_turn(turn: TurnPath, says: str = "") -> Digest:
+    """Tell a turn in brief.
+
+    Arguments:
+        turn: its path.
+        says: the beginning of what came of it.
+    """
+    calls = tuple(None if call is None else digest_of_call(call) for call in turn.calls)
+    return digest_of(
+        turn.path,
+        spent=_spent(turn, calls),
+        cause=_cause(turn, calls),
+        most=asdict(turn.journal.setting.policy.budget),
+        lines=tuple(_lines(turn, calls)),
+        says=says,
+    )
+
+
+def digest_of_turn_journal(journal: TurnJournal) -> Digest | None:
+    """Tell a turn in brief from its journal; None where that holds nothing, or nothing of the tables of its policy."""
+    return _digest(journal, "")
+
+
+def digest_of_turn_result(result: TurnResult) -> Digest | None:
+    """Tell a turn in brief from its result, with the first words of its text; None as for its journal."""
+    return _digest(result.journal, first_words(result.text))
+
+
+def _digest(journal: TurnJournal, says: str) -> Digest | None:
+    table = journal.calls[0].setting.policy.table if journal.calls else CALL
+    try:
+        return digest_of_turn(turn_path_of(path_of(journal, TURN), table), says)
+    except ConfigurationError:
+        return None
+
+
+def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[Line]:
+    for attempt in attempts_of(turn.path):
+        number = turn.call_of.get(attempt.sent.number)
+        within = None if number is None else calls[number - 1]
+        yield Line(
+            attempt=attempt,
+            name="" if number is None else f"call {number}",
+            cost=None if within is None else within.spent.cost,
+            end=end_of(attempt, turn.path.table),
+            within=within,
+            kind=KINDS.get(attempt.rung, "attempt"),
+        )
+
+
+def _spent(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Spent:
+    spent = [call.spent for call in calls if call is not None]
+    costs = [each.cost for each in spent if each.cost is not None]
+    return Spent(
+        calls=len(calls),
+        attempts=sum(each.attempts for each in spent),
+        seconds=turn.path.steps[-1].at,
+        usage=reduce(add, (each.usage for each in spent), NO_USAGE),
+        cost=sum(costs) if costs else None,
+        is_least=any(each.is_least or each.cost is None for each in spent),
+    )
+
+
+def _cause(turn: TurnPath, calls: tuple[Digest | None, ...]) -> str:
+    """Say why a turn ended as it did; where a call of it did not succeed, how that ended and why."""
+    last, row = turn.path.steps[-1], turn.path.rows[-1]
+    number = turn.call_of.get(last.number)
+    call = None if number is None else calls[number - 1]
+    if turn.path.record.outcome is None or row is None:
+        return ""
+    if call is not None and call.kind == "error" and row.target not in TURN.answers:
+        return f"its last call {call.headline}"
+    cause = cause_of(row, last.facts, turn.journal.setting.policy, None, last.note)
+    return cause or ""

@@ -1,0 +1,150 @@
+"""`rungwise diff`: its formats, its policies, its past journals, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise.fsm.call.call import Call
+from support.command_line import invoke
+
+ONE = ("--backends", "1")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text("")
+    new.write_text("[limits]\nretries = 9\n")
+    return str(old), str(new)
+
+
+def recorded(path: Path, *replies: Any) -> str:
+    call = Call(rungwise.Request("hi"), chain=[rungwise.PlainLink("one"), rungwise.PlainLink("two")])
+    send, now = call.begin(0.0), 0.0
+    for reply in replies:
+        assert send is not None
+        now += send.wait + 1
+        call.sending(now - 1)
+        send = call.receive(reply, now)
+    path.write_text(call.journal.to_json())
+    return str(path)
+
+
+def test_diff_compares_two_files(files: tuple[str, str]) -> None:
+    result = invoke("diff", *files, "--backends", "2", "--max-tokens", "1000")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "  limits.retries  3  ->  9\n" in result.stdout
+    assert "with two backends" in result.stdout
+    assert "| `limits.retries` | `3` | `9` |" in invoke("diff", *files, *ONE, "--markdown").stdout
+
+
+def test_diff_of_a_file_with_itself_says_that_nothing_changes(files: tuple[str, str]) -> None:
+    result = invoke("diff", files[0], files[0], *ONE)
+    assert (result.exit_code, result.stdout) == (0, "Nothing changes: the two policies are the same.\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "begins", "holds", "options"),
+    [
+        ("page.html", "<!doctype html>", "</html>", ()),
+        pytest.param("page.md", "**", "| factor |", (), marks=pytest.mark.full),
+        pytest.param("page.txt", "With one backend", "Fields (1)", (), marks=pytest.mark.full),
+        pytest.param("hub.svg", "<svg", "×9", (), marks=pytest.mark.full),
+        pytest.param("ladder.svg", "<svg", "guard by guard", ("--view", "ladder"), marks=pytest.mark.full),
+    ],
+)
+def test_the_end_of_a_file_says_what_is_written(
+    files: tuple[str, str], tmp_path: Path, name: str, begins: str, holds: str, options: tuple[str, ...]
+) -> None:
+    out = tmp_path / name
+    result = invoke("diff", *files, *ONE, "-o", out, *options)
+    assert (result.exit_code, result.stdout, "written" in result.stderr) == (0, "", True)
+    written = out.read_text(encoding="utf-8")
+    assert written.startswith(begins)
+    assert holds in written
+
+
+def test_the_default_policy_stands_for_a_file_that_is_missing(files: tuple[str, str]) -> None:
+    assert "limits.retries  3  ->  9" in invoke("diff", "default", files[1], *ONE).stdout
+    assert invoke("diff", "default", "default", *ONE).stdout.startswith("Nothing changes")
+
+
+@pytest.mark.full
+def test_the_default_policy_of_turns_does_with_turn(tmp_path: Path) -> None:
+    file = tmp_path / "turn.toml"
+    file.write_text("faults = 2\n")
+    assert "faults  3  ->  2" in invoke("diff", "default", file, "--turn", *ONE).stdout
+
+
+def test_a_budget_of_money_needs_prices_and_gets_them(files: tuple[str, str], tmp_path: Path) -> None:
+    dear = tmp_path / "dear.toml"
+    dear.write_text("[budget]\nmoney = 0.5\n")
+    refused = invoke("diff", files[0], dear, *ONE)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--prices" in refused.stderr
+    priced = ("--prices", "2.5/10", "--max-tokens", "1000", "--input-tokens", "2000")
+    result = invoke("diff", files[0], dear, *ONE, *priced)
+    assert result.exit_code == 0
+    (money,) = [line for line in result.stdout.splitlines() if line.startswith("  money ")]
+    assert "0.5 (budget.money)" in money
+
+
+def test_past_journals_say_what_they_would_have_done(files: tuple[str, str], tmp_path: Path) -> None:
+    slow = rungwise.Failure("rate_limit")
+    answer = rungwise.Reply("hello", stop_reason="stop")
+    same = recorded(tmp_path / "same.json", answer)
+    other = recorded(tmp_path / "other.json", slow, slow, slow, slow, answer)
+    result = invoke("diff", *files, *ONE, "--journal", same, "--journal", other)
+    text = " ".join(result.stdout.split())
+    assert result.exit_code == 0
+    assert "Of 2 past journals: 1 takes the same path to the end, 1 differs from a step on." in text
+    assert "same.json: the same path to the end (done), with as many attempts and as long of waits" in text
+    assert "other.json: step 8: before: fallback 1 (failed_transiently); now: retry 4" in text
+
+
+@pytest.mark.parametrize(("name", "text"), [("none.json", None), ("bad.json", "{"), ("odd.json", "{}")])
+def test_a_bad_journal_is_said_in_one_line(files: tuple[str, str], tmp_path: Path, name: str, text: str | None) -> None:
+    bad = tmp_path / name
+    if text is not None:
+        bad.write_text(text)
+    result = invoke("diff", *files, "--journal", bad)
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
+    assert name in result.stderr
+
+
+def test_two_formats_exclude_each_other(files: tuple[str, str]) -> None:
+    result = invoke("diff", *files, "--markdown", "--format", "html")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("[limits]\nretrys = 1", "did you mean 'retries'"), ("[", "bad.toml"), (None, "bad.toml")]
+)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_bad_policy_is_said_in_one_line(
+    files: tuple[str, str], tmp_path: Path, text: str | None, says: str, is_new: bool
+) -> None:
+    bad = tmp_path / "bad.toml"
+    if text is not None:
+        bad.write_text(text)
+    result = invoke("diff", *((files[0], bad) if is_new else (bad, files[0])))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
+    assert "bad.toml" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_policy_that_cannot_be_proved_is_named(files: tuple[str, str], tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "unproved_policies.py").write_text(
+        "import rungwise\n"
+        "TABLE = rungwise.CALL.reordered('refused', [None, 'may_ask_another'])\n"
+        "POLICY = rungwise.Policy(table=TABLE)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    result = invoke("diff", files[0], "unproved_policies:POLICY", *ONE)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "unproved_policies" in result.stderr

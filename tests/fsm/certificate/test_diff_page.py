@@ -1,0 +1,120 @@
+"""The page of a policy change: ten questions of a reviewer who has not seen the code, answered from what it shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import unescape
+
+import pytest
+
+import rungwise
+from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
+from support.changes import of_nothing, of_turns, to_interactive, to_other_table
+
+
+def visible(page: str) -> str:
+    """Return what a page shows, on one line: no style, no picture, no markup."""
+    body = page[page.index("<body>") :]
+    for hidden in ("style", "svg"):
+        body = re.sub(rf"<{hidden}\b.*?</{hidden}>", " ", body, flags=re.DOTALL)
+    inline = re.sub(r"</?(code|b|small|span|ins|del)\b[^>]*>", " ", body)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", inline)).split())
+
+
+QUESTIONS = [
+    ("what may it cost now?", "Money: at most 2.19029, before 4.99379 (0.439 ×)."),
+    ("how long can a caller wait now?", "Seconds: at most 91 s, before 901 s (15 min) (0.101 ×)."),
+    (
+        "what happens on a 429 now?",
+        "failed_transiently 429, 408, 500 to 599, a timeout, no connection the provider failed before",
+    ),
+    ("how often is a 429 tried again now?", "retry ×2 · 1→8 s may_retry the same request may be sent again"),
+    (
+        "which rows are new?",
+        "Rows of the table A refusal no longer falls back (after_refusal is 'end'): 1 row can no longer be taken "
+        "− refused [may_ask_another] → fallback",
+    ),
+    ("does a refusal still fall back?", "after a refusal the next backend is asked nobody else is asked"),
+    ("which backends get a chance?", "the last of 2 has at least 1 attempt and 225 s (3.75 min) 1 attempt and 22.5 s"),
+    (
+        "what is the longest path now?",
+        "now ask, retry x2, reask x2, fallback, prefill x2, enlarge x3, repair (budget.attempts ends it)",
+    ),
+    (
+        "what would last week's calls have done?",
+        "Of 3 past journals: 1 takes the same path to the end, 1 ends earlier, 1 differs from a step on.",
+    ),
+    (
+        "how long is silence borne now?",
+        "after 10 s before the first content, 10 s between two pieces",
+    ),
+]
+
+
+@pytest.mark.parametrize(("question", "answer"), QUESTIONS, ids=[question for question, _ in QUESTIONS])
+def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page(question: str, answer: str) -> None:
+    assert answer in visible(to_interactive().to_html()), question
+
+
+def test_the_first_sentence_can_be_quoted() -> None:
+    assert (
+        "With two backends, this change lets a call cost at most 0.439 × as much and take at most 0.101 × as long; "
+        "1 row can no longer be taken; 8 events lead to something else."
+    ) in visible(to_interactive().to_html())
+    assert "5 rows are new; 5 rows are gone; the order of malformed changes" in visible(to_other_table().to_html())
+
+
+def test_past_calls_say_where_they_differ_and_what_is_not_known() -> None:
+    shown = visible(to_interactive().to_html())
+    assert "monday.json : the same path to the end (done), with as many attempts and 1.1 s less of waits." in shown
+    assert (
+        "tuesday.json : step 6: before: retry 3 after 8.8 s (failed_transiently); now: fallback 1 (failed_transiently); "
+        "up to there as many attempts and 3.3 s less of waits; what would follow is in no journal."
+    ) in shown
+    assert "friday.json : step 2: before: fallback 1 (refused); now: ends as refused (refused)" in shown
+
+
+def test_the_ladders_show_what_is_new_gone_and_moved() -> None:
+    shown = visible(to_other_table().to_html())
+    assert "retry ×3 · 2→60 s (was 2.) may_retry" in shown
+    assert "+ may_apologize apologize ×2" in shown
+    assert "− may_prefill prefill ×2" in shown
+    assert "hints.nudge what a nudge says That reply answer had no content. ... results above and carry go on" in shown
+
+
+def test_a_page_of_a_turn_has_a_part_for_its_calls() -> None:
+    page = of_turns().to_html()
+    shown = visible(page)
+    turn, _, calls = shown.partition("What changes for each call of a turn")
+    assert "The limit of summaries is 0: 1 row can no longer be taken" in turn
+    assert "limits.retries" in calls
+    assert "limits.retries" not in turn.partition("What changes in the policy")[2]
+    ids = re.findall(r'\bid="([^"]+)"', re.sub(r"<svg\b.*?</svg>", "", page, flags=re.DOTALL))
+    assert len(ids) == len(set(ids)) > 10
+
+
+def test_a_page_of_no_change_says_so() -> None:
+    shown = visible(of_nothing().to_html())
+    assert "Nothing changes: the two policies are the same." in shown
+    assert "No event leads to anything else than before." in shown
+
+
+@pytest.mark.parametrize("made", [to_interactive, to_other_table, of_turns, of_nothing])
+def test_a_page_loads_and_runs_nothing(made: Callable[[], PolicyDiff]) -> None:
+    page = made().to_html()
+    assert "<script" not in page
+    assert "script-src 'none'" in page
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", page)
+    assert "http" not in visible(page).replace("HTTP", "")
+
+
+def test_what_comes_from_outside_is_escaped() -> None:
+    hostile = "<img src=x onerror=alert(1)> & </style>"
+    found = diff_policies(
+        rungwise.Policy(), rungwise.Policy(hints=rungwise.Hints(nudge=hostile, placeholder="<b>x")), 1
+    )
+    page = found.to_html()
+    assert "<img" not in page
+    assert "&lt;img" in page
+    assert "Only words change (hints.placeholder, hints.nudge)" in visible(page)

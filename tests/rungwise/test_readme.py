@@ -1,0 +1,257 @@
+"""The README shows what runs: each of its blocks is executed, against scripted providers where it makes calls."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import textwrap
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+import rungwise
+from rungwise import ScriptedReply
+from rungwise.adapters.cli.command import main
+from support.command_line import invoke
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLUE = ScriptedReply("The sky scatters blue light.")
+MESSAGES = [{"role": "user", "content": "Why is the sky blue?"}]
+
+Made = Callable[..., rungwise.Client]
+
+
+def blocks(heading: str, language: str = "python") -> list[str]:
+    """List the blocks of a language below a heading."""
+    [section] = re.findall(
+        rf"^#+ {re.escape(heading)}\n(.*?)(?=^##? |\Z)", without_comments(), re.MULTILINE | re.DOTALL
+    )
+    return re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+def without_comments() -> str:
+    """Return the README with no line that looks like a heading and is a comment in a block."""
+    return re.sub(r"^(```\w+\n.*?^```)", lambda block: block[1].replace("\n#", "\n #"), README, flags=re.M | re.S)
+
+
+def face(client: Made, *providers: Any) -> Any:
+    """Return what a block calls `rungwise`: its clients are built as it says, and then speak to these providers."""
+
+    def built(chain: Any, **options: Any) -> rungwise.Client:
+        rungwise.Client(chain, **options).close()
+        return client(*providers, **options)
+
+    return SimpleNamespace(**{name: getattr(rungwise, name) for name in rungwise.__all__} | {"Client": built})
+
+
+def run(block: str, **names: Any) -> dict[str, Any]:
+    """Execute a block, and return the names that it leaves."""
+    given = {"rungwise": rungwise, "messages": MESSAGES, "time": time, "Path": Path, **names}
+    exec(compile(block, "README.md", "exec"), given)
+    return given
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "sk-1f3870be274f6c49")
+
+
+def test_it_has_less_than_300_lines_that_can_be_read() -> None:
+    lines = README.splitlines()
+    assert len(lines) < 300
+    assert all(len(re.sub(r"\(https://[^)]*\)", "", line)) <= 120 for line in lines if not line.startswith("|"))
+
+
+def test_the_first_example_prints_an_answer_and_its_steps(
+    rungwise_provider: Any, rungwise_client: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [block] = blocks("Rungwise")
+    assert len(block.strip().splitlines()) == 10
+    run(block.replace("import rungwise\n", ""), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
+    assert capsys.readouterr().out.startswith("The sky scatters blue light. done Usage(")
+
+
+def test_the_code_of_the_front_page_runs(
+    rungwise_provider: Any, rungwise_client: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called, driven = re.findall(r"(?:^    .*\n)+", rungwise.__doc__ or "", re.MULTILINE)
+    run(textwrap.dedent(called), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
+    own = {
+        "policy": rungwise.Policy(),
+        "now": 0.0,
+        "ask_somehow": lambda send: rungwise.Reply("Red.", stop_reason="stop"),
+    }
+    run(textwrap.dedent(driven), **own)
+    assert re.fullmatch(r"The sky scatters blue light. done Usage.*\nRed.\n", capsys.readouterr().out)
+
+
+def test_a_stream_shows_what_the_result_holds(rungwise_provider: Any, rungwise_client: Made) -> None:
+    [own] = blocks("Empty or half answers")
+    shown: list[str] = []
+    provider = rungwise_provider(ScriptedReply("Fish."), BLUE)
+    client = rungwise_client(provider, policy=run(own)["policy"])
+    [block] = blocks("A stream dies")
+
+    def take_back(length: int) -> None:
+        shown[:] = ["".join(shown)[:-length]]
+
+    result = run(block, client=client, show=shown.append, take_back=take_back)["result"]
+    assert "".join(shown) == result.text == BLUE.text
+    assert [len(each.body["messages"]) for each in provider.requests] == [1, 2]
+
+
+def test_the_policy_is_one_and_costs_no_more_than_it_says() -> None:
+    [block] = blocks("My bill", "toml")
+    policy = rungwise.Policy.from_toml(block)
+    assert policy.budget.money == tomllib.loads(block)["budget"]["money"] == 0.05
+    assert policy.switch_after == {"rate_limit": 1, "empty": 2, "overloaded": 2, "timeout": 1, "silence": 1}
+
+
+def test_a_batch_has_one_budget(rungwise_provider: Any, rungwise_client: Made) -> None:
+    [block] = blocks("My bill")
+    provider = rungwise_provider(BLUE)
+    priced = rungwise.OpenAIChat("gpt-5", base_url=provider.base_url, prices=rungwise.Prices(1.25, 10))
+    left = run(block, rungwise=face(rungwise_client, priced), questions=["Why blue?", "Why red?"])
+    assert left["answers"] == [BLUE.text, BLUE.text]
+    assert (left["session"].attempts, left["session"].cost > 0) == (2, True)
+    assert [each.body["max_tokens"] for each in provider.requests] == [500, 500]
+
+
+def test_a_rate_limit_is_left_at_once(rungwise_provider: Any, rungwise_client: Made, rungwise_clock: Any) -> None:
+    [block] = blocks("429 storms")
+    busy, idle = rungwise_provider(ScriptedReply(status=429)), rungwise_provider(BLUE)
+    assert run(block, client=rungwise_client(busy, idle))["result"].text == BLUE.text
+    assert (len(busy.requests), len(idle.requests), rungwise_clock.waits) == (1, 1, [])
+
+
+def test_a_call_has_clocks_and_a_deadline(rungwise_provider: Any, rungwise_client: Made) -> None:
+    [block] = blocks("It hangs")
+    left = run(block, client=rungwise_client(rungwise_provider(BLUE)))
+    assert left["result"].outcome == "done"
+    assert rungwise.verify(left["patient"]).ok
+
+
+def test_the_rung_of_ones_own_pleads_once(rungwise_provider: Any, rungwise_client: Made) -> None:
+    [block] = blocks("Empty or half answers")
+    policy = run(block)["policy"]
+    assert rungwise.verify(policy).ok
+    provider = rungwise_provider(ScriptedReply("Fish."))
+    assert rungwise_client(provider, policy=policy).call("Why is the sky blue?").text == "Fish."
+    assert provider.requests[-1].body["messages"][-1]["content"] == "Please answer the question about the sky."
+
+
+def test_a_turn_runs_the_tool(rungwise_provider: Any, rungwise_client: Made) -> None:
+    [block] = blocks("Cut tool calls, cut JSON")
+    call = {"id": "call_1", "name": "look", "arguments": '{"lake": "Vomb", "birds": 2}'}
+    provider = rungwise_provider(ScriptedReply(tool_calls=[call]), ScriptedReply("A heron and a bittern."))
+    left = run(block, client=rungwise_client(provider))
+    assert (left["result"].outcome, left["result"].calls) == ("finished", 2)
+    assert left["messages"] == left["result"].messages
+    assert provider.requests[1].body["messages"][-1]["content"] == '["heron","bittern"]'
+
+
+def test_a_request_is_checked_and_nothing_is_sent(
+    rungwise_provider: Any, rungwise_client: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [block] = blocks("The prompt no longer fits")
+    provider = rungwise_provider(BLUE)
+    run(block, rungwise=face(rungwise_client, provider), chain=[rungwise.Ollama("llama3.2")])
+    assert "backend-1" in capsys.readouterr().out
+    assert provider.requests == []
+
+
+def test_a_journal_is_kept_replayed_and_explained(
+    rungwise_provider: Any, rungwise_client: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [block] = blocks("What happened in this call?")
+    result = rungwise_client(rungwise_provider(ScriptedReply(status=503), BLUE)).call("Why?")
+    assert run(block, result=result)["again"].outcome == "done"
+    [command] = commands("What happened in this call?")
+    assert invoke(*command).exit_code == 0
+    assert "<svg" in (tmp_path / "call.html").read_text(encoding="utf-8")
+
+
+def test_the_test_of_ones_own_passes(rungwise_provider: Any, rungwise_client: Made, rungwise_clock: Any) -> None:
+    block, _ = blocks("My tests wait, or need a provider")
+    shown = run(block)["test_a_busy_provider_is_asked_again"]
+    shown(rungwise_provider, rungwise_client, rungwise_clock)
+
+
+def test_the_recipe_stands_in_the_file_that_is_run() -> None:
+    _, block = blocks("My tests wait, or need a provider")
+    recipe = (ROOT / "tests" / "examples" / "test_own_policy.py").read_text(encoding="utf-8")
+    assert block in recipe
+
+
+def commands(heading: str) -> list[list[str]]:
+    """List the arguments of the `rungwise` commands in the blocks for a shell below a heading."""
+    lines = "".join(blocks(heading, "sh")).splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("rungwise ")]
+
+
+def small_policy(*, retries: int) -> str:
+    """Write a policy whose worst cases are found at once."""
+    others = "".join(f"{name} = 0\n" for name in rungwise.Limits() if name not in ("retries", "fallbacks"))
+    return f"[limits]\nretries = {retries}\n{others}[budget]\nattempts = 4\n"
+
+
+def test_what_is_run_for_a_change_of_policy_shows_it(
+    rungwise_provider: Any, rungwise_client: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("call.json").write_text(rungwise_client(rungwise_provider(BLUE)).call("Why?").journal.to_json())
+    Path("policy.toml").write_text(blocks("My bill", "toml")[0], encoding="utf-8")
+    Path("old.toml").write_text(small_policy(retries=2), encoding="utf-8")
+    Path("new.toml").write_text(small_policy(retries=1), encoding="utf-8")
+    asked = [*commands("My bill"), *commands("I changed a policy: what does it do now?")]
+    assert len(asked) == 5
+    for arguments in asked:
+        done = invoke(*arguments)
+        assert done.exit_code == 0, (arguments, done.output)
+    assert "<svg" in Path("policy.svg").read_text(encoding="utf-8")
+    assert "retries" in Path("change.html").read_text(encoding="utf-8")
+    scripts = [path.read_text(encoding="utf-8") for path in Path("worst").iterdir()]
+    assert scripts
+    assert all(rungwise.Script.from_toml(script).replies for script in scripts)
+
+
+def test_every_command_of_the_readme_has_these_options() -> None:
+    shown = re.findall(r"(?<!`)`(rungwise [^`]+)`(?!`)", README.replace("\n", " "))
+    shown += re.findall(r"^ *(rungwise .+)$", README, re.MULTILINE)
+    assert len(shown) > 10
+    for each in shown:
+        name, *arguments = shlex.split(each.partition(">")[0], comments=True)[1:]
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, each
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {argument for argument in arguments if argument.startswith("-")} <= known, each
+
+
+def test_the_workflow_comments_what_the_change_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [workflow] = blocks("I changed a policy: what does it do now?", "yaml")
+    assert len(workflow.splitlines()) <= 25
+    script = workflow.partition("run: |\n")[2].replace("${{ github.event.number }}", "7")
+    stubs = """
+    set -eu
+    pip() { :; }
+    git() { sed 's/retries = 1/retries = 2/' policy.toml; }
+    gh() { echo "gh $*" >>asked.txt; }
+    rungwise() { echo "rungwise $*" >>asked.txt; }
+    """
+    (tmp_path / "policy.toml").write_text(small_policy(retries=1), encoding="utf-8")
+    subprocess.run(["bash", "-c", stubs + script], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    compared, commented, proved = (tmp_path / "asked.txt").read_text().splitlines()
+    assert commented == "gh pr comment 7 --body-file review.md"
+    assert proved == "rungwise verify policy.toml"
+    monkeypatch.chdir(tmp_path)
+    assert "retries" in invoke(*compared.split()[1:]).output

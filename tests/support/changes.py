@@ -1,0 +1,82 @@
+"""Changes of policies that several tests look at; each is compared once."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import rungwise
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
+from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.replay.what_if import WhatIf, what_if
+
+PRICES = rungwise.Prices(2.5, 10)
+APOLOGIZE = Rung(
+    "apologize", limit=2, hint="Sorry; say it again.", does="apologizing", says="an empty reply may be apologized for"
+)
+
+
+def other_table() -> rungwise.Table:
+    """Return a table with a rung more, a rung less, and a ladder in another order."""
+    order = [row.guard for row in CALL.ladder("malformed", "await")]
+    order[:2] = order[1::-1]
+    return CALL.without("prefill").with_rung(APOLOGIZE, came_empty="may_reask").reordered("malformed", order)
+
+
+def recorded(*replies: rungwise.Reply | rungwise.Failure, policy: rungwise.Policy | None = None) -> rungwise.Journal:
+    """Return the journal of a call with two backends that these came back to, each after 2 seconds."""
+    call = rungwise.Call(
+        rungwise.Request("hi", max_tokens=500),
+        policy or rungwise.Policy(),
+        [rungwise.PlainLink("one"), rungwise.PlainLink("two")],
+        jitter=lambda: 0.2,
+    )
+    send, now = call.begin(0.0), 0.0
+    for reply in replies:
+        assert send is not None
+        now += send.wait
+        assert call.sending(now) is not None
+        now += 2.0
+        send = call.receive(reply, now)
+    return rungwise.Journal.from_json(call.journal.to_json())
+
+
+@lru_cache
+def last_week() -> tuple[WhatIf, ...]:
+    """Return what three past calls would have done under the interactive preset."""
+    slow, answer = rungwise.Failure("rate_limit"), rungwise.Reply("hello", stop_reason="stop")
+    journals = {
+        "monday.json": recorded(slow, answer),
+        "tuesday.json": recorded(slow, slow, slow, answer),
+        "friday.json": recorded(rungwise.Failure("content_policy"), answer),
+    }
+    new = rungwise.Policy.interactive()
+    return tuple(what_if(journal, new, name=name) for name, journal in journals.items())
+
+
+@lru_cache
+def to_interactive() -> PolicyDiff:
+    """Compare the default policy with the interactive preset, for two backends, with what past calls would do."""
+    asked = {"max_tokens": 1000, "input_tokens": 2000}
+    old, new = rungwise.Policy(), rungwise.Policy.interactive()
+    return diff_policies(old, new, prices=PRICES, journals=last_week(), **asked)
+
+
+@lru_cache
+def to_other_table() -> PolicyDiff:
+    """Compare the shipped table with one of one's own, with a hint worded otherwise."""
+    hints = rungwise.Hints(nudge="That answer had no content. Read the tool results above and go on from them.")
+    return diff_policies(rungwise.Policy(), rungwise.Policy(table=other_table(), hints=hints), 1)
+
+
+@lru_cache
+def of_turns() -> PolicyDiff:
+    """Compare two policies of turns, whose calls differ as well."""
+    calls = rungwise.Policy(limits=rungwise.Limits(retries=1))
+    return diff_policies(rungwise.TurnPolicy(), rungwise.TurnPolicy(summary=False, auto_continues=5, call=calls), 1)
+
+
+@lru_cache
+def of_nothing() -> PolicyDiff:
+    """Compare the default policy with itself."""
+    return diff_policies(rungwise.Policy(), rungwise.Policy(), 1)
