@@ -237,7 +237,7 @@ def _machine(diff: PolicyDiff, prefix: str) -> str:
     hub = (
         f'<input type="checkbox" id="{prefix}hub" class="df-toggle">'
         f'<label for="{prefix}hub">Show the whole machine</label>'
-        f'<div class="df-hub"><div class="picture" tabindex="0" role="region" aria-label="The machine, with what changes">'
+        '<div class="df-hub"><div class="picture" tabindex="0" role="region" aria-label="What changes in the machine">'
         f"{draw(diff.picture, 'svg')}</div></div>"
     )
     told = "<p>+ is new or turned on, − is gone or turned off, ↕ is moved; what a rung had is struck out.</p>"
