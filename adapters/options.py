@@ -24,7 +24,19 @@ class RunOptions(RequestOptions, total=False):
 
 
 class CallOptions(RunOptions, total=False):
-    """Name what a call may be given beside its messages; `Client.call` says what each is."""
+    """Name what a call may be given beside its messages.
+
+    Arguments:
+        temperature, top_p, stop, seed, response_format: as chat completions has them; each protocol says them in its
+            own words. None is the same as saying nothing.
+        reasoning_effort, tool_choice, parallel_tool_calls: likewise.
+        max_tokens, parameters, headers, input_tokens: as a `rungwise.Request` has them.
+        tools: the definitions of tools, as the provider takes them.
+        within: a `rungwise.SharedBudget` that the call is a part of.
+        deadline: the point in time at which it must have ended: a `datetime` with a time zone, or seconds since 1970.
+        turn: what the call cannot see of the turn around it.
+        policy: how it recovers, in place of the client's policy.
+    """
 
     tools: Iterable[Mapping[str, Any]]
     turn: TurnContext | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
@@ -13,7 +13,7 @@ from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_opt
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.diagram import Format, View
+    from rungwise.fsm.diagram import Format, Model, View
     from rungwise.fsm.turn.policy import TurnPolicy
 
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 @turn_option
 @choice_option(
     "--format",
-    ("mermaid", "svg", "dot", "rows", "html"),
-    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine.",
+    ("mermaid", "svg", "dot", "rows", "html", "promela", "tla", "tlc"),
+    "Mermaid, SVG, Graphviz DOT, the rows as a Markdown table, or a page on which to play the machine; for independent "
+    "checkers, a model for SPIN, a TLA+ specification, or its configuration for TLC.",
 )
 @choice_option(
     "--view",
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 def diagram(
     policy: Policy | TurnPolicy | None,
     turn: bool,
-    format: Format | Literal["html"],
+    format: Format | Model | Literal["html"],
     view: View,
     off: Literal["grey", "hide"],
     output: str | None,
@@ -77,6 +78,7 @@ def diagram(
       rungwise diagram --turn --format svg -o turn.svg
       rungwise diagram ours.policies:POLICY --format svg -o ours.svg
       rungwise diagram policy.toml --off hide --view ladder
+      rungwise diagram ours.toml --format promela -o ours.pml
       rungwise diagram --check diagrams || rungwise diagram --write diagrams
     """
     if write_to is not None and check is not None:
@@ -97,19 +99,31 @@ def diagram(
 
 
 def _draw(
-    policy: Policy | TurnPolicy, format: Format | Literal["html"], view: View, output: str | None, *, hides_off: bool
+    policy: Policy | TurnPolicy,
+    format: Format | Model | Literal["html"],
+    view: View,
+    output: str | None,
+    *,
+    hides_off: bool,
 ) -> int:
     from rungwise.fsm.certificate.play import play_policy
-    from rungwise.fsm.certificate.settings import settings_of, table_of
-    from rungwise.fsm.diagram import render
+    from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
+    from rungwise.fsm.diagram import MODELS, model, render
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
+    if format in MODELS and hides_off:
+        bad_input(f"--format {format} holds every row: leave --off out")
+    if format in MODELS and view == "ladder":
+        bad_input(f"--format {format} holds the ladder of each event: leave --view out")
     if format == "html":
-        write_out(output, play_policy(policy))
-        return 0
-    settings = settings_of(policy, hides_off=hides_off)
-    write_out(output, render(table_of(policy), format, view=view, settings=settings))
+        picture = play_policy(policy)
+    elif format in MODELS:
+        picture = model(table_of(policy), format, limits_of(policy))
+    else:
+        settings = settings_of(policy, hides_off=hides_off)
+        picture = render(table_of(policy), cast("Format", format), view=view, settings=settings)
+    write_out(output, picture)
     return 0
 
 

@@ -99,8 +99,10 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:
         bad_input(f"{file}: {error}")
-    if format in ("text", "steps"):
-        return told_in_lines(found) if format == "steps" else told_in_brief(found)
+    if format == "text":
+        return told_in_brief(found)
+    if format == "steps":
+        return told_in_lines(found)
     if format == "html":
         return explain_turn(found) if isinstance(found, TurnPath) else explain_call(found)
     path = found.path if isinstance(found, TurnPath) else found

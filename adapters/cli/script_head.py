@@ -8,10 +8,10 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from rungwise.adapters.cli.output import counted, one_line
+from rungwise.adapters.cli.output import counted, one_line, safe
 from rungwise.adapters.cli.script_program import program_of
 from rungwise.adapters.cli.script_request import URL, Asked
-from rungwise.adapters.provider.enacted import model_of
+from rungwise.adapters.provider.enacted import EARLY, model_of
 from rungwise.fsm.certificate.worst_case import number_text
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def head_of(worst: WorstScript, asked: Asked, path: Path) -> str:
         lines += [f"> {line}".rstrip() for line in program_of(worst, asked)]
     else:
         lines += ["and ask there in another; the object that it prints has the figure, stderr each wait:"]
-        lines += [f"    {line}" for line in _command(worst, asked)]
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+        lines += [f"    {_command(worst, asked)}"]
+    return "".join(f"# {safe(line)}".replace("\n", " ").rstrip() + "\n" for line in lines)
 
 
 def _facts(worst: WorstScript, asked: Asked) -> Iterator[tuple[str, str]]:
@@ -59,16 +59,13 @@ def _facts(worst: WorstScript, asked: Asked) -> Iterator[tuple[str, str]]:
     needs = [("a prompt that ends in the result of a tool", worst.follows_tool), ("a compactor", worst.needs_compactor)]
     if any(needed for _, needed in needs):
         yield "needs", " and ".join(what for what, needed in needs if needed)
-    yield "takes", f"{number_text(sum(each.wait + each.seconds for each in worst.attempts))} s" + _of_chance(worst)
-    if worst.lasts:
-        yield (
-            "on time",
-            (
-                "a reply that lasts ends when the time of its attempt is up, and in the worst case in seconds 1 s after "
-                "that, which closing a connection may take. On a real clock the client ends such an attempt by itself, and "
-                "seldom needs that second; what its provider has counted is then not told"
-            ),
-        )
+    yield "takes", f"{number_text(worst.takes)} s" + _of_chance(worst)
+    if worst.closing:
+        told = f"{number_text(worst.closing)} s of that may closing the connections take, which no server decides; and"
+        yield "not here", f"{told} each reply that lasts ends {EARLY:g} s before the client would end it"
+    if any(attempt.is_late for attempt in worst.attempts):
+        told = "a reply lasts until its backend has no time left; a client that ends it first is told no usage"
+        yield "in time", f"{told}, and estimates what it was"
     if worst.tool is not None:
         yield "tools", f"the script calls the tool {worst.tool!r}; how long its runs take is the client's own part"
     yield "counted", case.note
@@ -93,7 +90,7 @@ def _needs_program(worst: WorstScript, asked: Asked) -> bool:
     return asked.is_turn or worst.follows_tool or worst.needs_compactor or is_drawn or has_count
 
 
-def _command(worst: WorstScript, asked: Asked) -> list[str]:
+def _command(worst: WorstScript, asked: Asked) -> str:
     words = [f"rungwise ask say --base-url {URL.text} --model {model_of(0)}"]
     words += [f"--fallback {URL.text}#{model_of(number)}" for number in range(1, worst.backends)]
     if asked.policy is not None:
@@ -102,5 +99,4 @@ def _command(worst: WorstScript, asked: Asked) -> list[str]:
         words.append(f"--max-tokens {asked.max_tokens}")
     if asked.prices is not None:
         words.append(f"--prices {asked.price_text}")
-    *first, last = [*words, "--json"]
-    return [*(f"{'    ' if index else ''}{word} \\" for index, word in enumerate(first)), f"    {last}"]
+    return " ".join([*words, "--json"])

@@ -64,6 +64,6 @@ def _scripts(policy: Policy | TurnPolicy, cases: Mapping[int, Sequence[WorstCase
 def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     except (OSError, ValueError) as error:  # a null byte is no OSError
         bad_input(f"--scripts: {path} cannot be written ({getattr(error, 'strerror', None) or error}): name a folder")

@@ -54,9 +54,13 @@ def serve(script: str, port: int, host: str) -> int:
     What a reply may hold:
       text, reasoning, tool_calls, refusal, finish, usage, model
       status, error, headers, body, error_event      in place of a reply
-      delay, chunk_delay, hang, cut_after, done      how it is sent, and breaks
+      delay, chunk_delay, lasts                      how long it takes
+      hang, cut_after, done                          how it breaks
       chunk_size, write_sizes                        in which pieces
       reasoning_field, final_message                 dialects
+
+    The replies go to the requests in the order in which these come, whichever model they ask: one script plays all the
+    backends of a chain that are pointed at it. `rungwise verify --scripts` writes such scripts, of worst cases.
 
     In front of the replies, after = "error" lets status 500 follow the last one, and after = "loop" the first one.
 

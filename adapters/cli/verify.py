@@ -78,7 +78,7 @@ def verify(policy: Policy | TurnPolicy | None, turn: bool, as_json: bool, **opti
       rungwise verify policy.toml --json > certificate.json
       rungwise verify --max-tokens 1000 --input-tokens 5000 --prices 2.5/10
       rungwise verify turn.toml --turn
-      rungwise verify policy.toml --scripts worst && rungwise serve worst/worst-attempts.toml
+      rungwise verify policy.toml --scripts worst
     """
     return _verify(policy or default_of(turn=turn), as_json=as_json, **options)
 

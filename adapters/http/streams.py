@@ -1,4 +1,4 @@
-"""What `Client.stream` and `Client.astream` return: the events of a call, one after another, and its end."""
+"""What the streaming methods of `rungwise.Client` return: the events of a call, one after another, and its end."""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any, Final
 
+import orjson
+
+from rungwise.adapters.provider.languages.language import event
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.certificate.attempt import Attempt
@@ -28,9 +31,12 @@ FINISHES: Final = {"length": "length", "paused": "pause_turn", "overflow": "mode
 STOPS: Final = ("stop", "end_turn")
 """What ends a reply well, in turns, so that no two empty ones are the same."""
 
-UNREADABLE: Final = "no_such_finish"
+UNREADABLE: Final = b"{and so on"
 PIECE: Final = 2_000
 """Characters of a long text in one event, where a reply has no time to fill."""
+
+EARLY: Final = 0.1
+"""Seconds by which a reply comes before the client would end its attempt: it has to get there, and to be read."""
 
 THOUGHT: Final = "Still thinking. "
 
@@ -63,18 +69,37 @@ def notes_of(worst: WorstScript) -> list[str]:
 def _scripted(attempt: Attempt, stop: str, longest_pause: float | None) -> ScriptedReply:
     came = attempt.came if isinstance(attempt.came, Reply) else Reply(interrupted=True, failure=attempt.came)
     said: dict[str, Any] = {"text": came.text, "reasoning": came.reasoning, "tool_calls": came.tool_calls}
-    is_empty = came.failure is None and not any(said.values())
+    lasts = attempt.seconds
+    if attempt.closing and not attempt.is_late:
+        lasts = max(lasts - EARLY, lasts / 2)
     if len(came.text) + len(came.reasoning) > PIECE:
         said["chunk_size"] = PIECE
-    if attempt.seconds and not is_empty:
-        said |= _spread(said, attempt.seconds, longest_pause)
+    ending, usage = _ending(came, stop), _usage(came.usage)
+    if lasts and came.failure is None and not any(said.values()):
+        # Silence would end a stream that brings nothing, but not a reply that comes in one piece.
+        return ScriptedReply(model=model_of(attempt.backend), body=_body(ending["finish"], usage), lasts=lasts)
+    if came.failure is not None and came.failure.reason == "malformed":
+        return ScriptedReply(model=model_of(attempt.backend), body=_broken(usage), lasts=lasts)
+    if lasts:
+        said |= _spread(said, lasts, longest_pause)
     return ScriptedReply(
         model=model_of(attempt.backend),
         **said,
-        **_ending(came, stop),
-        usage=_usage(came.usage),
-        lasts=attempt.seconds,
+        **ending,
+        usage=usage,
+        lasts=lasts,
     )
+
+
+def _broken(usage: Mapping[str, Any]) -> str:
+    """Return a stream that tells its usage, and then holds what nobody can read."""
+    begun = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+    return b"".join(map(event, (begun, {"choices": [], "usage": usage}, UNREADABLE))).decode()
+
+
+def _body(finish: str, usage: Mapping[str, Any]) -> str:
+    choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": finish}
+    return orjson.dumps({"choices": [choice], "usage": usage}).decode()
 
 
 def _spread(said: Mapping[str, Any], seconds: float, longest_pause: float | None) -> dict[str, Any]:
@@ -88,15 +113,9 @@ def _spread(said: Mapping[str, Any], seconds: float, longest_pause: float | None
 def _ending(came: Reply, stop: str) -> dict[str, Any]:
     """Return how a reply ends: by an error inside it, or by a finish reason."""
     failure = came.failure
-    if failure is None:
-        return {"finish": "tool_calls" if _is_whole(came) else FINISHES.get(came.stop_reason or "stop", stop)}
-    if failure.reason == "malformed":
-        return {"finish": UNREADABLE}
+    if failure is None or failure.reason == "malformed":
+        return {"finish": FINISHES.get(came.stop_reason or "stop", stop)}
     return {"error_event": _error(failure), "headers": _asking(failure)}
-
-
-def _is_whole(came: Reply) -> bool:
-    return bool(came.tool_calls) and came.stop_reason == "stop"
 
 
 def _error(failure: Failure) -> dict[str, str]:

@@ -22,7 +22,14 @@ from rungwise.fsm.turn.turn import Turn
 
 
 class TurnOptions(RunOptions, total=False):
-    """Name what a turn may be given beside its messages; `Client.turn` says what each is."""
+    """Name what a turn may be given beside its messages; what is not named here is as in `rungwise.CallOptions`.
+
+    Arguments:
+        tools: the tools by name, or a list of them: functions, or a `rungwise.Tool` that says more.
+        executor: runs the tools that have no function, given the name and the arguments.
+        policy: how the turn goes on; its calls have the client's policy where it names none.
+        compactor: makes a conversation shorter, given its messages and by how many tokens.
+    """
 
     tools: Tools | Toolbox
     executor: Executor | None

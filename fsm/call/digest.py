@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import asdict
 
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.causes import cause_of
-from rungwise.fsm.call.journal import Journal, Setting
 from rungwise.fsm.call.pricing import price_of
-from rungwise.fsm.call.result import Result
-from rungwise.fsm.diagram.digest import Digest, Line, Spent, digest_of, end_of, with_times
-from rungwise.fsm.diagram.digest.words import ordinal, plain
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import LEAST_ERROR, Attempt, attempts_of, word_of
+from rungwise.fsm.journal.digest import Digest, Line, Spent, digest_of, end_of, with_times
+from rungwise.fsm.journal.digest.words import ordinal, plain
 from rungwise.fsm.journal.path import Path, path_of
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.journal import Journal, Setting
+    from rungwise.fsm.call.result import Result
 
 FIRST_WORDS: Final = 200
 """Characters of an answer that are shown of it."""

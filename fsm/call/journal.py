@@ -9,12 +9,15 @@ import attrs
 from attrs import define
 
 from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.digest import digest_of_journal
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
 from rungwise.fsm.call.request import Request
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.digest import Digest
+from rungwise.fsm.journal.digest.shown import Shown
 from rungwise.fsm.journal.forms import (
     COUNT,
     FLAG,
@@ -157,7 +160,7 @@ class Setting:
 
 
 @define(eq=False, kw_only=True)
-class Journal(Record):
+class Journal(Shown, Record):
     """Record one call.
 
     Arguments:
@@ -185,6 +188,12 @@ class Journal(Record):
     }
 
     setting: Setting
+
+    def _digest(self) -> Digest | None:
+        return digest_of_journal(self)
+
+    def _in_short(self) -> str:
+        return f"<Journal of a {self.table}, {self.size} steps>"
 
     def _given(self) -> dict[str, Any]:
         return self.setting.to_mapping()

@@ -59,6 +59,13 @@ class Waits:
 
     The n-th wait is min(base * 2**(n - 1), cap), plus a uniform jitter of up to `jitter` times that. A wait that the
     service asks for is kept in full up to `longest_asked`; a longer one leaves the backend.
+
+    Arguments:
+        retry_base, retry_cap: of the waits before the same request is sent again.
+        overload_cap: in place of `retry_cap`, where the provider says that it is overloaded.
+        reask_base, reask_cap: of the waits after a reply without an answer, or of no usable shape.
+        jitter: the share of a wait that chance may add, from 0.
+        longest_asked: the longest wait that a service may ask for.
     """
 
     retry_base: float = field(default=2.0, validator=number(above_zero=False))
@@ -128,9 +135,14 @@ def _rung_hints(value: Any) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class Hints:
-    """Word what a call adds to the conversation; `rungs` is for rungs of your own, which send it as a user turn.
+    """Word what a call adds to the conversation.
 
-    `json` and `json_schema` ask a backend for JSON that cannot be held to it, as a system message.
+    Arguments:
+        placeholder: stands for an empty turn of the assistant, in front of a nudge.
+        nudge, continuation: the user turns that ask to go on, from tool results or from a cut answer.
+        seed: asks for the answer to `{reasoning}`, of a backend that continues no assistant turn.
+        json, json_schema: ask a backend for JSON that cannot be held to it, or for that of a `{schema}`, in the system.
+        rungs: for each rung of your own, the user turn that it sends.
     """
 
     placeholder: str = field(default="(no answer was given)", validator=text)

@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from rungwise.fsm.call.digest import digest_of_result
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.reply import Reply
@@ -14,11 +15,14 @@ from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
 from rungwise.fsm.failures.classify import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.digest import Digest, Spent
+from rungwise.fsm.journal.digest.brief import brief
+from rungwise.fsm.journal.digest.shown import Shown
 from rungwise.fsm.values.usage import Usage
 
 
-@frozen
-class Result:
+@frozen(repr=False)
+class Result(Shown):
     """Hold the end of a call, whatever it was.
 
     Arguments:
@@ -44,11 +48,11 @@ class Result:
     """
 
     outcome: str
-    text: str = field(repr=False)
-    final_text: str = field(repr=False)
+    text: str
+    final_text: str
     tool_calls: tuple[ToolCall, ...]
-    reasoning: str = field(repr=False)
-    parts: tuple[str, ...] = field(repr=False)
+    reasoning: str
+    parts: tuple[str, ...]
     usage: Usage
     cost: float | None
     seconds: float
@@ -56,11 +60,19 @@ class Result:
     backend: str
     cause: str | None
     failures: tuple[tuple[str, Failure], ...]
-    reply: Reply | None = field(repr=False)
-    journal: Journal = field(repr=False, eq=False)
+    reply: Reply | None
+    journal: Journal = field(eq=False)
     overran: bool = False
-    shapes: Shapes = field(default=NEUTRAL, repr=False, eq=False)
-    turn: tuple[Part, ...] = field(default=(), repr=False, eq=False)
+    shapes: Shapes = field(default=NEUTRAL, eq=False)
+    turn: tuple[Part, ...] = field(default=(), eq=False)
+
+    def __repr__(self) -> str:
+        spent = Spent(attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost)
+        calls = ", ".join(f"calls {call.name}" for call in self.tool_calls)
+        return brief("Result", self.outcome, self.text, self.cause or calls, spent)
+
+    def _digest(self) -> Digest | None:
+        return digest_of_result(self)
 
     @property
     def is_success(self) -> bool:

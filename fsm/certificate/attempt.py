@@ -15,11 +15,15 @@ class Attempt:
     Arguments:
         backend: who was asked, counted from 0.
         wait: the seconds before it.
-        seconds: how long it lasted, closing its connection included.
+        seconds: how long it lasted.
+        closing: how long it took to close its connection.
+        is_late: whether it lasted until no time was left for another one at the same backend.
         came: what came back.
     """
 
     backend: int
     wait: float
     seconds: float
+    closing: float
+    is_late: bool
     came: Reply | Failure = field(repr=False)

@@ -152,7 +152,7 @@ class Play:
             if move.via is not None and ends_by is not None:  # too late for another attempt at this backend
                 ends = max(ends, ends_by)
             came = self.reply_for(move.via or move, call, sent, is_detour=move.via is not None)
-            send = self.receive(call, sent, came, ends)
+            send = self.receive(call, sent, came, ends, is_late=move.via is not None)
             taken = call.position.state
             later = next((index for index, other in enumerate(todo) if other.row.target == taken), None)
             if taken != move.row.target and later is not None:
@@ -162,10 +162,13 @@ class Play:
             # The last attempt, which ends the call and costs all that it may.
             self.receive(call, sent, evolve(last, usage=self.usage(sent)), self.ends(call))
 
-    def receive(self, call: Call, sent: Send, came: Reply | Failure, ends: float) -> Send | None:
+    def receive(
+        self, call: Call, sent: Send, came: Reply | Failure, ends: float, *, is_late: bool = False
+    ) -> Send | None:
         """Let something come back at a moment, and remember it."""
-        began = self.began + call.spending.elapsed
-        self.attempts.append(Attempt(sent.backend, sent.wait, ends - began, came))
+        closing = CLOSING if self.lasts else 0.0
+        seconds = ends - closing - (self.began + call.spending.elapsed)
+        self.attempts.append(Attempt(sent.backend, sent.wait, seconds, closing, is_late, came))
         return call.receive(came, ends)
 
     def ends(self, call: Call) -> float:

@@ -6,6 +6,7 @@ from attrs import asdict
 
 from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.certificate import Certificate
+from rungwise.fsm.certificate.settings import settings_of
 from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn
 from rungwise.fsm.certificate.usual_facts import usual_facts
 from rungwise.fsm.certificate.verify import verify
@@ -34,7 +35,9 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
     if isinstance(policy, TurnPolicy):
         found = {event: asdict(facts) for event, facts in usual_facts_of_turn().items()}
         setup = Setup(limits=certificate.limits)  # its budget counts requests, and this page what a turn begins
-        return play_page(table, setup, heading=_turn_at_worst(certificate), facts=found, unit="action")
+        return play_page(
+            table, setup, heading=_turn_at_worst(certificate), facts=found, unit="action", settings=settings_of(policy)
+        )
     usual = usual_facts(policy, backends)
     return play_page(
         table,
@@ -42,6 +45,7 @@ def play_policy(policy: Policy | TurnPolicy = DEFAULT_POLICY, backends: int = 1)
         heading=_at_worst(certificate),
         at_first=min((facts.now for event, facts in usual.items() if event != "ran_out"), key=len, default=()),
         facts={event: asdict(facts) for event, facts in usual.items()},
+        settings=settings_of(policy),
     )
 
 

@@ -53,9 +53,14 @@ class WorstScript:
         return ("request",) * len(self.attempts) if isinstance(self.policy, TurnPolicy) else self.case.rungs
 
     @property
-    def lasts(self) -> bool:
-        """Tell whether a reply comes so late that the client may have given it up."""
-        return any(attempt.seconds for attempt in self.attempts)
+    def takes(self) -> float:
+        """Return the seconds of all waits and attempts."""
+        return sum(each.wait + each.seconds for each in self.attempts) + self.closing
+
+    @property
+    def closing(self) -> float:
+        """Return the seconds of that in which connections are closed."""
+        return sum(each.closing for each in self.attempts)
 
     @property
     def longest_pause(self) -> float | None:

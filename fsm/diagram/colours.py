@@ -1,4 +1,7 @@
-"""The colours of the pictures: the Okabe-Ito palette, which colour-blind readers can tell apart, in light and dark."""
+"""The colours of the pictures, in light and dark: what is of another kind differs for colour-blind readers as well.
+
+So the kinds differ in lightness too, and not in hue alone; a test measures it for each deficiency. Shapes say the same.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +36,19 @@ LIGHT = Colours(
     mark="#a3256f",
     on_mark="#ffffff",
     fill={
-        "rung": "#dcecf8",
-        "hub": "#eaecef",
-        "answer": "#d9f2e8",
-        "lesser": "#fbe9b7",
-        "error": "#fadfd2",
+        "rung": "#c8dafc",
+        "hub": "#dfe2e7",
+        "answer": "#d2f8e2",
+        "lesser": "#ffe9a0",
+        "error": "#fdb9ad",
         "outcome": "#eef0f2",
     },
     border={
-        "rung": "#0072b2",
+        "rung": "#0958d9",
         "hub": "#57606a",
-        "answer": "#00795a",
-        "lesser": "#946200",
-        "error": "#b34a00",
+        "answer": "#0a9a80",
+        "lesser": "#b7780b",
+        "error": "#7d1600",
         "outcome": "#57606a",
     },
 )
@@ -60,19 +63,19 @@ DARK = Colours(
     mark="#f0a3cf",
     on_mark="#0d1117",
     fill={
-        "rung": "#0c2d48",
-        "hub": "#2d333b",
-        "answer": "#0b3328",
-        "lesser": "#443200",
-        "error": "#4a1f08",
+        "rung": "#082a78",
+        "hub": "#24282f",
+        "answer": "#10503f",
+        "lesser": "#504200",
+        "error": "#521300",
         "outcome": "#21262d",
     },
     border={
-        "rung": "#56b4e9",
-        "hub": "#9da7b3",
-        "answer": "#2fc79a",
-        "lesser": "#e6b422",
-        "error": "#ff8a4c",
+        "rung": "#4792ff",
+        "hub": "#8b949e",
+        "answer": "#30e0bf",
+        "lesser": "#f0cf40",
+        "error": "#f0503c",
         "outcome": "#9da7b3",
     },
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from html import escape
 from itertools import pairwise
-from textwrap import wrap
 
 from rungwise.fsm.diagram.colours import LIGHT
-from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Note, Picture, columns
+from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Note, Picture, columns, wrapped
 
 SHAPES: dict[Kind, str] = {
     "rung": 'shape=box, style="rounded,filled"',
@@ -96,7 +95,7 @@ def _note(note: Note) -> str:
 
 
 def _card(picture: Picture, decision: Decision) -> str:
-    where = "".join(f"<br/>{escape(words)}" for words in wrap(decision.where, 40))
+    where = "".join(f"<br/>{escape(words)}" for words in wrapped(decision.where, 40))
     head = f"<b>{escape(decision.event)}</b>{where}"
     lines = [f'<tr><td colspan="5" align="left" balign="left">{head}</td></tr>']
     lines.extend(_card_line(picture, decision, line, rank) for rank, line in decision.ranked)

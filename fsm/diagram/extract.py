@@ -84,11 +84,7 @@ def kind_of(table: Table, state: str) -> Kind:
     """Tell what a state of a table is."""
     if state not in table.outcomes:
         return "hub" if state == table.hub else "rung"
-    if state in table.answers:
-        return "answer"
-    if state in table.lesser:
-        return "lesser"
-    return "error" if table.answers or table.lesser else "outcome"
+    return table.kind_of_end(state)
 
 
 def _notes(table: Table, lines: list[Line], shown: set[str]) -> list[Note]:

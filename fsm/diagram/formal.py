@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from rungwise.fsm.checker.longest import longest
+from rungwise.fsm.checker.longest import TooLarge, longest
 from rungwise.fsm.checker.moves import detours_of, moves_of
+from rungwise.fsm.checker.proof import prove
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.machine.declare import Fact, Guard
 from rungwise.fsm.machine.table import Table
 
-WIDTH: Final = 100
+WIDTH: Final = 90
 """How long a line of a model may be before it is broken."""
 
 
@@ -35,7 +36,7 @@ class Names:
         """
         if (kind, name) not in self._found:
             wanted = "".join(each if re.match(r"[A-Za-z0-9_]", each) else f"u{ord(each):x}" for each in name)
-            if not wanted[:1].isalpha() or self._is_taken(wanted) or wanted in self._found.values():
+            if not wanted[0].isalpha() or self._is_taken(wanted) or wanted in self._found.values():
                 wanted = f"{kind}_{wanted}"
             while wanted in self._found.values():
                 wanted += "_"
@@ -64,6 +65,8 @@ class Used:
         looked_at = [name for guard in guards for name in facts_of(guard)]
         looked_at += [effect.refills_on for effect in self.effects if effect.refills_on]
         self.facts = followed(table, looked_at)
+        self.found = {name: fact for name, fact in self.facts.items() if not fact.is_derived}
+        self.derived = {name: fact for name, fact in self.facts.items() if fact.is_derived}
 
 
 def followed(table: Table, names: Iterable[str]) -> dict[str, Fact]:
@@ -85,11 +88,19 @@ def limits_of(table: Table, limits: Mapping[str, int | None] | None) -> dict[str
     return {name: 1 if given[name] is None else given[name] or 0 for name in table.counters}
 
 
-def most_attempts(table: Table, limits: Mapping[str, int]) -> int:
-    """Return how often something is sent on the longest path, the figure that a certificate gives for the ladder."""
+def most_attempts(table: Table, limits: Mapping[str, int]) -> int | None:
+    """Return how often something is sent on the longest path, the figure that a certificate gives for the ladder.
+
+    None where there is no such figure, because the table cannot be proved, or where it takes too long to find.
+    """
+    if any(proof.verdict == "refused" for proof in prove(table)):
+        return None
     moves = moves_of(table, limits)
     moves = (*moves, *detours_of(table, limits, moves))
-    return int(longest(moves, table.start, limits, table.ranks, lambda spent: 1, None).value)
+    try:
+        return int(longest(moves, table.start, limits, table.ranks, lambda spent: 1, None).value)
+    except TooLarge:
+        return None
 
 
 def facts_of(guard: Guard) -> tuple[str, ...]:
@@ -99,7 +110,7 @@ def facts_of(guard: Guard) -> tuple[str, ...]:
 
 def plain(text: str) -> str:
     """Return a text that can stand in any comment, on one line."""
-    return " ".join(text.encode("ascii", "replace").decode().replace("*/", "* /").replace("*)", "* )").split())
+    return " ".join(text.encode("ascii", "backslashreplace").decode().replace("*/", "* /").replace("*)", "* )").split())
 
 
 def folded(items: Iterable[str], indent: str, between: str = ", ") -> str:

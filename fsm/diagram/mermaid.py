@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from textwrap import wrap
 
 from attrs import frozen
 
 from rungwise.fsm.diagram.colours import LIGHT, MARK
-from rungwise.fsm.diagram.model import SIGNS, Arc, Decision, Kind, Line, Node, Note, Picture, columns
+from rungwise.fsm.diagram.model import SIGNS, Arc, Decision, Kind, Line, Node, Note, Picture, columns, wrapped
 
 # Words that begin a statement or end a block in the language; a state of that name gets another id, not another label.
 RESERVED = {
@@ -151,7 +150,7 @@ def _line(line: Line) -> str:
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
     """Write the head of a chain and its links, by their ids."""
-    where = "".join(f"<br>{_escaped(words)}" for words in wrap(decision.where, 40))
+    where = "".join(f"<br>{_escaped(words)}" for words in wrapped(decision.where, 40))
     links = {name: f'  {name}(["<b>{_escaped(decision.event)}</b>{where}"]):::head'}
     for place, line in enumerate(decision.lines, start=1):
         node = picture.node(line.row.target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from textwrap import wrap
 from typing import TYPE_CHECKING, Final, Literal
 
 from attrs import evolve, field, frozen
@@ -337,6 +338,11 @@ def _counted(number: int, what: str) -> str:
 def all_steps(lines: Iterable[Line]) -> tuple[int, ...]:
     """List the steps that took any of some lines, in order."""
     return tuple(sorted(number for line in lines for number in line.steps))
+
+
+def wrapped(words: str, room: int) -> list[str]:
+    """Break words into lines of so many characters; a name that is longer has a line of its own."""
+    return wrap(words, room, break_long_words=False, break_on_hyphens=False)
 
 
 def columns(decisions: tuple[Decision, ...], count: int, height: Callable[[Decision], float]) -> list[list[Decision]]:

@@ -12,23 +12,44 @@ from rungwise.fsm.machine.build import COUNT_ATTEMPT
 from rungwise.fsm.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.machine.table import Table
 
-KEYWORDS: Final = frozenset(
-    # of Promela
-    "active always assert atomic bit bool break byte c_code c_decl c_expr c_state c_track chan cond_expr const d_proctype "
-    "d_step do else empty enabled end eval eventually false fi for full get_priority goto hidden if implies in init "
-    "inline int len local ltl mtype nempty never next nfull notrace np_ od of pc_value pid print printf printm priority "
-    "proctype progress provided release return run select set_priority short show skip stronguntil strong timeout trace "
-    "true typedef unless unsigned until weak weakuntil xr xs accept "
-    # of C, for each variable becomes a field of a struct
-    "asm auto case char continue default double enum extern float inline long now register restrict signed sizeof "
-    "static struct switch typeof uchar uint union void volatile while linux unix i386 "
-    # of the model
-    "state holds attempts choose nothing end ends stepped fact guard effect target where".split()
-)
-OF_THE_MODEL: Final = re.compile(
-    r"find_|LIMIT_|(was|left)_\d|is_(rung|over|within_limits|less|waiting)$|(end|accept|progress)was_waiting$|[A-Z0-9_]+$"
-)
+PROMELA: Final = """
+active always assert atomic bit bool break byte c_code c_decl c_expr c_state c_track chan cond_expr const d_proctype
+d_step do else empty enabled end eval eventually false fi for full get_priority goto hidden if implies in init inline
+int len local ltl mtype nempty never next nfull notrace np_ od of pc_value pid print printf printm priority proctype
+progress provided release return run select set_priority short show skip stronguntil strong timeout trace true typedef
+unless unsigned until weak weakuntil xr xs accept
+"""
+IN_C: Final = """
+asm auto case char continue default double enum extern float long now register restrict signed sizeof static struct
+switch typeof uchar uint union void volatile while linux unix i386
+"""
+OF_THE_MODEL: Final = """
+state holds attempts choose nothing ends stepped fact guard effect target where was_waiting is_waiting is_rung is_over
+is_less is_within_limits
+"""
+TAKEN: Final = frozenset(f"{PROMELA} {IN_C} {OF_THE_MODEL}".split())
+"""The words of the language, of C, where each variable becomes the field of a struct, and of every model."""
+
+ALSO_TAKEN: Final = re.compile(r"find_|LIMIT_|(was|left)_\d|[A-Z0-9_]+$")
 LARGEST_BYTE: Final = 255
+
+HEAD: Final = """\
+/* The machine '{name}' as a model for SPIN (https://spinroot.com), written from the rows that run by
+   `rungwise diagram --format promela`: change the table, not this file.
+
+   To prove it:          spin -a {file} && cc -O2 -o pan pan.c && ./pan -a -m100000
+   With other limits:    spin -a -DLIMIT_...=1 {file}, and so on
+{worst}   The path to an error: spin -t -p -g {file}
+
+   One round of the loop is one event: any that may come where the machine stands. Its rows are tried
+   from the top, and the first whose guard holds is taken. A fact is chosen freely when a guard first
+   looks at it, and stays so for the rest of that event. Nothing is known of budgets: what ends the
+   machine for want of one may come in any rung, so all that is proved here holds for every budget."""
+
+WORST: Final = """\
+   The worst case:       spin -a -DMOST_ATTEMPTS={most} {file} and so on finds no error: nothing is sent more often;
+                         spin -a -DMOST_ATTEMPTS={less} {file} and so on finds a path on which it is
+"""
 
 WORDS: Final = """
 /* A fact that no guard has looked at can be either way. */
@@ -65,7 +86,7 @@ class _Model:
     def __init__(self, table: Table, limits: dict[str, int]) -> None:
         self.table, self.limits = table, limits
         self.used = Used(table)
-        self.names = Names(lambda name: name in KEYWORDS or OF_THE_MODEL.match(name) is not None)
+        self.names = Names(lambda name: name in TAKEN or ALSO_TAKEN.match(name) is not None)
         self.most = most_attempts(table, limits)
         self.ranks = range(len(table.ranks))
         for kind, names in (("state", table.states), ("counter", table.counters), ("fact", self.used.facts)):
@@ -74,6 +95,7 @@ class _Model:
         self.machine = self.names.of("machine", table.name)
 
     def text(self) -> str:
+        """Write all of it."""
         parts = [*self.constants(), *self.variables(), *self.properties(), *self.words(), *self.process()]
         return "\n".join([*self.head(), "", *parts, ""])
 
@@ -98,19 +120,8 @@ class _Model:
 
     def head(self) -> Iterator[str]:
         file = f"{self.machine}.pml"
-        yield f"/* The machine '{plain(self.table.name)}' as a model for SPIN (https://spinroot.com), written from the rows that run by"
-        yield "   `rungwise diagram --format promela`: change the table, not this file."
-        yield ""
-        yield f"   To prove it:         spin -a {file} && cc -O2 -o pan pan.c && ./pan -a -m100000"
-        yield "   With other limits:   spin -a -DLIMIT_...=1 and so on; the rest as above"
-        yield f"   The worst case:      spin -a -DMOST_ATTEMPTS={self.most} finds no error, that is: nothing is sent more often;"
-        yield f"                        spin -a -DMOST_ATTEMPTS={self.most - 1} finds the path on which it is sent {self.most} times"
-        yield f"   The path to an error, step by step:   spin -t -p -g {file}"
-        yield ""
-        yield "   One round of the loop is one event: any that may come where the machine stands. Its rows are tried from the"
-        yield "   top, and the first whose guard holds is taken. A fact is chosen freely when a guard first looks at it, and"
-        yield "   stays so for the rest of that event. Nothing is known of budgets: what ends the machine for want of one may"
-        yield "   come in any rung, so all that is proved here holds for every budget."
+        worst = "" if self.most is None else WORST.format(file=file, most=self.most, less=self.most - 1)
+        yield HEAD.format(name=plain(self.table.name), file=file, worst=worst)
         renamed = [f"     {given}: the {kind} {plain(name)!r}" for kind, name, given in self.names.renamed()]
         if renamed:
             yield from ("", "   Names that could not stay as they are:", *renamed)
@@ -131,7 +142,7 @@ class _Model:
             yield f"{_kind(self.limits[name])} {self.counter(name)}"
         yield from (
             "#ifdef MOST_ATTEMPTS",
-            f"{_kind(self.most)} attempts  /* how often something was sent */",
+            "short attempts  /* how often something was sent */",
             "#endif",
         )
         yield ""
@@ -142,7 +153,7 @@ class _Model:
 
     def properties(self) -> Iterator[str]:
         yield ""
-        yield "/* What is left, by rank: the sums of these lines, read as the digits of one number, fall with every step. */"
+        yield "/* What is left, by rank: these lines, read as digits of one number, fall with every step. */"
         for place, group in enumerate(self.table.ranks):
             left = [f"LIMIT_{self.counter(name)} - {self.counter(name)}" for name in group]
             yield from (_defined(f"left_{place}", left, " + "), f"short was_{place}")
@@ -167,11 +178,9 @@ class _Model:
         yield from WORDS.splitlines()
         yield from ("", "/* The facts. */")
         for name, fact in self.used.facts.items():
-            yield f"inline find_{self.fact(name)}() {{ {self.found(fact)} }}  /* {plain(fact.says)} */"
-        yield from (
-            "",
-            "/* The guards: the counter of which a unit must be left, the facts that must hold, and those that must not. */",
-        )
+            yield f"/* {plain(fact.says)} */"
+            yield f"inline find_{self.fact(name)}() {{ {self.found(fact)} }}"
+        yield from ("", "/* The guards: the counter of which a unit must be left, and the facts. */")
         for guard in self.used.guards:
             yield f"inline {self.names.of('guard', guard.name)}() {{ {self.tested(guard)} }}"
         yield from ("", "/* The effects: what is spent, and what is given back. */")
@@ -185,13 +194,14 @@ class _Model:
             return f"choose({name})"
         ways = [f"{self.fact(each)} == YES" for each in fact.any_holds]
         ways += [f"{self.fact(each)} == NO" for each in fact.any_lacks]
-        finds = "; ".join(f"find_{self.fact(each)}()" for each in others)
-        return f"{finds}; {name} = ({' || '.join(ways)} -> YES : NO)"
+        finds = [f"find_{self.fact(each)}()" for each in others]
+        return folded([*finds, f"{name} = ({' || '.join(ways)} -> YES : NO)"], " " * 4, "; ")
 
     def tested(self, guard: Guard) -> str:
         first = f"holds = ({self.has_left(guard.counter)})" if guard.counter else "holds = true"
         wants = [f"NEEDS({self.fact(each)})" for each in guard.holds]
-        return "; ".join([first, *wants, *(f"NEEDS_NO({self.fact(each)})" for each in guard.lacks)])
+        wants += [f"NEEDS_NO({self.fact(each)})" for each in guard.lacks]
+        return folded([first, *wants], " " * 4, "; ")
 
     def counted(self, effect: Effect) -> str:
         if effect == COUNT_ATTEMPT:
@@ -200,7 +210,7 @@ class _Model:
         refills = "; ".join(f"{self.counter(each)} = 0" for each in effect.refills)
         if refills and effect.refills_on:
             fact = self.fact(effect.refills_on)
-            refills = f"find_{fact}(); if :: {fact} == YES -> {refills} :: else fi"
+            refills = f"find_{fact}();\n    if :: {fact} == YES -> {refills} :: else fi"
         return "; ".join([*steps, *([refills] if refills else [])]) or "skip"
 
     # what runs
@@ -222,9 +232,8 @@ class _Model:
         yield "     d_step {"
         yield "       assert(is_within_limits);"
         yield "       assert(is_over || is_less);"
-        yield "       assert(state != @ || was_waiting);  /* in flight is only what was sent */".replace(
-            "@", self.state(self.table.hub)
-        )
+        hub = self.state(self.table.hub)
+        yield f"       assert(state != {hub} || was_waiting);  /* in flight is only what was sent */"
         yield "       CHECK_ATTEMPTS;"
         yield "       if"
         yield "       :: is_over ->  /* with what a run ends makes no difference */"

@@ -11,21 +11,32 @@ from rungwise.fsm.diagram.model import Decision
 from rungwise.fsm.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.machine.table import Row, Table
 
-KEYWORDS: Final = frozenset(
-    # of TLA+
-    "ACTION ASSUME ASSUMPTION AXIOM BOOLEAN BY CASE CHOOSE CONSTANT CONSTANTS COROLLARY DEF DEFINE DEFS DOMAIN ELSE "
-    "ENABLED EXCEPT EXTENDS FALSE HAVE HIDE IF IN INSTANCE LAMBDA LEMMA LET LOCAL MODULE NEW OBVIOUS OMITTED ONLY OTHER "
-    "PICK PROOF PROPOSITION PROVE QED RECURSIVE SF_ STATE STRING SUBSET SUFFICES TAKE TEMPORAL THEN THEOREM TRUE "
-    "UNCHANGED UNION USE VARIABLE VARIABLES WF_ WITH WITNESS "
-    # of the modules that it extends
-    "Int Nat "
-    # of the specification
-    "state spent vars facts target after Limit Rungs Hub Outcomes NoRow Counters HasLeft Go Init Next Over Spec TypeOK "
-    "Total Variant Less Pays Absorbs OnlySentIsInFlight Terminates digit above old new counter".split()
-)
-OF_THE_SPECIFICATION: Final = re.compile("limit_|WF_|SF_")
+TLA: Final = """
+ACTION ASSUME ASSUMPTION AXIOM BOOLEAN BY CASE CHOOSE CONSTANT CONSTANTS COROLLARY DEF DEFINE DEFS DOMAIN ELSE ENABLED
+EXCEPT EXTENDS FALSE HAVE HIDE IF IN INSTANCE Int LAMBDA LEMMA LET LOCAL MODULE Nat NEW OBVIOUS OMITTED ONLY OTHER PICK
+PROOF PROPOSITION PROVE QED RECURSIVE SF_ STATE STRING SUBSET SUFFICES TAKE TEMPORAL THEN THEOREM TRUE UNCHANGED UNION
+USE VARIABLE VARIABLES WF_ WITH WITNESS
+"""
+OF_THE_SPECIFICATION: Final = """
+state spent vars facts target after Limit Rungs Hub Outcomes NoRow Counters HasLeft Start Go End Init Next Over Spec
+TypeOK Total Variant Less Pays Absorbs OnlySentIsInFlight Terminates digit above old new counter
+"""
+TAKEN: Final = frozenset(f"{TLA} {OF_THE_SPECIFICATION}".split())
+ALSO_TAKEN: Final = re.compile("limit_|WF_|SF_")
 INVARIANTS: Final = ("TypeOK", "Total")
 PROPERTIES: Final = ("Pays", "OnlySentIsInFlight", "Absorbs", "Terminates")
+
+HEAD: Final = """\
+(* The machine '{name}', written from the rows that run by `rungwise diagram --format tla`: change
+   the table, not this file.
+
+   To check it:   java -cp tla2tools.jar tlc2.TLC {file}.tla     with this as {file}.cfg:
+
+{configuration}
+
+   A step is one event: any that may come where the machine stands, with any facts. Of its rows the
+   first whose guard holds is taken. Nothing is known of budgets: what ends the machine for want of one
+   may come in any rung, so all that is checked here holds for every budget."""
 
 
 def specification(table: Table, limits: Mapping[str, int | None] | None = None) -> str:
@@ -50,14 +61,13 @@ class _Specification:
     def __init__(self, table: Table, limits: dict[str, int]) -> None:
         self.table, self.limits = table, limits
         self.used = Used(table)
-        self.names = Names(lambda name: name in KEYWORDS or OF_THE_SPECIFICATION.match(name) is not None)
-        derived = [name for name, fact in self.used.facts.items() if fact.is_derived]
+        self.names = Names(lambda name: name in TAKEN or ALSO_TAKEN.match(name) is not None)
         named = (
             ("counter", table.counters),
             ("event", table.events),
-            ("fact", derived),
+            ("fact", self.used.derived),
             ("guard", [guard.name for guard in self.used.guards]),
-            ("effect", [effect.name for effect in self.used.effects if effect.spends]),
+            ("effect", [effect.name for effect in self.used.effects if effect.spends or effect.refills]),
         )
         for kind, names in named:
             for name in names:
@@ -65,11 +75,13 @@ class _Specification:
         self.module = self.names.of("machine", table.name)
 
     def text(self) -> str:
+        """Write all of it."""
         parts = [*self.head(), *self.declared(), *self.words(), *self.behaviour(), *self.properties()]
         title = f" MODULE {self.module} "
         return "\n".join([title.center(100, "-"), *parts, "=" * 100, ""])
 
     def configuration(self) -> Iterator[str]:
+        """Write what TLC is told."""
         yield "SPECIFICATION Spec"
         yield "CONSTANTS"
         yield from (f"  limit_{self.counter(name)} = {self.limits[name]}" for name in self.table.counters)
@@ -82,17 +94,8 @@ class _Specification:
     # what is declared
 
     def head(self) -> Iterator[str]:
-        file = self.module
-        yield f"(* The machine '{plain(self.table.name)}', written from the rows that run by `rungwise diagram --format tla`:"
-        yield "   change the table, not this file."
-        yield ""
-        yield f"   To check it:   java -cp tla2tools.jar tlc2.TLC {file}.tla     with this as {file}.cfg:"
-        yield ""
-        yield from (f"     {line}" for line in self.configuration())
-        yield ""
-        yield "   A step is one event: any that may come where the machine stands, with any facts. Of the rows of an event"
-        yield "   the first whose guard holds is taken. Nothing is known of budgets: what ends the machine for want of one"
-        yield "   may come in any rung, so all that is checked here holds for every budget."
+        told = "\n".join(f"     {line}" for line in self.configuration())
+        yield HEAD.format(name=plain(self.table.name), file=self.module, configuration=told)
         renamed = [f"     {given}: the {kind} '{plain(name)}'" for kind, name, given in self.names.renamed()]
         if renamed:
             yield from ("", "   Names that could not stay as they are:", *renamed)
@@ -105,34 +108,37 @@ class _Specification:
         limits = [f"limit_{self.counter(name)}" for name in table.counters]
         yield from ("\\* How often each rung may be taken.", f"CONSTANTS {folded(limits, ' ' * 10)}", "")
         yield from ("VARIABLES state, spent", "vars == <<state, spent>>", "")
-        yield _defined("Rungs", f"{{{folded(map(_text, table.rungs), ' ' * 4)}}}")
-        yield _defined("Hub", _text(table.hub))
-        yield _defined("Outcomes", f"{{{folded(map(_text, table.outcomes), ' ' * 4)}}}")
-        yield _defined("NoRow", '"no row is taken"')
+        yield f"Rungs == {{{folded(map(_text, table.rungs), ' ' * 4)}}}"
+        yield f"Hub == {_text(table.hub)}"
+        yield f"Outcomes == {{{folded(map(_text, table.outcomes), ' ' * 4)}}}"
+        yield 'NoRow == "no row is taken"'
         fields = [f"{self.counter(name)} |-> limit_{self.counter(name)}" for name in table.counters]
-        yield _defined("Limit", f"[{folded(fields, ' ' * 4)}]")
-        yield _defined("Counters", "DOMAIN Limit")
+        yield f"Limit == [{folded(fields, ' ' * 4)}]"
+        yield "Counters == DOMAIN Limit"
         yield ""
         yield "HasLeft(counter) == spent[counter] < Limit[counter]"
+        yield "Start == [counter \\in Counters |-> 0]"
         yield "Go(target, after) == state' = target /\\ spent' = after"
+        yield "End(target) == Go(target, Start)  \\* with what a run ends makes no difference"
 
     # the words of the table
 
     def words(self) -> Iterator[str]:
-        yield from ("", "\\* The facts. A reply has any of them; those that follow from others are defined.")
-        for name, fact in self.used.facts.items():
-            if fact.is_derived:
-                yield f"{self.names.of('fact', name)}(facts) == {self.follows(fact)}  \\* {plain(fact.says)}"
-            else:
-                yield f"\\*   {_text(name)}: {plain(fact.says)}"
+        yield from ("", "\\* The facts. A reply can have any of these:")
+        yield from (f"\\*   {_text(name)}: {plain(fact.says)}" for name, fact in self.used.found.items())
+        if self.used.derived:
+            yield "\\* and the others follow from them."
+        for name, fact in self.used.derived.items():
+            yield f"{self.names.of('fact', name)}(facts) == {self.follows(fact)}  \\* {plain(fact.says)}"
         yield from ("", "\\* The guards.")
         for guard in self.used.guards:
-            yield f"{self.names.of('guard', guard.name)}(facts) == {self.tested(guard)}"
+            given = "(facts)" if facts_of(guard) else ""
+            yield f"{self.names.of('guard', guard.name)}{given} == {self.tested(guard)}"
         yield from ("", "\\* The effects: what is spent afterwards.")
         for effect in self.used.effects:
             if effect.spends or effect.refills:
-                yield f"{self.names.of('effect', effect.name)}(facts) =="
-                yield f"  {self.counted(effect)}"
+                name = self.names.of("effect", effect.name)
+                yield f"{name}{'(facts)' if effect.refills_on else ''} == {self.counted(effect)}"
 
     def holds(self, name: str) -> str:
         fact = self.table.fact(name)
@@ -147,19 +153,20 @@ class _Specification:
 
     def tested(self, guard: Guard) -> str:
         left = [f"HasLeft({_text(self.counter(guard.counter))})"] if guard.counter else []
-        return " /\\ ".join([*left, *map(self.holds, guard.holds), *map(self.lacks, guard.lacks)]) or "TRUE"
+        wants = [*left, *map(self.holds, guard.holds), *map(self.lacks, guard.lacks)]
+        return folded(wants, " " * 4, " /\\ ") or "TRUE"
 
     def counted(self, effect: Effect) -> str:
         if_found = f"IF {self.holds(effect.refills_on)} THEN 0 ELSE @" if effect.refills_on else "0"
         changes = [f"!.{self.counter(effect.spends)} = @ + 1"] if effect.spends else []
         changes += [f"!.{self.counter(name)} = {if_found}" for name in effect.refills]
-        return f"[spent EXCEPT {folded(changes, ' ' * 16)}]"
+        return f"[spent EXCEPT {folded(changes, ' ' * 4)}]"
 
     # what may happen
 
     def behaviour(self) -> Iterator[str]:
         table = self.table
-        yield from ("", f"Init == state = {_text(table.start)} /\\ spent = [counter \\in Counters |-> 0]")
+        yield from ("", f"Init == state = {_text(table.start)} /\\ spent = Start")
         by_event: dict[str, list[Decision]] = {}
         for decision in self.used.decisions:
             by_event.setdefault(decision.event, []).append(decision)
@@ -215,12 +222,14 @@ class _Specification:
 
     def guard(self, name: str) -> str:
         guard = self.table.guard(name)
-        return f"{self.names.of('guard', guard.name)}(facts)" if facts_of(guard) else self.tested(guard)
+        return self.names.of("guard", guard.name) + ("(facts)" if facts_of(guard) else "")
 
     def go(self, row: Row) -> str:
         effect = self.table.effect(row.effect)
-        name, facts = self.names.of("effect", effect.name), "facts" if effect.refills_on else "{}"
-        after = f"{name}({facts})" if effect.spends or effect.refills else "spent"
+        if row.target in self.table.outcomes:
+            return f"End({_text(row.target)})"
+        name, given = self.names.of("effect", effect.name), "(facts)" if effect.refills_on else ""
+        after = f"{name}{given}" if effect.spends or effect.refills else "spent"
         return f"Go({_text(row.target)}, {after})"
 
     # what is claimed
@@ -229,7 +238,7 @@ class _Specification:
         table = self.table
         yield from (
             "",
-            "\\* No counter leaves its limits, and in every state each event that may come there has a row.",
+            "\\* No counter leaves its limits, and each event that may come has a row.",
         )
         yield "TypeOK == /\\ state \\in Rungs \\union {Hub, NoRow} \\union Outcomes"
         yield "          /\\ \\A counter \\in Counters : spent[counter] \\in 0..Limit[counter]"
@@ -242,7 +251,7 @@ class _Specification:
         yield "Pays == [][state' \\in Outcomes \\/ Less(Variant', Variant)]_vars"
         yield from (
             "",
-            "\\* Only what was sent is in flight; and only what is in flight, which is the Hub, receives replies.",
+            "\\* Only what was sent is in flight.",
         )
         yield "OnlySentIsInFlight == [][state' = Hub => state \\in Rungs]_vars"
         yield from ("", "\\* Nothing leaves an outcome, and every run comes to one.")
@@ -251,10 +260,6 @@ class _Specification:
 
     def left(self, group: Iterable[str]) -> str:
         return folded([f"(Limit.{self.counter(name)} - spent.{self.counter(name)})" for name in group], " " * 15, " + ")
-
-
-def _defined(name: str, meaning: str) -> str:
-    return f"{name} == {meaning}"
 
 
 def _text(name: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve, field, frozen, validators
 
@@ -227,6 +227,14 @@ class Table:
         if found is None or not found.says:
             return event
         return found.says + (found.at_last if at_last else "")
+
+    def kind_of_end(self, outcome: str) -> Literal["answer", "lesser", "error", "outcome"]:
+        """Tell what an outcome is: an answer, a lesser answer or an error, as far as the table says which."""
+        if outcome in self.answers:
+            return "answer"
+        if outcome in self.lesser:
+            return "lesser"
+        return "error" if self.answers or self.lesser else "outcome"
 
     @property
     def guard_names(self) -> tuple[str, ...]:

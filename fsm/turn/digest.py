@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import add
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import asdict
 
 from rungwise.fsm.call.digest import digest_of_call, first_words
-from rungwise.fsm.diagram.digest import Digest, Line, Spent, digest_of, end_of
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import attempts_of
+from rungwise.fsm.journal.digest import Digest, Line, Spent, digest_of, end_of
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.turn.causes import cause_of
-from rungwise.fsm.turn.explained import TurnPath, turn_path_of
-from rungwise.fsm.turn.journal import TurnJournal
-from rungwise.fsm.turn.result import TurnResult
+from rungwise.fsm.turn.path import TurnPath, turn_path_of
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.usage import NO_USAGE
+
+if TYPE_CHECKING:
+    from rungwise.fsm.turn.journal import TurnJournal
+    from rungwise.fsm.turn.result import TurnResult
 
 KINDS: Final = {"use_tools": "tools", "compact": "compaction"}
 """What a rung that makes no call is drawn as."""
@@ -54,8 +57,9 @@ def digest_of_turn_result(result: TurnResult) -> Digest | None:
 
 
 def _digest(journal: TurnJournal, says: str) -> Digest | None:
+    table = journal.calls[0].setting.policy.table if journal.calls else CALL
     try:
-        return digest_of_turn(turn_path_of(path_of(journal, TURN), journal.setting.policy.call.table), says)
+        return digest_of_turn(turn_path_of(path_of(journal, TURN), table), says)
     except ConfigurationError:
         return None
 

@@ -10,8 +10,11 @@ from attrs import define, field, frozen
 from rungwise.fsm.call.journal import Journal, read_policy
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.digest import Digest
+from rungwise.fsm.journal.digest.shown import Shown
 from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step
+from rungwise.fsm.turn.digest import digest_of_turn_journal
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
@@ -45,7 +48,7 @@ def _is_result(value: Any) -> bool:
 
 
 @define(eq=False, kw_only=True)
-class TurnJournal(Record):
+class TurnJournal(Shown, Record):
     """Record one turn.
 
     Arguments:
@@ -66,6 +69,12 @@ class TurnJournal(Record):
 
     setting: TurnSetting
     calls: list[Journal] = field(factory=list)
+
+    def _digest(self) -> Digest | None:
+        return digest_of_turn_journal(self)
+
+    def _in_short(self) -> str:
+        return f"<Journal of a turn, {self.size} steps>"
 
     @property
     def made(self) -> int:

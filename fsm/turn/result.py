@@ -11,14 +11,18 @@ from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBudget
+from rungwise.fsm.journal.digest import Digest, Spent
+from rungwise.fsm.journal.digest.brief import brief
+from rungwise.fsm.journal.digest.shown import Shown
+from rungwise.fsm.turn.digest import digest_of_turn_result
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.usage import Usage
 
 
-@frozen
-class TurnResult:
+@frozen(repr=False)
+class TurnResult(Shown):
     """Hold the end of a turn, whatever it was.
 
     Arguments:
@@ -40,8 +44,8 @@ class TurnResult:
     """
 
     outcome: str
-    text: str = field(repr=False)
-    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
+    text: str
+    messages: tuple[PlainMessage | Message, ...]
     handed_off: tuple[ToolCall, ...]
     usage: Usage
     cost: float | None
@@ -49,10 +53,17 @@ class TurnResult:
     calls: int
     attempts: int
     cause: str | None
-    last: Result | None = field(repr=False)
-    journal: TurnJournal = field(repr=False, eq=False)
-    error: Exception | None = field(default=None, repr=False, eq=False)
-    shapes: Shapes = field(default=NEUTRAL, repr=False, eq=False)
+    last: Result | None
+    journal: TurnJournal = field(eq=False)
+    error: Exception | None = field(default=None, eq=False)
+    shapes: Shapes = field(default=NEUTRAL, eq=False)
+
+    def __repr__(self) -> str:
+        taken = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
+        return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**taken))
+
+    def _digest(self) -> Digest | None:
+        return digest_of_turn_result(self)
 
     @property
     def is_success(self) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from support.missing import missing
+from support.pages import PAGES
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -69,3 +70,22 @@ def tab() -> Iterator[Tab]:
 def open_tab(tab: Tab) -> Callable[..., Tab]:
     """Open a file in the browser: `open_tab(path, width=..., height=..., dark=...)`."""
     return tab.open
+
+
+class Pages(dict[str, Path]):
+    """Hold the files of the pages by name; each is written when it is asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def __missing__(self, name: str) -> Path:
+        self[name] = self._directory / f"{name}.html"
+        self[name].write_text(PAGES[name](), encoding="utf-8")
+        return self[name]
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    """Return the files of the pages of `support.pages`."""
+    return Pages(tmp_path_factory.mktemp("pages"))

@@ -73,4 +73,4 @@ if __name__ == "__main__":
             try:
                 print(run_turn(client, options.folder, options.question).text)
             except (rungwise.TurnError, KeyboardInterrupt) as error:
-                sys.exit(f"{error or 'interrupted'}; what was found so far is kept, and can be gone on from")
+                sys.exit(f"{str(error) or 'interrupted'}; what was found so far is kept, and can be gone on from")

@@ -74,13 +74,15 @@ PLAYED = rungwise.Script(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("answers", type=Path)
-    parser.add_argument("--prompts", type=argparse.FileType(encoding="utf-8"), help="one a line")
+    parser.add_argument("--prompts", type=Path, help="a file with one a line")
     parser.add_argument("--money", type=float, default=0.25)
     parser.add_argument("--prices", default="2.5/10", help="of a million tokens, in and out")
     parser.add_argument("--model")
     parser.add_argument("--base-url", default="https://api.openai.com/v1")
     options = parser.parse_args()
-    prompts = options.prompts.read().splitlines() if options.prompts else [f"Question {n}?" for n in range(40)]
+    prompts = [f"Question {n}?" for n in range(40)]
+    if options.prompts:
+        prompts = list(filter(str.strip, options.prompts.read_text("utf-8").splitlines()))
     prices = rungwise.Prices(*map(float, options.prices.split("/")))
     with rungwise.EmbeddedProvider(PLAYED) as provider:
         url = options.base_url if options.model else provider.base_url

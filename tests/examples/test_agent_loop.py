@@ -73,7 +73,7 @@ def test_what_a_failed_turn_has_found_is_kept(
 
 
 def test_ctrl_c_while_a_provider_is_silent_keeps_what_came_before(
-    agent: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path, ctrl_c: None
+    command: Callable[..., None], rungwise_provider: Any, tmp_path: Path, ctrl_c: None
 ) -> None:
     def answer(request: rungwise.ReceivedRequest) -> ScriptedReply:
         if len(request.body["messages"]) == 1:
@@ -82,8 +82,9 @@ def test_ctrl_c_while_a_provider_is_silent_keeps_what_came_before(
         return ScriptedReply(hang=True)
 
     provider = rungwise_provider(answer)
-    with pytest.raises(KeyboardInterrupt):
-        agent.run_turn(rungwise_client(provider), tmp_path, "Who nests by the Vomb?")
+    with pytest.raises(SystemExit) as ended:
+        command("agent_loop", tmp_path, "Who nests by the Vomb?", "--model", "m", "--base-url", provider.base_url)
+    assert str(ended.value).startswith("interrupted; ")
     assert provider.wait_disconnected()
     assert len(provider.requests) == 2
     assert [message["role"] for message in said(tmp_path)] == ["user", "assistant", "tool"]

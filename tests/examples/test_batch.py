@@ -154,3 +154,16 @@ def test_the_command_plays_without_a_key(
     assert ended.value.code == 1
     assert "40/40" in told
     assert len(prompts_of(path)) + told.count("auth, HTTP 401") == 40
+
+
+def test_the_command_asks_a_given_server_the_prompts_of_a_file(
+    command: Callable[..., None], rungwise_provider: Any, tmp_path: Path
+) -> None:
+    provider = rungwise_provider(ScriptedReply("A heron."))
+    (tmp_path / "prompts.txt").write_text("Which bird is this?\n\nAnd that?\nWhich bird is this?\n", "utf-8")
+    given = ("--prompts", tmp_path / "prompts.txt", "--model", "m", "--base-url", provider.base_url, "--prices", "1/2")
+    with pytest.raises(SystemExit) as ended:
+        command("batch", tmp_path / "answers.jsonl", *given)
+    assert ended.value.code == 0
+    assert sorted(map(asked, provider.requests)) == ["And that?", "Which bird is this?"]
+    assert sorted(prompts_of(tmp_path / "answers.jsonl")) == ["And that?", "Which bird is this?"]

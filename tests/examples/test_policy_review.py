@@ -33,13 +33,14 @@ NOTE = 'printf "%s\\n" "$(basename "$0") $(printf "%q " "$@")" >>"$NOTES"\n'
 
 STUBS = {
     "pip": NOTE,
-    "rungwise": NOTE + 'if [ "$1" = diff ]; then echo "**Fields**"; fi\n',
+    "rungwise": NOTE + 'if [[ "$*" = *--markdown ]]; then echo "**Fields**"; fi\n',
     "gh": NOTE + 'case "$*" in *--jq*) echo "$OURS" ;; *) cat comment.md >posted.md ;; esac\n',
 }
 EXPRESSIONS = {
     "github.token": "a-token",
     "github.repository": "us/ours",
     "github.event.pull_request.number": "7",
+    "steps.page.outputs.artifact-url": "https://example.com/page",
 }
 
 
@@ -162,7 +163,7 @@ def test_a_change_is_compared_proved_fuzzed_and_told_in_a_new_comment(
 ) -> None:
     runner = runner_of(tmp_path, OLD, NEW)
     runner.run()
-    assert [arguments[0] for arguments in runner.given("rungwise")] == ["diff", "verify", "fuzz"]
+    assert [arguments[0] for arguments in runner.given("rungwise")] == ["diff", "diff", "verify", "fuzz"]
     assert runner.given("pip") == [["install", "rungwise[testing]"]]
     listed, posted = runner.given("gh")
     assert listed[:3] == ["api", "--paginate", "repos/us/ours/issues/7/comments"]
@@ -170,15 +171,15 @@ def test_a_change_is_compared_proved_fuzzed_and_told_in_a_new_comment(
     assert f'startswith("{MARK}")' in listed[-1]
     assert posted[1:] == ["--silent", "--method", "POST", "repos/us/ours/issues/7/comments", "-F", "body=@comment.md"]
     said = (runner.checkout / "posted.md").read_text("utf-8")
-    assert said == runner.summary
+    assert said == runner.summary + "\n\n[The whole page](https://example.com/page)\n"
     assert said.startswith(f"{MARK}\n### What this does to calls under `policy.toml`\n")
-    assert said.endswith("**Fields**\n")
+    assert runner.summary.endswith("**Fields**\n")
     monkeypatch.chdir(runner.checkout)
-    diff, verify, fuzz = map(parsed, runner.given("rungwise"))
-    assert (diff["old"], diff["new"]) == (policy(OLD), policy(NEW))
-    assert diff["format"] == "markdown"
+    diff, page, verify, fuzz = map(parsed, runner.given("rungwise"))
+    assert (diff["old"], diff["new"]) == (page["old"], page["new"]) == (policy(OLD), policy(NEW))
+    assert (diff["markdown"], page["output"]) == (True, "page.html")
     assert verify["policy"] == fuzz["policy"] == policy(NEW)
-    assert diff["backends"] == verify["backends"] == fuzz["backends"] == 2
+    assert verify["backends"] == fuzz["backends"] == 2
 
 
 def test_the_next_push_updates_the_comment(tmp_path: Path) -> None:
@@ -192,7 +193,7 @@ def test_of_a_fork_the_review_stands_in_the_summary_alone(tmp_path: Path) -> Non
     runner = runner_of(tmp_path, OLD, NEW)
     runner.run(is_fork=True)
     assert runner.given("gh") == []
-    assert [arguments[0] for arguments in runner.given("rungwise")] == ["diff", "verify", "fuzz"]
+    assert [arguments[0] for arguments in runner.given("rungwise")] == ["diff", "diff", "verify", "fuzz"]
     assert runner.summary.startswith(MARK)
 
 
@@ -207,7 +208,7 @@ def test_a_policy_that_is_new_or_deleted_is_compared_with_the_defaults(
     runner.run()
     assert told in runner.summary
     monkeypatch.chdir(runner.checkout)
-    diff, verify, _ = map(parsed, runner.given("rungwise"))
+    diff, _, verify, _ = map(parsed, runner.given("rungwise"))
     assert (diff["old"], diff["new"], verify["policy"]) == (policy(old or ""), policy(new or ""), policy(new or ""))
 
 
@@ -231,10 +232,10 @@ def test_the_script_runs_the_commands_of_the_workflow(tmp_path: Path) -> None:
     runner.bash(f"{shlex.quote(str(HERE / 'review.sh'))} no-such-file policy.toml", {})
     of_script = runner.given("rungwise")
     base = str(runner.temporary / "base" / "policy.toml")
-    in_markdown = ["--format", "markdown"]
-    assert of_workflow[0] == ["diff", base, *of_script[0][2:], *in_markdown]
+    assert of_workflow[0] == ["diff", base, *of_script[0][2:], "--markdown"]
+    assert of_workflow[1] == ["diff", base, *of_script[0][2:], "-o", "page.html"]
     assert of_script[0][1] == "/dev/null"
-    assert of_workflow[1:] == of_script[1:]
+    assert of_workflow[2:] == of_script[1:]
     runner.bash(shlex.quote(str(HERE / "review.sh")), {})
     assert runner.given("rungwise")[3][1:3] == [str(HERE / "old.toml"), str(HERE / "new.toml")]
 
@@ -244,7 +245,9 @@ def test_it_all_runs_with_rungwise_itself(tmp_path: Path) -> None:
     real = {**STUBS, "rungwise": f'{NOTE}exec {shlex.quote(sys.executable)} -m rungwise "${{@/#60/1}}"\n'}
     runner = runner_of(tmp_path, OLD, NEW, real)
     runner.run()
-    assert "| limits.retries | 3 | 6 |" in (runner.checkout / "posted.md").read_text("utf-8")
-    assert "| attempts | 12 (budget.attempts) | 24 (budget.attempts) | x 2 |" in runner.summary
+    said = (runner.checkout / "posted.md").read_text("utf-8")
+    assert said.startswith(runner.summary)
+    assert "<html" in (runner.checkout / "page.html").read_text("utf-8")
+    assert all(name in said for name in ("limits.retries", "budget.seconds", "after_refusal"))
     with pytest.raises(AssertionError, match="retrys"):  # the step fails, and says why
         runner_of(tmp_path / "misspelt", OLD, "[limits]\nretrys = 3\n", real).run()

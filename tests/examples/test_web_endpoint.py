@@ -23,6 +23,8 @@ from rungwise import ScriptedReply
 from rungwise.fsm.testing import testing as no_waits
 
 ANSWER = "The air scatters the short waves of the light most."
+ENDLESS = ScriptedReply(ANSWER * 100_000, chunk_size=50_000, cut_after=10**9, hang=True)
+"""More than the reader's connection holds, and then silence."""
 ASKED = {"question": "Why is the sky blue?"}
 
 
@@ -115,6 +117,7 @@ def test_an_answer_is_streamed_and_the_deadline_of_the_reader_is_passed_on(
     ("reply", "is_open"),
     [
         pytest.param(ScriptedReply(ANSWER * 1_000, chunk_delay=0.02), True, id="in mid-stream"),
+        pytest.param(ENDLESS, True, id="while nothing more can be sent"),
         pytest.param(ScriptedReply(hang=True), True, id="before the first word"),
         pytest.param(ScriptedReply(status=429, headers={"retry-after": "12"}), False, id="during a wait"),
     ],

@@ -38,7 +38,7 @@ class Answer(StreamingResponse):
 
 
 async def events(stream: rungwise.AsyncStream) -> AsyncIterator[str]:
-    """Write what comes as events: `text`, `discard` (how much of the end to take back), and `done` or `error`."""
+    """Write what comes as events: `text`, `discard` (as many characters to take back), and last `done` or `error`."""
     try:
         async for event in stream:
             match event:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 import textwrap
 import time
 import tomllib
@@ -200,42 +199,59 @@ def commands(heading: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("rungwise ")]
 
 
-def test_what_is_run_for_a_change_of_policy_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def small_policy(*, retries: int) -> str:
+    """Write a policy whose worst cases are found at once."""
+    others = "".join(f"{name} = 0\n" for name in rungwise.Limits() if name not in ("retries", "fallbacks"))
+    return f"[limits]\nretries = {retries}\n{others}[budget]\nattempts = 4\n"
+
+
+def test_what_is_run_for_a_change_of_policy_shows_it(
+    rungwise_provider: Any, rungwise_client: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("call.json").write_text(rungwise_client(rungwise_provider(BLUE)).call("Why?").journal.to_json())
     Path("policy.toml").write_text(blocks("My bill", "toml")[0], encoding="utf-8")
-    Path("old.toml").write_text("[limits]\nretries = 2\n", encoding="utf-8")
-    Path("new.toml").write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n", encoding="utf-8")
+    Path("old.toml").write_text(small_policy(retries=2), encoding="utf-8")
+    Path("new.toml").write_text(small_policy(retries=1), encoding="utf-8")
     asked = [*commands("My bill"), *commands("I changed a policy: what does it do now?")]
-    assert len(asked) == 3
+    assert len(asked) == 5
     for arguments in asked:
         done = invoke(*arguments)
         assert done.exit_code == 0, (arguments, done.output)
     assert "<svg" in Path("policy.svg").read_text(encoding="utf-8")
+    assert "retries" in Path("change.html").read_text(encoding="utf-8")
+    scripts = [path.read_text(encoding="utf-8") for path in Path("worst").iterdir()]
+    assert scripts
+    assert all(rungwise.Script.from_toml(script).replies for script in scripts)
 
 
 def test_every_command_of_the_readme_has_these_options() -> None:
-    shown = re.findall(r"`(rungwise [^`]+)`", README.replace("\n", " "))
-    assert len(shown) > 5
+    shown = re.findall(r"(?<!`)`(rungwise [^`]+)`(?!`)", README.replace("\n", " "))
+    shown += re.findall(r"^ *(rungwise .+)$", README, re.MULTILINE)
+    assert len(shown) > 10
     for each in shown:
-        name, *arguments = shlex.split(each)[1:]
+        name, *arguments = shlex.split(each.partition(">")[0], comments=True)[1:]
         command = main.get_command(click.Context(main), name)
         assert command is not None, each
         known = {option for parameter in command.params for option in parameter.opts}
         assert {argument for argument in arguments if argument.startswith("-")} <= known, each
 
 
-def test_the_workflow_comments_what_the_change_does(tmp_path: Path) -> None:
+def test_the_workflow_comments_what_the_change_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [workflow] = blocks("I changed a policy: what does it do now?", "yaml")
-    script = workflow.partition("run: |\n")[2]
     assert len(workflow.splitlines()) <= 25
+    script = workflow.partition("run: |\n")[2].replace("${{ github.event.number }}", "7")
     stubs = """
     set -eu
     pip() { :; }
-    git() { printf '[limits]\\nretries = 3\\n'; }
-    gh() { printf '%s\\n' "$@" >asked.txt; }
+    git() { sed 's/retries = 1/retries = 2/' policy.toml; }
+    gh() { echo "gh $*" >>asked.txt; }
+    rungwise() { echo "rungwise $*" >>asked.txt; }
     """
-    (tmp_path / "policy.toml").write_text("[limits]\nretries = 1\n", encoding="utf-8")
-    script = script.replace("${{ github.event.number }}", "7").replace("rungwise ", f"{sys.executable} -m rungwise ")
+    (tmp_path / "policy.toml").write_text(small_policy(retries=1), encoding="utf-8")
     subprocess.run(["bash", "-c", stubs + script], cwd=tmp_path, check=True, capture_output=True, timeout=60)
-    assert (tmp_path / "asked.txt").read_text().split() == ["pr", "comment", "7", "--body-file", "review.md"]
-    assert "retries" in (tmp_path / "review.md").read_text(encoding="utf-8")
+    compared, commented, proved = (tmp_path / "asked.txt").read_text().splitlines()
+    assert commented == "gh pr comment 7 --body-file review.md"
+    assert proved == "rungwise verify policy.toml"
+    monkeypatch.chdir(tmp_path)
+    assert "retries" in invoke(*compared.split()[1:]).output

@@ -66,7 +66,7 @@ def hub_mermaid(table: Table, text: str) -> Iterator[Short]:
 def ladder_mermaid(table: Table, text: str) -> Iterator[Full]:
     nodes = dict(re.findall(r'^  (\w+)[(\[{>]+"(.*?)"[)\]}]+:::', text, re.M))
     follows = dict(re.findall(r"^  (\w+) --> (\w+)$", text, re.M))
-    for head in [name for name, says in nodes.items() if says.startswith("<b>")]:
+    for head in re.findall(r"^  (\w+)\(.*:::head$", text, re.M):
         event, where = nodes[head].removeprefix("<b>").split("</b>")
         sources = sources_of(table, where.replace("<br>", " ").strip()) if where else (table.hub,)
         link = head

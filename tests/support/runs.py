@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.wires.plain.messages import read_messages
+from rungwise.fsm.journal.digest.brief import WORDS
 from support import modes, protocols
 from support.modes import ask, follow, waits_into
 
@@ -247,7 +249,9 @@ class Run:
 
     def _check_privacy(self, ended: Ended, stages: tuple[Stage, ...], contents: bool) -> None:
         shown = [record.getMessage() for record in self._caplog.records if record.name == "rungwise"]
-        shown += [repr(ended.result), repr(ended.result.journal), repr(ended.error), str(ended.error)]
+        shown += [repr(ended.result.journal), repr(ended.error), str(ended.error)]
+        own_words = repr(ended.result).replace(repr(ended.result.text[:WORDS])[1:-1], "")  # which it may show of it
+        shown += [own_words, *traceback.format_exception_only(ended.error)]
         if not contents:
             shown.append(ended.result.journal.to_json())
         private = {str(message["content"]) for message in ended.messages if message.get("content")}

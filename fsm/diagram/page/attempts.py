@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from rungwise.fsm.diagram.digest import Digest, Line
-from rungwise.fsm.diagram.digest.words import counted, plain, seconds_text
 from rungwise.fsm.diagram.model import Node
 from rungwise.fsm.diagram.page.ladder import state_chip
 from rungwise.fsm.diagram.page.timeline import SHORTEST, Bar, bars_of, percent, ticks
+from rungwise.fsm.journal.digest import Digest, Line
+from rungwise.fsm.journal.digest.words import counted, plain, seconds_text
 from rungwise.fsm.journal.path import Path
 
 if TYPE_CHECKING:
@@ -89,11 +89,7 @@ def _within(line: Line, since: float, total: float) -> str:
     within = line.within
     assert within is not None
     number = line.name.removeprefix("call ")
-    lines = "".join(
-        f'<li class="attempt"><button type="button" class="inner line" data-call="{escape(number)}" '
-        f'data-attempt="{each.attempt.number}">{_words(each, within)}{_bars(bars_of(each, since), total)}</button></li>'
-        for each in within.lines
-    )
+    lines = "".join(_inner(each, within, number, _bars(bars_of(each, since), total)) for each in within.lines)
     ending = (
         f'<li class="attempt ending"><span class="words">{escape(within.ending)}</span></li>' if within.ending else ""
     )
@@ -101,8 +97,16 @@ def _within(line: Line, since: float, total: float) -> str:
     return f'<details class="within"><summary>{told}</summary><ol class="attempts">{lines}{ending}</ol></details>'
 
 
-def _words(line: Line, digest: Digest) -> str:
-    first, *rest = (f'<span class="{what}">{escape(text)}</span>' for what, text in line.parts if what != "backend")
+def _inner(line: Line, digest: Digest, call: str, bars: str) -> str:
+    data = f'data-call="{escape(call)}" data-attempt="{line.attempt.number}"'
+    words = _words(line, digest, backend=True)
+    return f'<li class="attempt"><button type="button" class="inner line" {data}>{words}{bars}</button></li>'
+
+
+def _words(line: Line, digest: Digest, *, backend: bool = False) -> str:
+    first, *rest = (
+        f'<span class="{what}">{escape(text)}</span>' for what, text in line.parts if backend or what != "backend"
+    )
     joint = '<span class="faint"> · </span>'
     end = f" {state_chip(Node(plain(line.end), digest.kind))}" if line.end else ""
     paid = f'<span class="paid">{escape(line.paid)}</span>' if line.paid else ""

@@ -8,8 +8,6 @@ from html import escape
 from attrs import field, frozen
 
 from rungwise.fsm.diagram import Marks, draw
-from rungwise.fsm.diagram.digest import Digest, Spent, digest_of
-from rungwise.fsm.diagram.digest.words import plain
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.model import Node
 from rungwise.fsm.diagram.page.attempts import attempt_list
@@ -20,6 +18,8 @@ from rungwise.fsm.diagram.page.machine_views import machine_views
 from rungwise.fsm.diagram.page.markup import Page, columns, section
 from rungwise.fsm.diagram.page.setup import Setup
 from rungwise.fsm.diagram.page.steps import Used, steps_data, used_in
+from rungwise.fsm.journal.digest import Digest, Spent, digest_of
+from rungwise.fsm.journal.digest.words import plain
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.journal.record import Step
 

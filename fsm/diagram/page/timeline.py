@@ -6,8 +6,8 @@ import math
 
 from attrs import frozen
 
-from rungwise.fsm.diagram.digest import Line
-from rungwise.fsm.diagram.digest.words import seconds_text
+from rungwise.fsm.journal.digest import Line
+from rungwise.fsm.journal.digest.words import seconds_text
 
 MOST_TICKS = 6
 SHORTEST = 1e-9

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from attrs import evolve, frozen
 
-from rungwise.fsm.diagram.model import Decision, Line, Picture, Piece, columns
+from rungwise.fsm.diagram.model import Decision, Line, Picture, Piece, columns, wrapped
 from rungwise.fsm.diagram.svg.document import (
     badges_width,
     box,
@@ -51,8 +49,10 @@ class Grid:
             + _aside_width(_aside(picture, line))
             for line in lines
         )
-        events = max(width(decision.event, "name") for decision in picture.decisions)
-        return cls(rank, guard, target, effect, max(effect + rest, events + PAD) + PAD)
+        names = max(width(decision.event, "name") for decision in picture.decisions)
+        for decision in picture.decisions:
+            names = max(names, *(width(word, "small") for word in decision.where.split() or [""]))
+        return cls(rank, guard, target, effect, max(effect + rest, names + PAD) + PAD)
 
 
 def _aside(picture: Picture, line: Line) -> tuple[tuple[Piece, ...], str]:
@@ -105,7 +105,7 @@ def _headings(picture: Picture) -> tuple[list[str], float]:
 
 
 def _where(decision: Decision, grid: Grid) -> list[str]:
-    return textwrap.wrap(decision.where, int((grid.width - 2 * PAD) / width("x", "small")))
+    return wrapped(decision.where, int((grid.width - 2 * PAD) / width("x", "small")))
 
 
 def _height(decision: Decision, grid: Grid) -> float:

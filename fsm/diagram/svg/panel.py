@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
-
-from rungwise.fsm.diagram.model import Arc, Line, Note
+from rungwise.fsm.diagram.model import Arc, Line, Note, wrapped
 from rungwise.fsm.diagram.svg.document import ROW, badges_width, box, draw_badges, group, line, line_group, text, width
 
 PAD = 6
@@ -97,7 +95,7 @@ def _rest(x: float, y: float, item: Line) -> list[str]:
 
 
 def _words(note: Note) -> list[str]:
-    return wrap(note.where, NOTE)
+    return wrapped(note.where, NOTE)
 
 
 def _note(x: float, y: float, note: Note, words: list[str]) -> str:

@@ -51,10 +51,10 @@ def draw_pieces(x: float, y: float, pieces: Iterable[Piece]) -> list[str]:
     """Write a detail from `x` to the right, with what holds no more struck."""
     parts: list[str] = []
     for words, is_struck in pieces:
-        shown = words.lstrip()  # a space at the beginning of a text would be lost
-        if shown:
-            begin = x + width(words, "small") - width(shown, "small")
-            parts.append(text(begin, y, shown, "small struck" if is_struck else "small"))
+        before = len(words) - len(words.lstrip())  # a space at either end of a text would be lost
+        if words.strip():
+            begin = x + width(" " * before, "small")
+            parts.append(text(begin, y, words.strip(), "small struck" if is_struck else "small"))
         x += width(words, "small")
     return parts
 

@@ -11,6 +11,6 @@ old=${1:-$here/old.toml} new=${2:-$here/new.toml}
 [ -e "$old" ] || old=/dev/null
 [ -e "$new" ] || new=/dev/null
 
-rungwise diff "$old" "$new" --backends 2 --max-tokens 4096
+rungwise diff "$old" "$new" --max-tokens 4096 # -o page.html writes the page of it
 rungwise verify "$new" --backends 2 --max-tokens 4096
 rungwise fuzz "$new" --backends 2 --seconds "${FUZZ_SECONDS:-60}"

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
-from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pygraphviz
 import pytest
@@ -17,53 +13,22 @@ from rungwise.fsm.call.policy import DEFAULT_POLICY
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.call.waiting import cap_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
-from rungwise.fsm.diagram.colours import DARK, LIGHT, MARK, Colours
+from rungwise.fsm.diagram.colours import LIGHT, MARK
 from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
-from rungwise.fsm.diagram.svg.document import PITCH, SIZES
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.machine.table import Row, Table
-from support.colours import contrast
+from rungwise.fsm.machine.table import Row
 from support.parsed_pictures import PARSERS, Full, Short, parts, words
+from support.pictures import PATHS, TABLES, changed
 from support.sampling import sampled
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
 
 
-def changed(table: Table, *rows: Row, **fields: Any) -> Table:
-    return evolve(table, rows=rows, **fields)
-
-
-# A machine that begins at its hub, has arcs that pass it by, and states whose names mean something in Mermaid.
-ODD = changed(
-    CALL,
-    Row("answered", "think", None, "end"),
-    Row("called", "think", "may_reask", "call", "spend_reask"),
-    Row("called", "think", None, "stopped"),
-    Row("ran", "call", "has_text", "end"),
-    Row("ran", "call", "may_nudge", "graph", "spend_nudge"),
-    Row("ran", "call", None, "think"),
-    Row("drawn", "graph", None, "think"),
-    Row("again", "think", "may_retry", "think", "spend_retry"),
-    Row("again", "think", None, "stopped"),
-    *(Row("stopped", state, None, "stopped") for state in ("think", "call", "graph")),
-    *(Row("dropped", state, None, "stopped") for state in ("think", "call")),
-    name="odd",
-    start="think",
-    hub="think",
-    outcomes=("end", "stopped"),
-)
-SHORTER = changed(CALL, *(row for row in CALL.rows if "prefill" not in (row.source, row.target)))
-TABLES = {"call": CALL, "shorter": SHORTER, "odd": ODD}
-PATHS: dict[str, Callable[[Table], Marks | None]] = {
-    "none": lambda table: None,
-    "every row": lambda table: Marks.along(table.rows),
-    "one row often": lambda table: Marks.along([table.rows[3]] * 30),
-}
 PICTURES = [(format, view) for format in FORMATS for view in VIEWS]
 
 
@@ -178,89 +143,7 @@ def test_graphviz_takes_the_dot_text(name: str, view: View, path: str) -> None:
 
 @pytest.mark.parametrize(("format", "view"), PICTURES)
 def test_a_derived_table_is_drawn(format: Format, view: View) -> None:
-    assert render(CALL.without("prefill"), format, view) == render(SHORTER, format, view)
-
-
-# The layout of the SVG
-
-
-Box = tuple[float, float, float, float]
-
-
-def text_box(element: ET.Element) -> Box:
-    size = next(SIZES[name[3:]] for name in element.attrib["class"].split() if name[3:] in SIZES)
-    wide = len(element.text or "") * size * PITCH
-    x, y = float(element.attrib["x"]), float(element.attrib["y"])
-    left = x - wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[element.get("text-anchor", "start")]
-    return left, y - 0.76 * size, left + wide, y + 0.24 * size
-
-
-def shape_box(element: ET.Element) -> Box:
-    x, y, wide, high = (float(element.attrib[name]) for name in ("x", "y", "width", "height"))
-    return x, y, x + wide, y + high
-
-
-def overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def within(inner: Box, outer: Box) -> bool:
-    slack = 0.2  # coordinates are written with one decimal
-    low = inner[0] >= outer[0] - slack and inner[1] >= outer[1] - slack
-    return low and inner[2] <= outer[2] + slack and inner[3] <= outer[3] + slack
-
-
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("path", PATHS)
-def test_no_text_of_the_svg_overlaps_another_or_crosses_a_border(name: str, view: View, path: str) -> None:
-    text = render(TABLES[name], "svg", view, PATHS[path](TABLES[name]))
-    texts = [(text_box(element), element.text) for element in parts(text, "text")]
-    shapes = [shape_box(element) for element in parts(text, "rect")]
-    for (one, says), (other, says_too) in combinations(texts, 2):
-        assert not overlap(one, other), (says, says_too)
-    for box, says in texts:
-        assert within(box, shapes[0]), says
-        assert all(within(box, shape) for shape in shapes if overlap(box, shape)), says
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_no_line_of_the_svg_runs_through_a_text(name: str) -> None:
-    text = render(TABLES[name], "svg")
-    texts = [(text_box(element), element.text) for element in parts(text, "text")]
-    for path in parts(text, "path"):
-        drawn = re.fullmatch(r"M([\d.]+) ([\d.]+)L([\d.]+) ([\d.]+)", path.attrib["d"])
-        if drawn and "rw-back" not in path.attrib["class"]:  # an arc back is cut open around its label
-            xs, ys = sorted(map(float, drawn.group(1, 3))), sorted(map(float, drawn.group(2, 4)))
-            for box, says in texts:
-                assert not overlap((xs[0], ys[0] - 0.5, xs[1], ys[1] + 0.5), box), says
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_svg_of_a_call_fits_a_page(view: View) -> None:
-    assert float(ET.fromstring(render(CALL, "svg", view)).attrib["width"]) <= 1000
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_svg_loads_nothing_and_touches_nothing_else_on_a_page(view: View) -> None:
-    text = render(CALL, "svg", view)
-    style = parts(text, "style")[0].text or ""
-    assert not re.search(r"url\(|@import|href|<script", text.replace("url(#rw-", ""))
-    assert "prefers-color-scheme:dark" in style
-    flat = style.replace("@media (prefers-color-scheme:dark){", "").replace("}}", "}")
-    selectors = [one for rule in flat.split("}") if rule for one in rule.split("{")[0].split(",")]
-    assert all(selector.startswith(".rungwise ") for selector in selectors)
-
-
-@pytest.mark.parametrize("colours", [LIGHT, DARK])
-def test_every_text_can_be_read_and_every_border_seen(colours: Colours) -> None:
-    for ground in (colours.page, colours.panel, *colours.fill.values()):
-        assert contrast(colours.ink, ground) >= 7
-    for ground in (colours.page, colours.panel):
-        assert contrast(colours.faint, ground) >= 4.5
-        assert contrast(colours.mark, ground) >= 4.5
-        assert all(contrast(border, ground) >= 3 for border in colours.border.values())
-    assert contrast(colours.on_mark, colours.mark) >= 4.5
+    assert render(CALL.without("prefill"), format, view) == render(TABLES["shorter"], format, view)
 
 
 # A path on the picture

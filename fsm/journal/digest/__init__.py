@@ -6,11 +6,12 @@ The page of a run, the lines on a terminal and what notebooks show are all writt
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from attrs import field, frozen
 
-from rungwise.fsm.diagram.digest.words import (
+from rungwise.fsm.journal.attempts import Attempt, attempts_of, ending_of
+from rungwise.fsm.journal.digest.words import (
     count_text,
     counted,
     money_text,
@@ -19,15 +20,13 @@ from rungwise.fsm.diagram.digest.words import (
     tokens_text,
     tokens_told,
 )
-from rungwise.fsm.diagram.extract import kind_of
-from rungwise.fsm.diagram.model import Kind
-from rungwise.fsm.journal.attempts import Attempt, attempts_of, ending_of
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
+Kind = Literal["rung", "answer", "lesser", "error", "outcome"]
 LONGEST_NAME: Final = 40
 """Characters of the name of a backend in a line."""
 
@@ -51,6 +50,19 @@ class Spent:
     cost: float | None = None
     is_least: bool = False
     calls: int | None = None
+
+    @property
+    def told(self) -> str:
+        """Return what it took, in a line."""
+        cost = "" if self.cost is None else f"cost {money_in(self.cost, self.usage, self.is_least)}"
+        parts = [
+            counted(self.calls, "call") if self.calls is not None else "",
+            counted(self.attempts, "attempt"),
+            seconds_text(self.seconds),
+            tokens_told(self.usage) if self.usage.total_tokens else "",
+            cost,
+        ]
+        return ", ".join(filter(None, parts))
 
 
 @frozen(kw_only=True)
@@ -170,20 +182,6 @@ class Digest:
         """Return what was left of its budget, as far as that has limits."""
         return ", ".join(_left(self.most, self.spent))
 
-    @property
-    def took(self) -> str:
-        """Return what it took, in a line."""
-        spent = self.spent
-        cost = "" if spent.cost is None else f"cost {money_in(spent.cost, spent.usage, spent.is_least)}"
-        parts = [
-            counted(spent.calls, "call") if spent.calls is not None else "",
-            counted(spent.attempts, "attempt"),
-            seconds_text(spent.seconds),
-            tokens_told(spent.usage) if spent.usage.total_tokens else "",
-            cost,
-        ]
-        return ", ".join(filter(None, parts))
-
 
 def digest_of(
     path: Path,
@@ -210,7 +208,7 @@ def digest_of(
     return Digest(
         name=table.name,
         outcome=outcome,
-        kind=kind_of(table, outcome) if outcome else "rung",
+        kind=table.kind_of_end(outcome) if outcome else "rung",
         cause=cause or _cause(table, path.steps[-1], outcome),
         spent=spent,
         most=most or {},

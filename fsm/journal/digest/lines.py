@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rungwise.fsm.diagram.digest import Digest, Line
+from rungwise.fsm.journal.digest import Digest, Line
 
 INDENT: Final = "     "
 
@@ -14,7 +14,7 @@ def digest_lines(digest: Digest) -> Iterator[str]:
     """Yield the lines: how it ended, what it took, and one for each attempt."""
     yield f"{digest.name} {digest.headline}"
     left = f"; left: {digest.left}" if digest.left else ""
-    yield f"{digest.took}{left}"
+    yield f"{digest.spent.told}{left}"
     if digest.says:
         yield digest.says
     yield from attempt_lines(digest)

@@ -1,0 +1,33 @@
+"""What shows itself in brief: in a notebook as HTML, and with `rich` on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rungwise.fsm.journal.digest import Digest
+from rungwise.fsm.journal.digest.html import digest_html
+from rungwise.fsm.journal.digest.terminal import digest_texts
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
+
+class Shown:
+    """Show a run in brief; who inherits from this says which, and what is shown where there is nothing to tell."""
+
+    __slots__ = ()
+
+    def _digest(self) -> Digest | None:
+        raise NotImplementedError
+
+    def _in_short(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str | None:
+        digest = self._digest()
+        return None if digest is None else digest_html(digest)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield from digest_texts(self._digest(), self._in_short())

@@ -1,0 +1,138 @@
+"""SPIN, which knows nothing of this library, proves the shipped tables once more; and finds what is planted in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from rungwise import CALL, Effect, Guard, Row, Table
+from rungwise.fsm.certificate.verify import verify
+from rungwise.fsm.checker.walk import walk
+from rungwise.fsm.diagram import model
+from rungwise.fsm.diagram.formal import most_attempts
+from rungwise.fsm.turn.table import TURN
+from support.spin import spin
+from support.tables import KNOTTY, ONES, redeclaring, replacing
+from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
+
+FULL = pytest.mark.full
+ENDLESS = "acceptance cycle"
+FALLS = "was_waiting"
+LITTLE = {"faults": 2, "compactions": 1, "summaries": 1, "auto_continues": 2}
+DEFAULTS = {name: 1 if limit is None else limit for name, limit in CALL.limits.items()}
+"""Those of a chain of two backends."""
+
+SHIPPED = [
+    pytest.param(CALL, ONES, id="call"),
+    pytest.param(TURN, {**TURN.limits}, id="turn"),
+    pytest.param(CALL, {**ONES, "retries": 2, "prefills": 0, "fallbacks": 3}, id="other-limits", marks=FULL),
+    pytest.param(KNOTTY, ONES, id="facts-of-facts", marks=FULL),
+]
+
+
+@pytest.mark.parametrize(("table", "limits"), SHIPPED)
+def test_spin_finds_nothing_wrong_and_reaches_what_the_walk_reaches(
+    table: Table, limits: Mapping[str, int], tmp_path: Path
+) -> None:
+    found = spin(model(table, "promela", limits), tmp_path, claim=False)
+    assert found.violated is None
+    assert found.states == len(walk(table, limits).configurations)
+    if all(limits.values()):
+        assert found.unreached == ()
+
+
+@pytest.mark.parametrize(("table", "limits"), SHIPPED)
+def test_spin_proves_that_every_run_ends(table: Table, limits: Mapping[str, int], tmp_path: Path) -> None:
+    assert spin(model(table, "promela", limits), tmp_path).violated is None
+
+
+@FULL
+def test_spin_proves_the_call_with_the_limits_that_it_has_by_default(tmp_path: Path) -> None:
+    written = model(CALL, "promela")
+    one_backend = spin(written, tmp_path, claim=False, defined=["LIMIT_fallbacks=0"])
+    assert (one_backend.violated, one_backend.states) == (None, 163_849)
+    assert spin(written, tmp_path).violated is None
+
+
+@pytest.mark.parametrize(("table", "limits"), [SHIPPED[0], pytest.param(TURN, {**TURN.limits}, id="turn", marks=FULL)])
+def test_spin_finds_the_worst_case_of_the_ladder_itself_and_none_that_is_worse(
+    table: Table, limits: Mapping[str, int], tmp_path: Path
+) -> None:
+    written, most = model(table, "promela", limits), most_attempts(table, limits)
+    for defined, violated in ((most, None), (most - 1, f"assertion violated (attempts<={most - 1})")):
+        assert spin(written, tmp_path, claim=False, defined=[f"MOST_ATTEMPTS={defined}"]).violated == violated
+
+
+def test_the_figure_is_that_of_the_certificate() -> None:
+    for backends in (1, 2, 3):
+        attempts = next(each for each in verify(chain=backends).worst if each.name == "attempts")
+        assert attempts.ladder == most_attempts(CALL, {**DEFAULTS, "fallbacks": backends - 1})
+
+
+# A proof that cannot fail is worth nothing.
+
+LAST_OF_ROUND = TURN.ladder("tools_ran", "await")[-1]
+HAND_OFF = TURN.ladder("tools_ran", "await")[0]
+UNPAID = redeclaring(TURN, Effect("spend_fault"))
+FAULTS = {
+    "takes nothing": (UNPAID, FALLS),
+    "checks no counter": (
+        redeclaring(TURN, Guard("may_use_tools", lacks="is_summary")),
+        "faults<=2",
+    ),
+    "gives back what ranks above": (
+        redeclaring(TURN, Effect("spend_fault", spends="faults", refills="auto_continues")),
+        FALLS,
+    ),
+    "no last resort": (replacing(TURN, {LAST_OF_ROUND: None}), "violated 0"),
+    "leaves an outcome": (evolve(TURN, rows=(*TURN.rows, Row("answered", "failed", None, "finished"))), "!("),
+    "receives in the hub for ever": (
+        evolve(TURN, rows=(Row("pinged", "await", None, "await"), *TURN.rows)),
+        FALLS,
+    ),
+    "stands still": (evolve(TURN, rows=[row for row in TURN.rows if row.source != "compact"]), ENDLESS),
+}
+
+
+IN_EVERY_BUILD = ("takes nothing", "stands still")
+
+
+@pytest.mark.parametrize(
+    "fault", [each if each in IN_EVERY_BUILD else pytest.param(each, marks=FULL) for each in FAULTS]
+)
+def test_what_is_planted_is_found(fault: str, tmp_path: Path) -> None:
+    table, violated = FAULTS[fault]
+    written = model(table, "promela", LITTLE)
+    found = spin(written, tmp_path)
+    assert found.violated is not None
+    assert violated in found.violated
+
+
+def test_a_loop_that_takes_nothing_never_ends(tmp_path: Path) -> None:
+    found = spin(model(UNPAID, "promela", LITTLE), tmp_path, run=["-A"])
+    assert found.violated == ENDLESS
+
+
+def test_a_row_that_is_never_taken_is_told(tmp_path: Path) -> None:
+    table = replacing(TURN, {LAST_OF_ROUND: HAND_OFF, HAND_OFF: LAST_OF_ROUND})
+    found = spin(model(table, "promela", LITTLE), tmp_path, claim=False)
+    assert any(line.startswith("ROW(FACT(was_handed_off), nothing(), handed_off)") for line in found.unreached)
+
+
+def test_names_that_mean_something_else_in_the_model_are_told_and_replaced(tmp_path: Path) -> None:
+    written = model(UNCOMMON, "promela", UNCOMMON_LIMITS)
+    assert "state_do: the state 'do'" in written
+    assert "short counter_ints\n" in written
+    found = spin(written, tmp_path, claim=False)
+    assert (found.violated, found.unreached) == (None, ())
+    assert found.states == len(walk(UNCOMMON, UNCOMMON_LIMITS).configurations)
+
+
+def test_the_limits_are_those_of_the_policy() -> None:
+    written = model(CALL, "promela", {"retries": 7, "fallbacks": None})
+    assert "#define LIMIT_retries 7\n" in written
+    assert "#define LIMIT_reasks 3\n" in written
+    assert "#define LIMIT_fallbacks 1\n" in written

@@ -1,0 +1,112 @@
+"""The TLA+ specification: its syntax in every build, and in the full run what TLC finds of it and of planted faults."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import tree_sitter
+import tree_sitter_tlaplus
+from attrs import evolve
+
+from rungwise import Effect, Guard, Row, Table
+from rungwise.fsm.checker.walk import walk
+from rungwise.fsm.diagram import model
+from rungwise.fsm.turn.table import TURN
+from support.tables import CALL, KNOTTY, ONES, redeclaring, replacing
+from support.tlc import Checked, tlc
+from support.uncommon import UNCOMMON, UNCOMMON_LIMITS
+
+LITTLE = {"faults": 2, "compactions": 1, "summaries": 1, "auto_continues": 2}
+TABLES: Mapping[str, tuple[Table, Mapping[str, int]]] = {
+    "call": (CALL, ONES),
+    "turn": (TURN, {name: limit or 0 for name, limit in TURN.limits.items()}),
+    "facts of facts": (KNOTTY, ONES),
+    "uncommon names": (UNCOMMON, UNCOMMON_LIMITS),
+}
+
+
+def errors_in(written: str) -> list[str]:
+    """Return what a parser of the language does not understand."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of how the grammar is handed over
+        parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_tlaplus.language()))
+    todo, found = [parser.parse(written.encode()).root_node], []
+    while todo:
+        node = todo.pop()
+        todo += node.children
+        if node.is_error or node.is_missing:
+            found.append(f"line {node.start_point[0] + 1}: {written.splitlines()[node.start_point[0]]}")
+    return found
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_specification_can_be_parsed(name: str) -> None:
+    table, limits = TABLES[name]
+    assert errors_in(model(table, "tla", limits)) == []
+
+
+def test_the_parser_would_tell() -> None:
+    assert errors_in(model(TURN, "tla").replace("ELSE", "ELS")) != []
+
+
+def test_every_row_is_in_its_place() -> None:
+    written = model(CALL, "tla")
+    ladder = written[written.index("\ncame_empty ==") : written.index("\nonly_reasoned ==")]
+    rows = [line.split(" IF ")[-1].strip() for line in ladder.splitlines() if "Go(" in line or "End(" in line]
+    assert rows == [
+        '"has_delivered" \\in facts THEN End("salvaged")',
+        '"has_prior_answer" \\in facts THEN End("salvaged")',
+        'must_leave(facts) THEN Go("fallback", spend_fallback)',
+        'may_nudge(facts) THEN Go("nudge", spend_nudge)',
+        'may_reask(facts) THEN Go("reask", spend_reask)',
+        'may_fall_back(facts) THEN Go("fallback", spend_fallback)',
+        '"has_text" \\in facts THEN End("partial")',
+        'ELSE End("exhausted")',
+    ]
+
+
+def test_what_tlc_is_told_holds_the_limits_and_stands_in_the_specification_too() -> None:
+    told = model(TURN, "tlc", LITTLE)
+    assert "  limit_auto_continues = 2\n" in told
+    assert all(f"     {line}\n" in model(TURN, "tla", LITTLE) for line in told.splitlines())
+
+
+def checked(table: Table, limits: Mapping[str, int], folder: Path) -> Checked:
+    written = model(table, "tla", limits)
+    return tlc(written.split("MODULE ")[1].split()[0], written, model(table, "tlc", limits), folder)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", TABLES)
+def test_tlc_finds_nothing_wrong_and_reaches_what_the_walk_reaches(name: str, tmp_path: Path) -> None:
+    table, limits = TABLES[name]
+    assert checked(table, limits, tmp_path) == Checked(len(walk(table, limits).configurations), None)
+
+
+ROUND = TURN.ladder("tools_ran", "await")
+FAULTS = {
+    "takes nothing": (redeclaring(TURN, Effect("spend_fault")), "Action property Pays is violated."),
+    "checks no counter": (
+        redeclaring(TURN, Guard("may_use_tools", lacks="is_summary")),
+        "Invariant TypeOK is violated.",
+    ),
+    "no last resort": (replacing(TURN, {ROUND[-1]: None}), "Invariant Total is violated."),
+    "leaves an outcome": (
+        evolve(TURN, rows=(*TURN.rows, Row("answered", "failed", None, "finished"))),
+        "Action property Absorbs is violated.",
+    ),
+    "in flight, and not sent": (
+        evolve(TURN, rows=(Row("pinged", "await", "may_use_tools", "await", "spend_fault"), *TURN.rows)),
+        "Action property OnlySentIsInFlight is violated.",
+    ),
+    "stands still": (evolve(TURN, rows=[row for row in TURN.rows if row.source != "compact"]), "Deadlock reached."),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_is_planted_is_found(fault: str, tmp_path: Path) -> None:
+    table, error = FAULTS[fault]
+    assert checked(table, LITTLE, tmp_path).error == error

@@ -1,0 +1,125 @@
+"""The pages that the browser tests look at, each made when it is asked for, and what they show at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+import rungwise
+from rungwise.fsm.call.explained import explain_call
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.certificate.play import play_policy
+from rungwise.fsm.journal.path import Path as Route
+from rungwise.fsm.journal.path import path_of
+from rungwise.fsm.turn.explained import TurnPath, read_turn
+from rungwise.fsm.turn.page import explain_turn
+from support import recorded
+from support.turns import BUSY, OVERFLOW, calling, played, said
+
+NASTY = "</script><img src=x onerror='window.hacked = 1'><script>window.hacked = 1</script>"
+
+
+def usage(output: int) -> rungwise.Usage:
+    return rungwise.Usage(800, output)
+
+
+STORY: tuple[tuple[rungwise.Reply | rungwise.Failure, float], ...] = (
+    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(1)), 1.2),
+    (rungwise.Reply(stop_reason="stop", stop_raw="stop", usage=usage(2)), 0.9),
+    (rungwise.Reply(reasoning="hm", stop_reason="stop", stop_raw="stop", usage=usage(240)), 4.1),
+    (rungwise.Reply("The answer is ", stop_reason="length", stop_raw="length", usage=usage(700)), 6.3),
+    (rungwise.Failure("rate_limit", status=429, code="slow_down", asked_wait=12.0), 0.3),
+    (rungwise.Failure("overloaded", status=529), 0.4),
+    (rungwise.Failure("overloaded", status=529), 0.5),
+    (rungwise.Reply("42.", stop_reason="stop", stop_raw="end_turn", usage=usage(320)), 5.2),
+)
+
+
+@cache
+def trail(name: str = "first") -> Route:
+    chain = [
+        rungwise.PlainLink(name, prices=rungwise.Prices(1, 10)),
+        rungwise.PlainLink("second", prices=rungwise.Prices(3, 15)),
+    ]
+    policy = rungwise.Policy(budget=rungwise.Budget(seconds=90, output_tokens=20_000, money=0.5))
+    asked = [{"role": "user", "content": "?"}, {"role": "tool", "tool_call_id": "1", "content": "!"}]
+    call = rungwise.Call(rungwise.Request(asked, max_tokens=700), policy, chain, jitter=lambda: 0.4, contents=True)
+    now, send = 0.0, call.begin(0.0)
+    for reply, seconds in STORY:
+        assert send is not None
+        now += send.wait
+        call.sending(now)
+        now += seconds
+        send = call.receive(reply, now)
+    return path_of(call.journal, CALL)
+
+
+@cache
+def a_turn() -> TurnPath:
+    replies = calling("look", "gone", text="Let me see."), OVERFLOW, calling("look"), BUSY, said("By the lake.")
+    turn = played(*replies, has_compactor=True, contents=True, seed=7)
+    return read_turn(turn.journal.to_json())
+
+
+def selected(tab: Any) -> int:
+    """Return the number of the selected step, as every part of the page tells it."""
+    (option,) = tab.run("[...document.querySelectorAll('[aria-selected=true]')].map(each => each.id)")
+    assert tab.run("document.getElementById('steps').getAttribute('aria-activedescendant')") == option
+    number = int(option.removeprefix("step-"))
+    assert tab.run("byId('says').textContent").startswith(f"Step {number} of {len(trail().steps)}: ")
+    return number
+
+
+def attempt(tab: Any) -> int:
+    """Return the number of the attempt that is shown, as every part of the page tells it."""
+    (current,) = tab.run("[...document.querySelectorAll('[aria-current=step]')].map(each => each.id)")
+    number = int(current.removeprefix("attempt-"))
+    assert tab.run("byId('told').textContent").startswith(f"{number} of {len(STORY)}: ")
+    assert tab.run("page.present()") == number - 1
+    return number
+
+
+def with_table(tab: Any) -> Any:
+    """Open the view of the table."""
+    tab.click("#table-view summary")
+    return tab
+
+
+def shown(tab: Any) -> dict[str, Any]:
+    """Return what the picture shows of the present step."""
+    return dict(
+        tab.run("""({
+            arc: [...document.querySelectorAll('.now[data-arc]')].map(each => each.dataset.arc),
+            line: [...document.querySelectorAll('.now[data-event]')].map(each => ({...each.dataset})),
+            tried: [...document.querySelectorAll('.tried')].map(each => each.dataset.guard),
+            here: [...document.querySelectorAll('.here')].map(each => each.dataset.state),
+            decided: [...document.querySelectorAll('#guards .decides code')].map(each => each.textContent),
+            failed: [...document.querySelectorAll('#guards .false code')].map(each => each.textContent),
+        })""")
+    )
+
+
+def notebook() -> str:
+    """Show results and journals as a notebook does, on its own ground."""
+    results = (recorded.failed().result, recorded.hostile().result, recorded.in_minutes().result)
+    turn = played(calling("look"), BUSY, said("By the lake. " * 40), seed=7).result
+    shown_there = [each._repr_html_() for result in (*results, turn) for each in (result, result.journal)]
+    head = '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+    return f'{head}<meta name="viewport" content="width=device-width"><body>{"".join(map(str, shown_there))}'
+
+
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "explain": lambda: explain_call(trail()),
+    "play": lambda: play_policy(rungwise.Policy(), 3),
+    "play a turn": lambda: play_policy(rungwise.TurnPolicy(auto_continues=2, faults=1)),
+    "short": lambda: play_policy(rungwise.Policy(budget=rungwise.Budget(attempts=1))),
+    "nasty": lambda: explain_call(trail(NASTY)),
+    "turn": lambda: explain_turn(a_turn()),
+    "failed": lambda: explain_call(recorded.shown(recorded.failed())),
+    "minutes": lambda: explain_call(recorded.shown(recorded.in_minutes())),
+    "microseconds": lambda: explain_call(recorded.shown(recorded.in_microseconds())),
+    "hostile": lambda: explain_call(recorded.shown(recorded.hostile())),
+    "notebook": notebook,
+    "long turn": lambda: explain_turn(recorded.long_turn()),
+}

@@ -1,0 +1,26 @@
+"""A table whose names and texts mean something else in the languages of the checkers, and in C."""
+
+from __future__ import annotations
+
+from rungwise import Fact, Rung
+from rungwise.fsm.machine.build import build_table
+from rungwise.fsm.machine.declare import Ending
+
+UNCOMMON_LIMITS = {"ints": 300, "chans": 2}
+
+DO = Rung("do", unit="int", holds="linux", lacks=("init", "SAFETY"), says="one */ two\n#define three", limit=300)
+RE = Rung("été", unit="chan", holds="state", refills="ints", refills_on="_")
+UNCOMMON = build_table(
+    name="proctype",
+    start="active",
+    hub="end",
+    outcomes=("atomic", "ints", "holds"),
+    rungs=(DO, RE),
+    facts=[Fact(name, says="*/ (* no end") for name in ("linux", "SAFETY", "init", "state", "_")],
+    ladders={
+        "goto": (DO, RE, Ending("atomic")),
+        "Next": (RE, Ending("atomic")),
+        "if_": (RE, Ending("ints", holds="linux"), Ending("holds")),
+    },
+    everywhere={"break_": "holds"},
+)

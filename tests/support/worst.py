@@ -1,0 +1,149 @@
+"""The script of a worst case, as a file has it, played to a client over HTTP on a clock that only the play moves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rungwise import (
+    Call,
+    CallError,
+    Client,
+    EmbeddedProvider,
+    OpenAIChat,
+    Policy,
+    Prices,
+    ReceivedRequest,
+    Result,
+    Send,
+    Tool,
+    TurnError,
+    TurnPolicy,
+)
+from rungwise.adapters.http.driver import Driver
+from rungwise.adapters.http.exchange import Exchange
+from rungwise.adapters.provider.enacted import EARLY
+from rungwise.adapters.provider.script import Script
+from rungwise.fsm.call.clocks import CLOSING
+from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, waited
+from rungwise.fsm.testing import VirtualClock
+
+
+@contextmanager
+def busy_client(clock: VirtualClock) -> Iterator[None]:
+    """Let clients take as long as they may to read, and to close their connection, where an attempt is nearly over."""
+    ends: dict[int, float] = {}
+    begin, finish = Driver.exchange, Exchange.reply
+
+    def exchange(driver: Driver, send: Send, call: Call, *, is_fresh: bool) -> Exchange:
+        found = begin(driver, send, call, is_fresh=is_fresh)
+        total, ends_by = driver.timeouts.total, call.clocks().ends_by
+        until = [*([] if total is None else [clock.now + total]), *([] if ends_by is None else [ends_by])]
+        ends[id(found)] = min(until, default=float("inf"))
+        return found
+
+    def reply(exchange: Exchange) -> Any:
+        came, until = finish(exchange), ends[id(exchange)]
+        if clock.now >= until - EARLY - 1e-6:
+            clock.now = until + CLOSING
+        return came
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Driver, "exchange", exchange)
+        patch.setattr(Exchange, "reply", reply)
+        yield
+
+
+def played(
+    file: Path,
+    policy: Policy,
+    messages: Sequence[Any],
+    *,
+    backends: int,
+    prices: Prices | None = None,
+    is_busy: bool = False,
+    **options: Any,
+) -> tuple[dict[str, float], list[ReceivedRequest], Result]:
+    """Play a script to one call, and return what that has spent, by the names of the worst cases.
+
+    Arguments:
+        file: the script.
+        messages: what is asked.
+        backends: how many there are, all of them served by that script.
+        is_busy: whether the client takes as long as it may.
+        options: for the call.
+    """
+    clock = VirtualClock()
+    with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
+        chain = chain_of(provider, backends, prices)
+        client = Client(chain, policy=policy, compactor=list, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+        with client, busy_client(clock) if is_busy else nullcontext():
+            try:
+                result = client.call(messages, **options)
+            except CallError as error:
+                result = error.result
+        requests = provider.requests
+    spent = {
+        "attempts": len(requests),
+        "waiting seconds": waited(result.journal),
+        "seconds": result.seconds,
+        "output tokens": result.usage.output_tokens,
+        "money": result.cost or 0.0,
+    }
+    assert result.attempts == len(requests)
+    assert sum(clock.waits) == pytest.approx(spent["waiting seconds"])
+    return spent, requests, result
+
+
+def played_turn(
+    file: Path, policy: TurnPolicy, *, backends: int, prices: Prices, tool_seconds: float, is_busy: bool, **options: Any
+) -> dict[str, float]:
+    """Play a script to one turn, whose tool takes so many seconds, and return what that has spent.
+
+    Arguments:
+        file: the script.
+        backends: how many there are, all of them served by that script.
+        is_busy: whether the client takes as long as it may.
+        options: for the turn.
+    """
+    clock, runs = VirtualClock(), list[float]()
+
+    def work(number: int) -> int:
+        """Take its time, but no more than the turn has left: there a driver ends it."""
+        left = math.inf if policy.budget.seconds is None else max(policy.budget.seconds - clock.now, 0.0)
+        runs.append(min(tool_seconds, left))
+        clock.advance(runs[-1])
+        return number
+
+    with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
+        chain = chain_of(provider, backends, prices)
+        client = Client(chain, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+        with client, busy_client(clock) if is_busy else nullcontext():
+            try:
+                result = client.turn(AFTER_A_TOOL, policy=policy, tools=[Tool(function=work, alone=True)], **options)
+            except TurnError as error:
+                result = error.result
+        assert result.attempts == len(provider.requests)
+    return {
+        "calls": result.calls,
+        "attempts": result.attempts,
+        "waiting seconds": sum(map(waited, result.journal.calls)),
+        "seconds": result.seconds,
+        "tool runs": len(runs),
+        "tool seconds": sum(runs),
+        "output tokens": result.usage.output_tokens,
+        "money": result.cost or 0.0,
+    }
+
+
+def chain_of(provider: EmbeddedProvider, backends: int, prices: Prices | None) -> list[OpenAIChat]:
+    """Return the backends of a chain, all of them behind one server."""
+    return [
+        OpenAIChat(f"backend-{number}", base_url=provider.base_url, api_key="", prices=prices)
+        for number in range(1, backends + 1)
+    ]
