@@ -17,7 +17,7 @@ from rungwise.adapters.cli.options import (
     output_option,
     prices_option,
 )
-from rungwise.adapters.cli.output import bad_input, note, safe, write_out
+from rungwise.adapters.cli.output import bad_input, note, one_line, safe, write_out
 from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, turn_option
 from rungwise.fsm.errors import ConfigurationError
 
@@ -148,7 +148,7 @@ def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> What
         found = read_recorded(Path(file).read_bytes(), table)
         record = found.journal if isinstance(found, TurnPath) else found.record
         assert isinstance(record, (Journal, TurnJournal))
-        return what_if_recorded(record, new, name=Path(file).name, old_table=table)
+        return what_if_recorded(record, new, name=one_line(Path(file).name), old_table=table)
     except OSError as error:
         bad_input(f"{file} cannot be read ({error.strerror}): give a JOURNAL.json")
     except ConfigurationError as error:

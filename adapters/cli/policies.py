@@ -101,7 +101,9 @@ class EitherParameter(PolicyParameter):
 class EitherOrDefaultParameter(EitherParameter):
     """Read a policy of a call or of a turn; `default` is the one that holds where none is given."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Policy | TurnPolicy:
+    def convert(  # type: ignore[override]
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Policy | TurnPolicy:
         """Return the policy that a file or a module holds, or the default one."""
         if value == DEFAULT and not Path(value).exists():
             return default_of(turn=bool(ctx is not None and ctx.params.get("turn")))

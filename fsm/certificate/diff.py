@@ -205,7 +205,7 @@ def diff_policies(
     if isinstance(old, TurnPolicy) != isinstance(new, TurnPolicy):
         kinds = f"the old is a {type(old).__name__}, the new a {type(new).__name__}"
         raise ConfigurationError(f"a call's policy and a turn's cannot be compared: {kinds}")
-    asked = {"max_tokens": max_tokens, "input_tokens": input_tokens}
+    asked: Mapping[str, Any] = {"max_tokens": max_tokens, "input_tokens": input_tokens}
     before = _certified("old", old, backends, prices, asked)
     after = before if old == new else _certified("new", new, backends, prices, asked)
     number = SPOKEN_OF if backends is None else next(iter(after))
@@ -217,7 +217,7 @@ def _certified(
     policy: Policy | TurnPolicy,
     backends: int | Sequence[Link] | None,
     prices: Prices | None,
-    asked: Mapping[str, int | None],
+    asked: Mapping[str, Any],
 ) -> Certificates:
     """Return the certificate of a policy for each chain; what is proved of calls is proved for any chain, once."""
     chain = _links(SPOKEN_OF if backends is None else backends, prices)
@@ -247,10 +247,10 @@ def _side_by_side(
 ) -> PolicyDiff:
     calls = None
     if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy):
-        of_calls = [
+        was, now = (
             {count: each.call for count, each in side.items() if each.call is not None} for side in (before, after)
-        ]
-        calls = _side_by_side(calls_of(old), calls_of(new), *of_calls, backends)
+        )
+        calls = _side_by_side(calls_of(old), calls_of(new), was, now, backends)
         plain = [_plain(policy.of_calls) for policy in (old, new)]
         calls = attrs.evolve(calls, fields=tuple(_changes("", *plain)))
     return _compared(old, new, before, after, backends, calls)

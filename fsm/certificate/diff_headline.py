@@ -264,7 +264,7 @@ def _kept(kept: Mapping[str, float] | None) -> str:
 def journals_text(found: Iterable[WhatIf]) -> str:
     """Count what past calls would have done."""
     found = list(found)
-    kinds = Counter(each.kind for each in found)
+    kinds: Counter[str] = Counter(each.kind for each in found)
     total = len(found)
     parts = [
         ("same", "takes the same path to the end", "take the same path to the end"),
@@ -281,7 +281,7 @@ def journal_text(found: WhatIf) -> str:
     """Say what one past call would have done, and what of that is not known."""
     more = found.attempts[1] - found.attempts[0]
     waits = found.waits[1] - found.waits[0]
-    cost = f"{_more(more, 'attempt')} and {_more_seconds(waits)} of waits"
+    cost = f"{_more(more, 'attempt')} and {_more_seconds(waits)}"
     if found.kind == "same":
         return f"the same path to the end ({found.outcome or 'not ended'}), with {cost}"
     if found.kind == "not replayed":
@@ -300,4 +300,8 @@ def _more(count: int, what: str) -> str:
 
 
 def _more_seconds(seconds: float) -> str:
-    return "as long" if abs(seconds) < 0.05 else f"{abs(seconds):,.1f} s {'more' if seconds > 0 else 'less'}"
+    return (
+        "the same waits"
+        if abs(seconds) < 0.05
+        else f"{abs(seconds):,.1f} s {'more' if seconds > 0 else 'less'} of waits"
+    )

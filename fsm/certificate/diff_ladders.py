@@ -12,7 +12,8 @@ from rungwise.fsm.diagram.page.ladder import state_chip
 
 def event_parts(events: Iterable[EventChange]) -> str:
     """Write every event, with what brings it about and its ladders."""
-    changed, same = [], []
+    changed: list[EventChange] = []
+    same: list[EventChange] = []
     for each in events:
         (changed if each.is_change else same).append(each)
     first = "".join(_event(each) for each in changed) or "<p>No event leads to anything else than before.</p>"

@@ -109,9 +109,9 @@ def _parts(diff: PolicyDiff) -> Iterator[tuple[str, str]]:
     changed = [each for each in diff.events if each.is_change]
     if changed:
         yield "the events", _folded(f"Events that lead to something else ({len(changed)})", _list(map(_event, changed)))
-    rows = _rows(diff)
-    if rows:
-        yield "the rows", _folded(f"Rows that are new or gone ({len(rows)})", _list(rows))
+    of_table = _rows(diff)
+    if of_table:
+        yield "the rows", _folded(f"Rows that are new, gone, off or on ({len(of_table)})", _list(of_table))
     others = [count for count in diff.chains if count != diff.backends]
     if others:
         tables = "\n".join(_worst(diff, count) for count in others)

@@ -30,6 +30,7 @@ from rungwise.fsm.diagram.page.markup import plain_document, section
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff, WorstChange
     from rungwise.fsm.certificate.worst_case import WorstCase
+    from rungwise.fsm.diagram.model import Decision
     from rungwise.fsm.machine.table import Row
 
 SIGNS = {"more": "▲", "less": "▼", "same": "=", "note": "!"}
@@ -227,7 +228,8 @@ def _told(row: Row) -> str:
 
 
 def _machine(diff: PolicyDiff, prefix: str) -> str:
-    changed, same = [], []
+    changed: list[Decision] = []
+    same: list[Decision] = []
     for decision in diff.picture.decisions:
         differs = any(change_in(line) or _is_changed_node(diff, line.row.target) for line in decision.lines)
         (changed if differs else same).append(decision)
@@ -237,7 +239,7 @@ def _machine(diff: PolicyDiff, prefix: str) -> str:
     hub = (
         f'<input type="checkbox" id="{prefix}hub" class="df-toggle">'
         f'<label for="{prefix}hub">Show the whole machine</label>'
-        f'<div class="df-hub"><div class="picture" tabindex="0" role="region" aria-label="The machine, with what changes">'
+        '<div class="df-hub"><div class="picture" tabindex="0" role="region" aria-label="What changes in the machine">'
         f"{draw(diff.picture, 'svg')}</div></div>"
     )
     told = "<p>+ is new or turned on, − is gone or turned off, ↕ is moved; what a rung had is struck out.</p>"

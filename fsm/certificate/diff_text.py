@@ -167,5 +167,11 @@ def _aligned(rows: Cells) -> list[str]:
 
 def _wrapped(line: str, indent: int = 0, further: int | None = None) -> list[str]:
     more = " " * (indent + 2 if further is None else further) if indent else ""
-    options = {"initial_indent": " " * indent, "subsequent_indent": more}
-    return textwrap.wrap(line, WIDTH, break_on_hyphens=False, break_long_words=False, **options)
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=more,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

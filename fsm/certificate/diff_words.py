@@ -22,6 +22,8 @@ MOST_WAITS = 5
 CONTEXT = 3
 """Words that stay on either side of those that differ."""
 
+AFTER_OVERLOAD = " after an overload"
+NEVER = "never taken"
 SECONDS = ("waits.", "timeouts.", "budget.seconds", "reserve.seconds", "tool_seconds")
 TOKENS = ("budget.output_tokens", "base_cap", "largest_cap", "handful", "window")
 SHARES = {
@@ -156,8 +158,10 @@ def waits_of(old: Policy, new: Policy) -> Iterator[WaitChange]:
     """Yield each series of waits that differs: what a change of numbers does to them."""
     before, after = dict(_series(old)), dict(_series(new))
     for what in dict.fromkeys((*before, *after)):
-        was, now = before.get(what, "never taken"), after.get(what, "never taken")
-        if was != now:
+        was, now = before.get(what, NEVER), after.get(what, NEVER)
+        plain = what.removesuffix(AFTER_OVERLOAD)
+        is_told = plain != what and (was, now) == (before.get(plain, NEVER), after.get(plain, NEVER))
+        if was != now and not is_told:
             yield WaitChange(what, was, now)
 
 
@@ -171,11 +175,8 @@ def _series(policy: Policy) -> Iterator[tuple[str, str]]:
             yield f"before a {rung.name}", _listed(policy, limit, waits.reask_base, waits.reask_cap)
             continue
         yield f"before a {rung.name}", _listed(policy, limit, waits.retry_base, waits.retry_cap)
-        if waits.overload_cap != waits.retry_cap:
-            yield (
-                f"before a {rung.name} after an overload",
-                _listed(policy, limit, waits.retry_base, waits.overload_cap),
-            )
+        overloaded = _listed(policy, limit, waits.retry_base, waits.overload_cap)
+        yield f"before a {rung.name}{AFTER_OVERLOAD}", overloaded
 
 
 def retries_after_malformed(policy: Policy) -> str:

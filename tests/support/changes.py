@@ -59,7 +59,7 @@ def to_interactive() -> PolicyDiff:
     """Compare the default policy with the interactive preset, for two backends, with what past calls would do."""
     asked = {"max_tokens": 1000, "input_tokens": 2000}
     old, new = rungwise.Policy(), rungwise.Policy.interactive()
-    return diff_policies(old, new, prices=PRICES, journals=last_week(), **asked)
+    return diff_policies(old, new, 2, prices=PRICES, journals=last_week(), **asked)
 
 
 @lru_cache

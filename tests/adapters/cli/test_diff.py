@@ -102,7 +102,7 @@ def test_past_journals_say_what_they_would_have_done(files: tuple[str, str], tmp
     text = " ".join(result.stdout.split())
     assert result.exit_code == 0
     assert "Of 2 past journals: 1 takes the same path to the end, 1 differs from a step on." in text
-    assert "same.json: the same path to the end (done), with as many attempts and as long of waits" in text
+    assert "same.json: the same path to the end (done), with as many attempts and the same waits" in text
     assert "other.json: step 8: before: fallback 1 (failed_transiently); now: retry 4" in text
 
 
