@@ -15,8 +15,16 @@ FALLS: Mapping[str, tuple[str, str]] = {
     "after_refusal is 'end'": ("a refusal no longer falls back", "a refusal falls back again"),
     "nudge_window is 0": ("nothing is nudged any more", "a reply to tool results may be nudged again"),
     "the reserve is 0": ("nothing is kept for the next backend", "something is kept for the next backend again"),
+    "switch_after.empty is not set": (
+        "no number of empty replies leaves a backend any more",
+        "a backend is left after so many empty replies",
+    ),
 }
 """What it means that the rows of a reason can no longer be taken, and that they can again."""
+
+
+SAME_CAUSE: Mapping[str, str] = {"no summary is asked for": "the limit of summaries is 0"}
+"""Reasons that are but another side of one."""
 
 
 @frozen
@@ -55,7 +63,7 @@ def grouped(off: Mapping[Row, str], all_off: Mapping[Row, str]) -> tuple[RowGrou
     behind: dict[str, list[Row]] = {}
     for row, reason in off.items():
         cause = _cause(row, reason, all_off)
-        (direct if cause == reason else behind).setdefault(cause, []).append(row)
+        (behind if reason.startswith(BEHIND) and cause != reason else direct).setdefault(cause, []).append(row)
     return tuple(
         RowGroup(reason, tuple(direct.get(reason, ())), tuple(behind.get(reason, ())))
         for reason in dict.fromkeys((*direct, *behind))
@@ -64,7 +72,8 @@ def grouped(off: Mapping[Row, str], all_off: Mapping[Row, str]) -> tuple[RowGrou
 
 def _cause(row: Row, reason: str, off: Mapping[Row, str]) -> str:
     """Follow a state that nothing leads to back to why the rows that led there are off."""
-    return next(_causes(row, reason, off, set()), reason)
+    found = next(_causes(row, reason, off, set()), reason)
+    return SAME_CAUSE.get(found, found)
 
 
 def _causes(row: Row, reason: str, off: Mapping[Row, str], seen: set[str]) -> Iterator[str]:

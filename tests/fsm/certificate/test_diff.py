@@ -6,8 +6,9 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.fsm.call.table import CALL
+from rungwise.fsm.call.table import CALL, NUDGE
 from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
+from rungwise.fsm.certificate.diff_rows import redeclared
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.table import Row
 
@@ -148,6 +149,19 @@ def test_a_derived_table_shows_its_rows() -> None:
     assert set(diff_policies(shorter, DEFAULT, 1).appear) == gone
     assert "Rows that vanish (5)" in found.to_text()
     assert "* gone: `only_reasoned [may_prefill] → prefill` from `await`" in found.to_markdown()
+
+
+def test_a_name_that_means_something_else_is_told_though_no_row_differs() -> None:
+    plain = CALL.without("nudge")
+    again = [row for row in CALL.rows if row.target == "nudge" and row.source == "await"]
+    other = plain.with_rows(*again, declare=(evolve(NUDGE, lacks=(), refills="reasks"),))
+    told = list(redeclared(CALL, other))
+    assert "the guard may_nudge needs a unit of nudges, follows_tool_result; before, " in told[0]
+    assert told[0].endswith("follows_tool_result, not thinks_inline")
+    assert (
+        told[1] == "the effect spend_nudge takes a unit of nudges and refills reasks; before, it takes a unit of nudges"
+    )
+    assert list(redeclared(CALL, CALL)) == []
 
 
 @pytest.mark.full

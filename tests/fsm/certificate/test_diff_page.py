@@ -87,7 +87,7 @@ def test_a_page_of_a_turn_has_a_part_for_its_calls() -> None:
     page = of_turns().to_html()
     shown = visible(page)
     turn, _, calls = shown.partition("What changes for each call of a turn")
-    assert "The limit of summaries is 0: 1 row can no longer be taken" in turn
+    assert "The limit of summaries is 0: 6 rows can no longer be taken" in turn
     assert "limits.retries" in calls
     assert "limits.retries" not in turn.partition("What changes in the policy")[2]
     ids = re.findall(r'\bid="([^"]+)"', re.sub(r"<svg\b.*?</svg>", "", page, flags=re.DOTALL))
