@@ -18,7 +18,7 @@ from rungwise.fsm.call.table import LEAVES, MAY_ASK
 from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.cost import OWN_TURNS, Cost
 from rungwise.fsm.certificate.enactment import Enacted, enact
-from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.certificate.worst_case import NEVER_ALL, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
@@ -156,7 +156,8 @@ class _Search:
 def _waits(search: _Search) -> WorstCase:
     weight, longest = _weight_of_wait(search)
     note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
-    return search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
+    found = search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
+    return evolve(found, note=f"{found.note}; {NEVER_ALL}") if found.ended_by == "budget.seconds" else found
 
 
 def _weight_of_wait(search: _Search) -> tuple[Weight, float]:

@@ -305,7 +305,7 @@ def test_the_default_policy_takes_a_quarter_of_an_hour(fallbacks: int) -> None:
     given = limits_of(Policy(), fallbacks)
     attempts, waiting, seconds, _, _ = worst_cases(Policy(), given, [None] * (fallbacks + 1), 4096, 1000)
     assert (attempts.value, attempts.is_exact) == (24, True)
-    assert (waiting.value, waiting.ended_by, waiting.is_exact) == (900, "budget.seconds", False)
+    assert (waiting.value, waiting.ended_by, waiting.is_exact) == (900, "budget.seconds", True)
     assert (seconds.value, seconds.ended_by, seconds.is_exact) == (900 + CLOSING, "budget.seconds", True)
     for each in (attempts, waiting, seconds):
         check_path(CALL, given, each)
@@ -489,9 +489,26 @@ def test_the_whole_time_is_that_of_the_attempts_and_the_waits_within_the_budget(
     assert ("waiting for a place" in found.note) == (seconds is None and total is not None)
 
 
-def test_a_budget_of_seconds_is_a_bound_that_no_wait_attains() -> None:
-    found = worst_cases(Policy(budget=Budget(seconds=100.0)), limits_of(Policy(), 0), [None], None, None)[1]
-    assert (found.value, found.ended_by, found.is_exact) == (100.0, "budget.seconds", False)
+@pytest.mark.parametrize("backends", [1, 2, 3])
+@pytest.mark.parametrize("seconds", [10.0, 100.0, 900.0])
+def test_a_budget_of_seconds_is_waited_for_to_all_but_its_end(seconds: float, backends: int) -> None:
+    given = limits_of(Policy(), backends - 1)
+    found = worst_cases(Policy(budget=Budget(seconds=seconds)), given, [None] * backends, None, None)[1]
+    assert (found.value, found.ended_by, found.is_exact) == (seconds, "budget.seconds", True)
+    assert found.attained is not None
+    assert found.attained < seconds
+    assert found.note.endswith("by as little as one likes")
+    check_path(CALL, given, found)
+
+
+def test_a_wait_that_ends_with_the_budget_is_not_kept() -> None:
+    policy = Policy(budget=Budget(seconds=100.0))
+    kept, not_kept = (
+        play(policy, [Failure("overloaded", asked_wait=seconds), Reply("Yes.", stop_reason="stop")]).result
+        for seconds in (100.0 * (1 - 2.0**-32), 100.0)
+    )
+    assert (kept.outcome, kept.attempts) == ("done", 2)
+    assert (not_kept.outcome, not_kept.attempts) == ("failed", 1)
 
 
 def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() -> None:
