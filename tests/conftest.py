@@ -89,10 +89,19 @@ LONG = (
     "test_clocks.py::test_without_another_try_the_last_backend_may_be_as_late_as_the_call_allows[own sync]",
     "test_failover.py::test_each_fault_comes_to_what_is_promised[interactive-S02]",
     "test_failures.py::test_a_backend_that_never_answers_is_left_after_so_many_timeouts[stream",
+    "test_promela.py::test_spin_finds_the_worst_case_of_the_ladder_itself_and_none_that_is_worse[call",
+    "test_promela.py::test_the_figure_is_that_of_the_certificate",
+    "test_page.py::test_a_page_fits_and_every_text_of_it_can_be_read[long turn",
+    "test_diff.py::test_rows_of_the_continuation_die_only_with_every_way_to_it",
+    "test_diff.py::test_a_limit_of_0_kills_its_rows_and_what_only_they_lead_to",
+    "test_diff.py::test_a_derived_table_shows_its_rows",
+    "test_diff_page.py::test_a_page_of_a_turn_has_a_part_for_its_calls",
+    "test_diff_markdown.py::test_ladders_whose_rows_change_are_drawn",
+    "test_own_turns.py::test_our_turns_are_honest",
 )
 SAMPLED = (
     *("test_long_histories.py", "test_every_form.py", "test_failure_patterns.py"),
-    *("test_mutations.py", "test_ndjson.py"),
+    *("test_mutations.py", "test_ndjson.py", "test_policy_pictures.py"),
 )
 CHOOSING = ("test_matrix.py", "test_mixed_chains.py")
 """Every run takes a quarter of the cases of each test in `SAMPLED`, and in `end_to_end/` but for `CHOOSING`.

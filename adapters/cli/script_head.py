@@ -66,6 +66,9 @@ def _facts(worst: WorstScript, asked: Asked) -> Iterator[tuple[str, str]]:
     if any(attempt.is_late for attempt in worst.attempts):
         told = "a reply lasts until its backend has no time left; a client that ends it first is told no usage"
         yield "in time", f"{told}, and estimates what it was"
+    if case.name == "waiting seconds" and case.ended_by == "budget.seconds":
+        told = "the waits leave requests no time: where requests take some, the last wait no longer fits, and the"
+        yield "in time", f"{told} call ends without it"
     if worst.tool is not None:
         yield "tools", f"the script calls the tool {worst.tool!r}; how long its runs take is the client's own part"
     yield "counted", case.note

@@ -7,6 +7,7 @@ the path that is shown is the one that the call took.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, product
@@ -48,6 +49,9 @@ LONGEST_TEXT = 400_000
 """Bytes of text that one path may gather here; beyond that, parts are shorter than their caps allow."""
 
 ANSWER = Reply("An answer.", stop_reason="stop")
+
+JUST_BEFORE = 2.0**-32
+"""The part of a budget of seconds by which a wait that is played ends before it: one that ends with it is not kept."""
 
 SHORTEST_TEXT = 12
 """Bytes of a part that is surely kept: of less, a restart could not be told from what follows."""
@@ -103,7 +107,8 @@ def enact(
     for messages, reason, asks in product((PLAIN, AFTER_A_TOOL), PASSING, asking):
         request = Request(messages, max_tokens=max_tokens, input_tokens=input_tokens)
         call = Call(request, policy, links, jitter=lambda: 1.0, has_compactor=True)
-        play = Play(policy, prices, request.input_tokens or 0, reason, longest, lasts=lasts, asks=asks)
+        fills = name == "waiting seconds"
+        play = Play(policy, prices, request.input_tokens or 0, reason, longest, lasts=lasts, asks=asks, fills=fills)
         play.run(call, moves, ANSWER)
         found.append(evolve(_enacted(call, moves), attempts=tuple(play.attempts), messages=messages))
     return max(found, key=lambda each: each.spent[name])
@@ -127,6 +132,7 @@ class Play:
         began: when the call begins, in seconds.
         lasts: whether attempts last as long as they may, or no time at all.
         asks: whether waits are asked for.
+        fills: whether a wait that is too long for the time that is left is asked for as long as it may be.
         attempts: what has come back so far.
     """
 
@@ -138,6 +144,7 @@ class Play:
     began: float = 0.0
     lasts: bool = False
     asks: bool = True
+    fills: bool = False
     number: int = 0
     attempts: list[Attempt] = field(factory=list, init=False)
 
@@ -158,6 +165,8 @@ class Play:
             if taken != move.row.target and later is not None:
                 del todo[later]  # the call did first what was planned for later
                 todo.appendleft(move)
+            if send is not None and self.is_filled(call, send):
+                todo.clear()
         if send is not None and not todo and (sent := self.goes_out(call, send)) is not None:
             # The last attempt, which ends the call and costs all that it may.
             self.receive(call, sent, evolve(last, usage=self.usage(sent)), self.ends(call))
@@ -244,7 +253,23 @@ class Play:
         own = longest_wait(evolve(waits, longest_asked=0.0), rung, spent, row.event)
         if move.facts.get("connection_was_stale"):
             own = 0.0
-        return waits.longest_asked if waits.longest_asked > own else None
+        if not self.fills:
+            return waits.longest_asked if waits.longest_asked > own else None
+        least, left = self.time_left(call)
+        asked = min(waits.longest_asked, left - least)
+        return asked if asked > least and (asked > own or own >= left) else None
+
+    def is_filled(self, call: Call, send: Send) -> bool:
+        """Tell whether nothing can be waited for once something has gone out."""
+        limit = call.spending.limit
+        return self.fills and limit is not None and call.spending.elapsed + send.wait >= limit * (1 - 2 * JUST_BEFORE)
+
+    def time_left(self, call: Call) -> tuple[float, float]:
+        """Return the least time that is told from none, and what is left for a wait, in seconds."""
+        ends_by = call.clocks().ends_by
+        if ends_by is None:
+            return 0.0, math.inf
+        return JUST_BEFORE * (ends_by - self.began), ends_by - (self.began + call.spending.elapsed)
 
 
 _FAILURES: Mapping[str, Reason] = {

@@ -79,7 +79,13 @@ class _TurnPlay:
     def __attrs_post_init__(self) -> None:
         tokens = self.request.input_tokens or 0
         self.play = Play(
-            self.policy.of_calls, self.prices, tokens, self.passing, lasts=self.name == "seconds", asks=self.asks
+            self.policy.of_calls,
+            self.prices,
+            tokens,
+            self.passing,
+            lasts=self.name == "seconds",
+            asks=self.asks,
+            fills=self.name == "waiting seconds",
         )
 
     def run(self) -> Enacted:

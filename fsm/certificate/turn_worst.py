@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.call.link import Prices
@@ -15,7 +15,7 @@ from rungwise.fsm.certificate.enactment import Enacted
 from rungwise.fsm.certificate.growth import Growth
 from rungwise.fsm.certificate.together import together
 from rungwise.fsm.certificate.turn_enactment import enact_turn
-from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.certificate.worst_case import NEVER_ALL, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.longest import Longest, longest
 from rungwise.fsm.checker.moves import Move, moves_of
@@ -42,7 +42,7 @@ def worst_of_turn(
     return (
         search.calls(),
         search.summed("attempts", "every request of every call"),
-        search.summed("waiting seconds", "the waits of every call; nothing waits between calls"),
+        search.waits(),
         search.seconds(),
         search.tool_runs(),
         search.tool_seconds(),
@@ -123,6 +123,11 @@ class _Search:
             "tool with seconds of its own counts with those"
         )
         return self.case("tool seconds", self.rounds * each, self.most_rounds * each, note)
+
+    def waits(self) -> WorstCase:
+        found = self.summed("waiting seconds", "the waits of every call; nothing waits between calls")
+        ended_by = found.ended_by, self.of_call("waiting seconds").ended_by
+        return evolve(found, note=f"{found.note}; {NEVER_ALL}") if "budget.seconds" in ended_by else found
 
     def seconds(self) -> WorstCase:
         """Sum up the time of all calls and of all tools."""

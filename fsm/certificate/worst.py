@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from rungwise.fsm.call.table import LEAVES, MAY_ASK
 from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.cost import OWN_TURNS, Cost
 from rungwise.fsm.certificate.enactment import Enacted, enact
-from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.certificate.worst_case import NEVER_ALL, WorstCase
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.checker.branches import Branch
 from rungwise.fsm.checker.longest import Longest, TooLarge, Weight, longest
@@ -128,8 +129,8 @@ class _Search:
         attempts, table = self.policy.budget.attempts, self.table
         moves = self.moves if kind is None else _moves(table, self.limits, kind)
 
-        def search(most: int | None) -> Longest:
-            return longest(moves, table.start, self.limits, table.ranks, weight, most)
+        def search(most: int | None, moves: Sequence[Move] = moves, kept: str | None = None) -> Longest:
+            return longest(moves, table.start, self.limits, table.ranks, weight, most, kept)
 
         alone: Number | None = None
         try:
@@ -143,9 +144,27 @@ class _Search:
         value, most = found.value, getattr(self.policy.budget, budget) if budget else None
         if most is not None and most + beyond < value:
             value, ended_by = most + beyond, f"budget.{budget}"
+        enacted = self.enacted(found, name) if alone is not None else Enacted()
+        case = WorstCase(name, value, alone, ended_by, enacted, note, tuple(min(each, value) for each in found.within))
+        if case.attained is None or case.is_exact or not self.keeps or name == "money":  # which takes long
+            return case
+        # An attempt is kept for each backend to come, of which the value knows nothing; and without a deadline nobody
+        # is late, so that no rung is spent on the way to one.
+        sent = moves if self.policy.budget.seconds is not None else [move for move in moves if move.via is None]
+        with suppress(TooLarge):
+            other = self.enacted(search(attempts, sent, "fallbacks"), name)
+            return evolve(case, enacted=max(enacted, other, key=lambda each: each.spent[name]))
+        return case
+
+    def enacted(self, found: Longest, name: str) -> Enacted:
+        """Play a path."""
         asked = {"max_tokens": self.max_tokens, "input_tokens": self.input_tokens}
-        enacted = enact(self.policy, self.prices, found.path, name, **asked) if alone is not None else Enacted()
-        return WorstCase(name, value, alone, ended_by, enacted, note, tuple(min(each, value) for each in found.within))
+        return enact(self.policy, self.prices, found.path, name, **asked)
+
+    @property
+    def keeps(self) -> bool:
+        """Tell whether attempts are kept for backends to come."""
+        return self.limits.get("fallbacks", 0) > 0 and self.policy.reserve.is_on
 
     def unknown(self, name: str, budget: str, why: str) -> WorstCase:
         """Return a worst case that only one field of the budget bounds, if anything does."""
@@ -156,7 +175,8 @@ class _Search:
 def _waits(search: _Search) -> WorstCase:
     weight, longest = _weight_of_wait(search)
     note = "waits between attempts, with jitter and waits that a service asks for at their longest; not the attempts"
-    return search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
+    found = search.worst("waiting seconds", weight, longest, "seconds", note, _kind)
+    return evolve(found, note=f"{found.note}; {NEVER_ALL}") if found.ended_by == "budget.seconds" else found
 
 
 def _weight_of_wait(search: _Search) -> tuple[Weight, float]:

@@ -11,6 +11,9 @@ from attrs import field, frozen
 from rungwise.fsm.certificate.enactment import Enacted
 from rungwise.fsm.checker.best_values import Number
 
+NEVER_ALL = "each ends before the budget of seconds does, by as little as one likes"
+"""What is to be known of waits that such a budget ends: they come as near to it as a number can, and never reach it."""
+
 
 @frozen
 class WorstCase:
@@ -41,7 +44,7 @@ class WorstCase:
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether the path attains the value; otherwise the value is an upper bound."""
+        """Tell whether the path attains the value, or all but what no number tells; otherwise it is an upper bound."""
         return self.value is not None and self.attained is not None and math.isclose(self.value, self.attained)
 
     @property

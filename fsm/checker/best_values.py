@@ -72,6 +72,11 @@ def after_spending(values: Values, chains: Iterable[Units]) -> Values:
     return values
 
 
+def leaving(least: int, values: Values) -> Values:
+    """Return the values but for those that leave fewer attempts than the least."""
+    return [NEVER] * least + values[least:] if least else values
+
+
 def better(one: Values, other: Values) -> Values:
     """Return the larger of each pair."""
     return [first if first > second else second for first, second in zip(one, other, strict=True)]

@@ -24,7 +24,16 @@ from typing import Any
 
 from attrs import frozen
 
-from rungwise.fsm.checker.best_values import Number, Units, Values, after_send, after_spending, better, merged
+from rungwise.fsm.checker.best_values import (
+    Number,
+    Units,
+    Values,
+    after_send,
+    after_spending,
+    better,
+    leaving,
+    merged,
+)
 from rungwise.fsm.checker.moves import Move, without_idle_units
 
 State = tuple[int, ...]
@@ -88,6 +97,7 @@ def longest(
     ranks: Iterable[Iterable[str]],
     weight: Weight,
     attempts: int | None,
+    kept: str | None = None,
 ) -> Longest:
     """Find the heaviest path of at most `attempts` attempts; None sets no limit, and the path is not told then.
 
@@ -97,11 +107,13 @@ def longest(
         limits: the limit of each counter.
         ranks: the counters in groups, those that refill before those that are refilled.
         weight: weighs an attempt; it may read the rung, the kind of the move there, and the counters.
+        kept: a counter of which each unit that is left keeps an attempt back for the moves that take it; no table with
+            a way back to its first rung is searched so.
 
     Raises:
         TooLarge: there are too many states to be exact.
     """
-    search = _Search(moves, start, limits, ranks, weight, attempts)
+    search = _Search(moves, start, limits, ranks, weight, attempts, kept)
     search.solve()
     path = search.path() if attempts is not None else ()
     first = search.weigh((start, ""), search.spent(search.zero))
@@ -118,6 +130,7 @@ class _Search:
         ranks: Iterable[Iterable[str]],
         weight: Weight,
         attempts: int | None,
+        kept: str | None,
     ) -> None:
         self.weight = weight
         self.nothing: Values = [0] * (attempts or 1)
@@ -132,7 +145,10 @@ class _Search:
         self.read_for = {
             name: set().union(*(self.reads[_way(move)] for move in moves)) for name, moves in self.takers.items()
         }
+        is_kept = bool(kept and self.limits.get(kept)) and all(move.row.target != start for move in moves)
+        self.kept = kept if is_kept else None
         branching = self.reads[start, ""] | {name for move in self.moves for name in self.structural(move)}
+        branching |= {self.kept} if self.kept else set()
         self.track(branching, set())
         perishable = {leaf for leaf in self.leaves if self.is_perishable(leaf)}
         self.track(branching | perishable, {leaf for leaf in perishable if leaf not in self.read_for[leaf]})
@@ -199,17 +215,30 @@ class _Search:
 
     def options(self, state: State) -> Iterator[_Option]:
         """List the ways on from a state; to end there is the first."""
-        yield _Option(self.nothing, merged(self.chain(leaf, state) for leaf in self.leaves), None, None)
+        kept, leaves = self.kept_in(state), [self.chain(leaf, state) for leaf in self.leaves]
+        yield _Option(self.nothing, [] if kept else merged(leaves), None, None)
+        if kept:
+            yield _Option(leaving(kept, self.nothing), merged(leaves), None, None)
         for lump in self.lumps:
             after = self.after(state, {lump}, frozenset())
             if after is not None:
-                yield _Option(self.best[after], merged([self.chain(lump, state)]), None, after)
+                yield _Option(leaving(kept, self.best[after]), merged([self.chain(lump, state)]), None, after)
         for move in self.branching:
             after = self.after(state, _taken(move), move.refills)
             if after is not None and self.is_open(move, state):
                 values = after_send(self.best[after], self.weigh(_way(move), self.spent(after)))
                 chains = merged(self.chain(leaf, state) for leaf in self.leaves if leaf in move.refills)
-                yield _Option(values, chains, move, after)
+                if kept and move.takes == self.kept:
+                    yield _Option(values, [], move, after)  # of what is kept, so that nothing else goes before it
+                elif kept:
+                    values = leaving(kept + 1, values)
+                yield _Option(leaving(kept, values), chains, move, after)
+
+    def kept_in(self, state: State) -> int:
+        """Return how many attempts are kept back in a state."""
+        if self.kept is None:
+            return 0
+        return min(self.limits[self.kept] - state[self.place[self.kept]], len(self.nothing) - 1)
 
     def chain(self, leaf: str, state: State) -> Units:
         """Return what the units of a leaf bring, the first one first, each in the heaviest rung that takes it."""

@@ -52,7 +52,7 @@ def check(worst: WorstScript, folder: Path, prices: Prices | None = PRICES, **re
         **request,
     )
     assert spent[case.name] == pytest.approx(case.attained, rel=1e-12)
-    assert not case.is_exact or spent[case.name] == pytest.approx(case.value, rel=1e-12)
+    assert not case.is_exact or spent[case.name] == pytest.approx(case.value, rel=1e-9)
     asked = [request.body["model"] for request in requests]
     assert tuple(asked.count(f"backend-{number + 1}") for number in range(worst.backends)) == worst.requests
     assert [f"backend-{each.backend + 1}" for each in worst.attempts] == asked
@@ -62,9 +62,9 @@ def check(worst: WorstScript, folder: Path, prices: Prices | None = PRICES, **re
 
 ATTAINED: dict[tuple[str, int], float] = {
     **{("attempts", backends): 24 for backends in (1, 2, 3)},
-    **{("waiting seconds", backends): 840 for backends in (1, 2, 3)},
+    **{("waiting seconds", backends): 900 * (1 - 2.0**-32) for backends in (1, 2, 3)},
     **{("seconds", backends): 901 for backends in (1, 2, 3)},
-    **{("output tokens", 1): 145_192, ("output tokens", 2): 142_192, ("output tokens", 3): 139_192},
+    **{("output tokens", backends): 145_192 for backends in (1, 2, 3)},
 }
 """What the default policy comes to; that of money is long."""
 
@@ -92,7 +92,8 @@ def check_default(folder: Path, backends: int, stated: dict[str, Any]) -> None:
     )
     assert spent[name] == pytest.approx(stated["attained"], rel=1e-12)
     assert spent[name] == pytest.approx(ATTAINED.get((name, backends), stated["attained"]), rel=1e-12)
-    assert not stated["exact"] or spent[name] == pytest.approx(stated["value"], rel=1e-12)
+    assert not stated["exact"] or spent[name] == pytest.approx(stated["value"], rel=1e-9)
+    assert ("where requests take some" in text) == (name == "waiting seconds")
     assert ("stated no more than" in text) == ("which is what this script comes to" in text) == (not stated["exact"])
     asked = [request.body["model"] for request in requests]
     told = [f"{asked.count(model)} to {model}" for model in (f"backend-{number + 1}" for number in range(backends))]

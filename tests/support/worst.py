@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -27,11 +28,30 @@ from rungwise import (
 )
 from rungwise.adapters.http.driver import Driver
 from rungwise.adapters.http.exchange import Exchange
+from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.provider.enacted import EARLY
 from rungwise.adapters.provider.script import Script
 from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.fsm.testing import VirtualClock
+
+REAL_SECONDS = 30.0
+"""Seconds that a socket has at least, however little time the clock of the play has left."""
+
+
+@contextmanager
+def unhurried_sockets() -> Iterator[None]:
+    """Let no attempt end by the time that its sockets take: on the clock that is played by, they take none."""
+    of = AttemptLimits.of
+
+    def limits(*args: Any, **options: Any) -> AttemptLimits:
+        found = of(*args, **options)
+        found.ends_at = max(found.ends_at, time.monotonic() + REAL_SECONDS)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AttemptLimits, "of", limits)
+        yield
 
 
 @contextmanager
@@ -82,7 +102,7 @@ def played(
     with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
         chain = chain_of(provider, backends, prices)
         client = Client(chain, policy=policy, compactor=list, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
-        with client, busy_client(clock) if is_busy else nullcontext():
+        with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():
             try:
                 result = client.call(messages, **options)
             except CallError as error:
@@ -123,7 +143,7 @@ def played_turn(
     with EmbeddedProvider(Script.load(file), sleep=clock.advance) as provider:
         chain = chain_of(provider, backends, prices)
         client = Client(chain, clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
-        with client, busy_client(clock) if is_busy else nullcontext():
+        with client, unhurried_sockets(), busy_client(clock) if is_busy else nullcontext():
             try:
                 result = client.turn(AFTER_A_TOOL, policy=policy, tools=[Tool(function=work, alone=True)], **options)
             except TurnError as error:

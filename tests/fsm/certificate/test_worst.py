@@ -24,6 +24,7 @@ from rungwise import (
     Prices,
     Reply,
     Request,
+    Reserve,
     Row,
     Table,
     Timeouts,
@@ -39,6 +40,8 @@ from rungwise.fsm.call.waiting import cap_of, longest_wait
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.certificate.worst_case import WorstCase, compressed
 from rungwise.fsm.checker.branches import branches
+from rungwise.fsm.checker.longest import longest
+from rungwise.fsm.checker.moves import detours_of, moves_of
 from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing import run as play
@@ -93,9 +96,15 @@ def kinds_of(table: Table, given: Mapping[str, int]) -> Callable[[tuple[int, ...
     return kinds
 
 
-def heaviest(table: Table, walked: Walk, weight: Weight, attempts: int, given: Mapping[str, int]) -> float:
-    """Try every path through every configuration of the walk."""
-    kinds = kinds_of(table, given)
+def heaviest(
+    table: Table, walked: Walk, weight: Weight, attempts: int, given: Mapping[str, int], *, keeps: bool = False
+) -> float:
+    """Try every path through every configuration of the walk.
+
+    Arguments:
+        keeps: whether an attempt is kept for each backend to come.
+    """
+    kinds, fallbacks = kinds_of(table, given), table.counters.index("fallbacks")
 
     @cache
     def best(index: int, left: int, kind: str) -> float:
@@ -109,6 +118,9 @@ def heaviest(table: Table, walked: Walk, weight: Weight, attempts: int, given: M
                 for target, (rung, after) in ways
                 for kind in (kinds(counts, rung, after) if rung in table.rungs else {""})
             )
+        if keeps and left <= given["fallbacks"] - counts[fallbacks] and state not in (table.start, "fallback"):
+            others = {walked.configurations[target][0]: target for target in walked.edges[index]}
+            return best(others["fallback"], left, "") if "fallback" in others else 0.0
         sent = [target for target in walked.edges[index] if walked.configurations[target][0] == table.hub]
         attempt = SimpleNamespace(rung=state, kind=kind, **dict(zip(table.counters, counts, strict=True)))
         found = weight(attempt) + max(best(target, left - 1, "") for target in sent)
@@ -244,6 +256,34 @@ def test_a_rung_that_sends_nothing_spends_its_counter_and_no_attempt(given: dict
     check_against_brute_force(Policy(budget=UNTIMED(attempts=attempts)), given, 1000, DEARER)
 
 
+KEPT = [
+    *DETOURS,
+    limits(retries=1, enlargements=1, repairs=1, fallbacks=1),
+    limits(reasks=1, compactions=1, nudges=1, fallbacks=2),
+    limits(enlargements=2, continuations=1, compactions=1, fallbacks=2),
+]
+
+
+@pytest.mark.parametrize("given", KEPT, ids=range(len(KEPT)))
+def test_a_path_that_leaves_an_attempt_to_each_backend_to_come_is_the_heaviest_of_such(given: dict[str, int]) -> None:
+    policy, walked = Policy(limits=Limits(**given)), walk(CALL, given)
+    weights: list[Weight] = [
+        lambda attempt: 1,
+        lambda attempt: cap_of(policy, attempt.continuations + attempt.enlargements, 1000) or 0,
+        cost(policy, given, DEARER, 1000, 10),
+    ]
+    moves = moves_of(CALL, given)
+    moves += detours_of(CALL, given, moves)
+    for weight, attempts in product(weights, (1, 2, 3, 4, 6, 9)):
+        found = longest(moves, CALL.start, given, CALL.ranks, weight, attempts, "fallbacks")
+        assert found.value == pytest.approx(heaviest(CALL, walked, weight, attempts, given, keeps=True))
+        assert len(found.path) < attempts
+        left, here = attempts - 1, 0
+        for move in found.path:
+            assert move.takes == "fallbacks" or left > given["fallbacks"] - here
+            left, here = left - 1, here + (move.takes == "fallbacks")
+
+
 small = st.dictionaries(st.sampled_from(COUNTERS), st.integers(1, 3), max_size=4).filter(
     lambda given: given.get("fallbacks", 0) <= 2
 )
@@ -292,7 +332,8 @@ def test_the_default_policy_without_its_budget_of_seconds(fallbacks: int, expect
     found = worst_cases(policy, given, [None] * (fallbacks + 1), 4096, 1000)
     assert [(each.value, each.ladder) for each in found[:4]] == expected
     assert all(each.ended_by == "budget.attempts" for each in found[:4])
-    # The search knows nothing of the attempts that are kept for the backends to come, so that it may find too much.
+    # The values know nothing of the attempts that are kept for the backends to come. Where there is a deadline, a rung
+    # can be spent on the way there, and they are attained all the same.
     assert [each.is_exact for each in found[:4]] == [True, fallbacks < 2, fallbacks < 2, fallbacks < 1]
     for each in found[:4]:
         assert each.attained is not None
@@ -300,12 +341,21 @@ def test_the_default_policy_without_its_budget_of_seconds(fallbacks: int, expect
         check_path(CALL, given, each)
 
 
+@pytest.mark.parametrize("policy", [Policy(), Policy.interactive(), Policy(reserve=Reserve(share=0.0))])
+@pytest.mark.parametrize("fallbacks", [0, 1, 2])
+def test_the_dearest_call_in_tokens_is_played_with_any_number_of_backends(policy: Policy, fallbacks: int) -> None:
+    given = limits_of(policy, fallbacks)
+    tokens = worst_cases(policy, given, [None] * (fallbacks + 1), 1000, 5000)[3]
+    assert (tokens.value, tokens.attained) == ((63_096, 63_096) if policy.budget.attempts == 12 else (145_192, 145_192))
+    check_path(CALL, given, tokens)
+
+
 @pytest.mark.parametrize("fallbacks", [0, 1, 2])
 def test_the_default_policy_takes_a_quarter_of_an_hour(fallbacks: int) -> None:
     given = limits_of(Policy(), fallbacks)
     attempts, waiting, seconds, _, _ = worst_cases(Policy(), given, [None] * (fallbacks + 1), 4096, 1000)
     assert (attempts.value, attempts.is_exact) == (24, True)
-    assert (waiting.value, waiting.ended_by, waiting.is_exact) == (900, "budget.seconds", False)
+    assert (waiting.value, waiting.ended_by, waiting.is_exact) == (900, "budget.seconds", True)
     assert (seconds.value, seconds.ended_by, seconds.is_exact) == (900 + CLOSING, "budget.seconds", True)
     for each in (attempts, waiting, seconds):
         check_path(CALL, given, each)
@@ -489,9 +539,26 @@ def test_the_whole_time_is_that_of_the_attempts_and_the_waits_within_the_budget(
     assert ("waiting for a place" in found.note) == (seconds is None and total is not None)
 
 
-def test_a_budget_of_seconds_is_a_bound_that_no_wait_attains() -> None:
-    found = worst_cases(Policy(budget=Budget(seconds=100.0)), limits_of(Policy(), 0), [None], None, None)[1]
-    assert (found.value, found.ended_by, found.is_exact) == (100.0, "budget.seconds", False)
+@pytest.mark.parametrize("backends", [1, 2, 3])
+@pytest.mark.parametrize("seconds", [10.0, 100.0, 900.0])
+def test_a_budget_of_seconds_is_waited_for_to_all_but_its_end(seconds: float, backends: int) -> None:
+    given = limits_of(Policy(), backends - 1)
+    found = worst_cases(Policy(budget=Budget(seconds=seconds)), given, [None] * backends, None, None)[1]
+    assert (found.value, found.ended_by, found.is_exact) == (seconds, "budget.seconds", True)
+    assert found.attained is not None
+    assert found.attained < seconds
+    assert found.note.endswith("by as little as one likes")
+    check_path(CALL, given, found)
+
+
+def test_a_wait_that_ends_with_the_budget_is_not_kept() -> None:
+    policy = Policy(budget=Budget(seconds=100.0))
+    kept, not_kept = (
+        play(policy, [Failure("overloaded", asked_wait=seconds), Reply("Yes.", stop_reason="stop")]).result
+        for seconds in (100.0 * (1 - 2.0**-32), 100.0)
+    )
+    assert (kept.outcome, kept.attempts) == ("done", 2)
+    assert (not_kept.outcome, not_kept.attempts) == ("failed", 1)
 
 
 def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() -> None:
