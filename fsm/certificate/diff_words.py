@@ -157,12 +157,14 @@ class WaitChange:
 def waits_of(old: Policy, new: Policy) -> Iterator[WaitChange]:
     """Yield each series of waits that differs: what a change of numbers does to them."""
     before, after = dict(_series(old)), dict(_series(new))
+
+    def both(what: str) -> tuple[str, str]:
+        return before.get(what) or _without_series(what, old), after.get(what) or _without_series(what, new)
+
     for what in dict.fromkeys((*before, *after)):
-        was = before.get(what) or _without_series(what, old)
-        now = after.get(what) or _without_series(what, new)
+        was, now = both(what)
         plain = what.removesuffix(AFTER_OVERLOAD)
-        is_told = plain != what and (was, now) == (before.get(plain, NEVER), after.get(plain, NEVER))
-        if was != now and not is_told:
+        if was != now and (plain == what or (was, now) != both(plain)):
             yield WaitChange(what, was, now)
 
 
