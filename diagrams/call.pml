@@ -47,17 +47,17 @@ mtype = { ask, retry, reask, nudge, prefill, continuation, enlarge, repair, comp
           fallback, await, done, salvaged, partial, refused, exhausted, failed, cancelled,
           over_budget }
 mtype state = ask
-byte retries
-byte reasks
-byte nudges
-byte prefills
-byte enlargements
-byte repairs
-byte compactions
-byte continuations
-byte fallbacks
+short retries
+short reasks
+short nudges
+short prefills
+short enlargements
+short repairs
+short compactions
+short continuations
+short fallbacks
 #ifdef MOST_ATTEMPTS
-short attempts  /* how often something was sent */
+int attempts  /* how often something was sent */
 #endif
 
 /* What is found of a reply. */
@@ -87,13 +87,13 @@ bool holds  /* whether the guard does that was tried last */
 
 /* What is left, by rank: these lines, read as digits of one number, fall with every step. */
 #define left_0 (LIMIT_fallbacks - fallbacks)
-short was_0
+int was_0
 #define left_1 (LIMIT_continuations - continuations)
-short was_1
+int was_1
 #define left_2 (LIMIT_retries - retries + LIMIT_reasks - reasks + LIMIT_nudges - nudges + \
         LIMIT_prefills - prefills + LIMIT_enlargements - enlargements + \
         LIMIT_repairs - repairs + LIMIT_compactions - compactions)
-short was_2
+int was_2
 #define is_waiting (is_rung -> 1 : 0)  /* to be sent */
 bit was_waiting
 #define is_less (left_0 < was_0 || (left_0 == was_0 && ( \

@@ -31,12 +31,12 @@
 mtype = { ask, use_tools, go_on, compact, summarize, await, finished, handed_off,
           limit_reached, failed, cancelled, over_budget }
 mtype state = ask
-byte faults
-byte compactions
-byte summaries
-byte auto_continues
+short faults
+short compactions
+short summaries
+short auto_continues
 #ifdef MOST_ATTEMPTS
-short attempts  /* how often something was sent */
+int attempts  /* how often something was sent */
 #endif
 
 /* What is found of a reply. */
@@ -57,10 +57,10 @@ bool holds  /* whether the guard does that was tried last */
 
 /* What is left, by rank: these lines, read as digits of one number, fall with every step. */
 #define left_0 (LIMIT_auto_continues - auto_continues)
-short was_0
+int was_0
 #define left_1 (LIMIT_faults - faults + LIMIT_compactions - compactions + \
         LIMIT_summaries - summaries)
-short was_1
+int was_1
 #define is_waiting (is_rung -> 1 : 0)  /* to be sent */
 bit was_waiting
 #define is_less (left_0 < was_0 || (left_0 == was_0 && ( \

@@ -10,7 +10,7 @@
        limit_compactions = 3
        limit_summaries = 1
        limit_auto_continues = 25
-     INVARIANTS TypeOK Total
+     INVARIANTS TypeOK Total Moves
      PROPERTIES Pays OnlySentIsInFlight Absorbs Terminates
 
    A step is one event: any that may come where the machine stands, with any facts. Of its rows the
@@ -174,6 +174,8 @@ Variant == <<(Limit.auto_continues - spent.auto_continues),
              IF state \in Rungs THEN 1 ELSE 0>>
 Less(new, old) == \E digit \in DOMAIN old :
                     new[digit] < old[digit] /\ \A above \in 1..(digit - 1) : new[above] = old[above]
+\* A step that changes nothing is none to TLA+; such a one would be no payment.
+Moves == state \in Outcomes \/ ~ENABLED (Next /\ UNCHANGED vars)
 Pays == [][state' \in Outcomes \/ Less(Variant', Variant)]_vars
 
 \* Only what was sent is in flight.

@@ -35,7 +35,8 @@ in which unit, what it returns, and what it raises. How all of it behaves togeth
 ### To review a policy
 
 * A `Policy` has `Limits`, a `Budget`, `Waits`, `Timeouts`, a `Reserve` and `Hints`; a `TurnPolicy` has `TurnHints`.
-* `verify` proves one and returns a `Certificate`; `replay` runs a journal again, or raises `JournalMismatch`.
+* `verify` proves one and returns a `Certificate`; `draw_policy` draws its machine; `diff_policies` gives a `PolicyDiff`
+  of two; `replay` runs a journal again, or raises `JournalMismatch`.
 * `CALL` and `TURN` are the tables that are shipped: each a `Table` of `Row`s, made of `Rung`s, `Event`s, `Fact`s,
   `Guard`s, `Effect`s, and the `Entry` of a rung in a ladder.
 
@@ -113,6 +114,8 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.shared import SharedBudget
     from rungwise.fsm.call.table import CALL
     from rungwise.fsm.certificate.certificate import Certificate
+    from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
+    from rungwise.fsm.certificate.draw import draw_policy
     from rungwise.fsm.certificate.verify import verify
     from rungwise.fsm.errors import (
         BrokenMachine,
@@ -193,6 +196,8 @@ _NAMES = {
     "fsm.call.result": ("Result",),
     "fsm.call.shared": ("SharedBudget",),
     "fsm.certificate.certificate": ("Certificate",),
+    "fsm.certificate.diff": ("PolicyDiff", "diff_policies"),
+    "fsm.certificate.draw": ("draw_policy",),
     "fsm.certificate.verify": ("verify",),
     "fsm.errors": (
         "TurnCancelled",
@@ -296,6 +301,7 @@ __all__ = [
     "PlainLink",
     "PlainMessage",
     "Policy",
+    "PolicyDiff",
     "Prices",
     "Reasoning",
     "ReasoningPart",
@@ -347,6 +353,8 @@ __all__ = [
     "Usage",
     "Waits",
     "adapters",
+    "diff_policies",
+    "draw_policy",
     "fsm",
     "replay",
     "verify",

@@ -38,7 +38,7 @@ COMMANDS: Final[Mapping[str, str]] = {
 }
 """Where each command is, under its own name; its module is imported when it is needed."""
 
-MAY_WRITE_FILES: Final = frozenset({"diagram", "explain", "fuzz"})
+MAY_WRITE_FILES: Final = frozenset({"diagram", "diff", "explain", "fuzz"})
 """The commands that can do without stdout, because an option names a file for what they have to say."""
 
 

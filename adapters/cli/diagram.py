@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -106,9 +106,9 @@ def _draw(
     *,
     hides_off: bool,
 ) -> int:
+    from rungwise.fsm.certificate.draw import draw_policy
     from rungwise.fsm.certificate.play import play_policy
-    from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
-    from rungwise.fsm.diagram import MODELS, model, render
+    from rungwise.fsm.diagram import MODELS
 
     if format == "html" and view == "ladder":
         bad_input("--format html shows the hub view, with the ladder of each event in it: leave --view out")
@@ -117,13 +117,9 @@ def _draw(
     if format in MODELS and view == "ladder":
         bad_input(f"--format {format} holds the ladder of each event: leave --view out")
     if format == "html":
-        picture = play_policy(policy)
-    elif format in MODELS:
-        picture = model(table_of(policy), format, limits_of(policy))
+        write_out(output, play_policy(policy))
     else:
-        settings = settings_of(policy, hides_off=hides_off)
-        picture = render(table_of(policy), cast("Format", format), view=view, settings=settings)
-    write_out(output, picture)
+        write_out(output, draw_policy(policy, format, view, hides_off=hides_off))
     return 0
 
 

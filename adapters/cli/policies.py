@@ -56,7 +56,8 @@ class PolicyParameter(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         if is_file:
             return path
         if not IN_PYTHON.fullmatch(value):
-            self.fail(f"File {value!r} does not exist; give POLICY.toml or module:POLICY.", param, ctx)
+            wrong = f"{value!r} is a directory" if path.is_dir() and value else f"File {value!r} does not exist"
+            self.fail(f"{wrong}; give POLICY.toml or module:POLICY.", param, ctx)
         return import_named(value, param, ctx)
 
 
@@ -75,7 +76,7 @@ class EitherParameter(PolicyParameter):
         found = self.found(value, param, ctx)
         is_turn = bool(ctx is not None and ctx.params.get("turn"))
         if isinstance(found, Path):
-            return TurnPolicy.load(found) if is_turn else self._of_calls(found, param, ctx)
+            return self._of_turns(found, param, ctx) if is_turn else self._of_calls(found, param, ctx)
         if is_turn and isinstance(found, Policy):
             self.fail(f"{value} is a Policy of calls, and --turn asks for a rungwise.TurnPolicy.", param, ctx)
         if not isinstance(found, (Policy, TurnPolicy)):
@@ -95,6 +96,21 @@ class EitherParameter(PolicyParameter):
             with suppress(ConfigurationError):
                 TurnPolicy.load(path)
                 self.fail(f"{path} is the policy of a turn: give --turn.", param, ctx)
+            raise
+
+    def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
+        """Read a file as the policy of turns, or say that it is one of calls."""
+        from rungwise.fsm.call.policy import Policy
+        from rungwise.fsm.errors import ConfigurationError
+        from rungwise.fsm.turn.policy import TurnPolicy
+
+        try:
+            return TurnPolicy.load(path)
+        except ConfigurationError:
+            with suppress(ConfigurationError):
+                Policy.load(path)
+                wanted = "leave out --turn, or put its keys under [call], as in [call.limits]"
+                self.fail(f"{path} is the policy of calls: {wanted}.", param, ctx)
             raise
 
 
@@ -137,12 +153,12 @@ class ToolsPolicyParameter(PolicyParameter):
 
     def _of_turns(self, path: Path, param: click.Parameter | None, ctx: click.Context | None) -> TurnPolicy:
         """Read a file as what its keys say that it is; what either may hold is the turn's."""
-        from rungwise.fsm.call.policy import Hints, Policy, read_file
+        from rungwise.fsm.call.policy import Hints, Policy
         from rungwise.fsm.errors import ConfigurationError
         from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
-        from rungwise.fsm.values.toml import read_toml
+        from rungwise.fsm.values.toml import read_toml, text_of_file
 
-        text, keys = read_file(path), set[str]()
+        text, keys = text_of_file(path), set[str]()
         with suppress(ConfigurationError):  # which `from_toml` words
             keys = _keys(read_toml(text))
         of_calls, of_turns = _names(Policy, Hints), _names(TurnPolicy, TurnHints)

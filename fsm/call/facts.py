@@ -7,6 +7,7 @@ from collections import Counter
 from attrs import define, field
 
 from rungwise.fsm.call.context import CallContext
+from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import EMPTY_REPLY
 from rungwise.fsm.call.proposal import Proposal
@@ -98,7 +99,7 @@ class FactFinder:
 
     def _are_too_many(self, reason: str, count: int) -> bool:
         most = self.context.policy.switch_after.get(reason)
-        return most is not None and count >= most
+        return most is not None and most < LARGEST_LIMIT and count >= most
 
     def of_silence(self, proposal: Proposal, *, has_text: bool) -> tuple[str, ...]:
         """Return the facts that would hold if the attempt in flight fell silent.

@@ -18,7 +18,7 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.toml import read_toml
+from rungwise.fsm.values.toml import read_toml, text_of_file
 
 LARGEST_JITTER = 3
 """No jitter may exceed this share of a wait, so that the longest wait with its jitter is still one that clocks take."""
@@ -310,7 +310,7 @@ class Policy:
         Raises:
             ConfigurationError: the file cannot be read, or `from_toml` refuses it.
         """
-        return cls.from_toml(read_file(path), source=str(path), table=table)
+        return cls.from_toml(text_of_file(path), source=str(path), table=table)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the policy as plain values, without its table."""
@@ -324,18 +324,6 @@ def _unknown(what: str, name: object, known: Any) -> str:
     close = difflib.get_close_matches(name[:LARGEST_LIMIT], list(known), n=1) if isinstance(name, str) else ()
     hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
     return f"unknown {what} {short(name)}; {hint}"
-
-
-def read_file(path: str | Path) -> str:
-    """Read the text of a policy.
-
-    Raises:
-        ConfigurationError: the file cannot be read.
-    """
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError, TypeError) as error:  # a path can hold what no path may
-        raise ConfigurationError(f"{path}: cannot be read ({type(error).__name__})") from None
 
 
 def from_toml(kind: type[Any], text: str, source: str, **given: Any) -> Any:

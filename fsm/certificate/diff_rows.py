@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
+from rungwise.fsm.machine.declare import Fact
 from rungwise.fsm.machine.table import Row, Table
 
 BEHIND = "nothing leads to "
@@ -87,7 +88,11 @@ def _causes(row: Row, reason: str, off: Mapping[Row, str], seen: set[str]) -> It
 
 
 def redeclared(old: Table, new: Table) -> Iterator[str]:
-    """Say which names of both tables stand for something else now: guards, effects, and what rungs do."""
+    """Say which names of both tables stand for something else now: facts, guards, effects, and what rungs do."""
+    for fact in new.facts:
+        was_fact = next((each for each in old.facts if each.name == fact.name), None)
+        if was_fact is not None:
+            yield from _found_otherwise(was_fact, fact)
     for name in dict.fromkeys(row.guard for row in new.rows if row.guard):
         if any(row.guard == name for row in old.rows):
             was, now = _needs(old, name), _needs(new, name)
@@ -103,6 +108,23 @@ def redeclared(old: Table, new: Table) -> Iterator[str]:
         for what in ("wait", "at_once_on", "change"):
             if getattr(was_rung, what) != getattr(rung, what):
                 yield f"the rung {name} is declared with another {what}"
+
+
+def _found_otherwise(was: Fact, now: Fact) -> Iterator[str]:
+    if was.of != now.of:
+        yield f"the fact {now.name} is found by another function"
+    if (was.any_holds, was.any_lacks) != (now.any_holds, now.any_lacks):
+        yield f"the fact {now.name} follows from {_follows(now)}; before, {_follows(was)}"
+    if was.lasts != now.lasts:
+        yield f"the fact {now.name} lasts {_lasts(now)}; before, {_lasts(was)}"
+
+
+def _follows(fact: Fact) -> str:
+    return ", ".join([*fact.any_holds, *(f"not {each}" for each in fact.any_lacks)]) or "nothing"
+
+
+def _lasts(fact: Fact) -> str:
+    return f"as long as a unit of {fact.lasts} is left" if fact.lasts else "as it is found"
 
 
 def _needs(table: Table, guard: str) -> str:

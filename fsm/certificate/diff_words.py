@@ -164,11 +164,18 @@ def waits_of(old: Policy, new: Policy) -> Iterator[WaitChange]:
     """Yield each series of waits that differs: what a change of numbers does to them."""
     before, after = dict(_series(old)), dict(_series(new))
     for what in dict.fromkeys((*before, *after)):
-        was, now = before.get(what, NEVER), after.get(what, NEVER)
+        was = before.get(what) or _without_series(what, old)
+        now = after.get(what) or _without_series(what, new)
         plain = what.removesuffix(AFTER_OVERLOAD)
         is_told = plain != what and (was, now) == (before.get(plain, NEVER), after.get(plain, NEVER))
         if was != now and not is_told:
             yield WaitChange(what, was, now)
+
+
+def _without_series(what: str, policy: Policy) -> str:
+    limits, rungs = limits_of(policy), policy.table.rungs
+    taken = {each.name for each in policy.table.declared_rungs if each.name in rungs and limits.get(each.counter) != 0}
+    return "none" if what.removesuffix(AFTER_OVERLOAD).removeprefix("before a ") in taken else NEVER
 
 
 def _series(policy: Policy) -> Iterator[tuple[str, str]]:

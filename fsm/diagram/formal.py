@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from attrs import evolve
+
 from rungwise.fsm.checker.longest import TooLarge, longest
 from rungwise.fsm.checker.moves import detours_of, moves_of
 from rungwise.fsm.checker.proof import prove
@@ -89,12 +91,15 @@ def limits_of(table: Table, limits: Mapping[str, int | None] | None) -> dict[str
 
 
 def most_attempts(table: Table, limits: Mapping[str, int]) -> int | None:
-    """Return how often something is sent on the longest path, the figure that a certificate gives for the ladder.
+    """Return how often something is sent on the longest path of a model.
 
-    None where there is no such figure, because the table cannot be proved, or where it takes too long to find.
+    The certificate gives the same figure for the ladder, or a lower one where a fact that lasts stands in the way; in a
+    model any fact may change at any event. None where there is no such figure, because the table cannot be proved, or
+    where it takes too long to find.
     """
     if any(proof.verdict == "refused" for proof in prove(table)):
         return None
+    table = evolve(table, facts=[evolve(fact, lasts=None) for fact in table.facts])  # none lasts in a model
     moves = moves_of(table, limits)
     moves = (*moves, *detours_of(table, limits, moves))
     try:

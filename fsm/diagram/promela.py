@@ -30,8 +30,8 @@ is_less is_within_limits
 TAKEN: Final = frozenset(f"{PROMELA} {IN_C} {OF_THE_MODEL}".split())
 """The words of the language, of C, where each variable becomes the field of a struct, and of every model."""
 
-ALSO_TAKEN: Final = re.compile(r"find_|LIMIT_|(was|left)_\d|[A-Z0-9_]+$")
-LARGEST_BYTE: Final = 255
+ALSO_TAKEN: Final = re.compile(r"find_|LIMIT_|(was|left)_\d|[A-Z0-9_]+$|(errno|stdin|stdout|stderr)$|(s[ait]|sigev)_")
+LARGEST_SHORT: Final = 32_767
 
 HEAD: Final = """\
 /* The machine '{name}' as a model for SPIN (https://spinroot.com), written from the rows that run by
@@ -142,7 +142,7 @@ class _Model:
             yield f"{_kind(self.limits[name])} {self.counter(name)}"
         yield from (
             "#ifdef MOST_ATTEMPTS",
-            "short attempts  /* how often something was sent */",
+            "int attempts  /* how often something was sent */",
             "#endif",
         )
         yield ""
@@ -156,7 +156,7 @@ class _Model:
         yield "/* What is left, by rank: these lines, read as digits of one number, fall with every step. */"
         for place, group in enumerate(self.table.ranks):
             left = [f"LIMIT_{self.counter(name)} - {self.counter(name)}" for name in group]
-            yield from (_defined(f"left_{place}", left, " + "), f"short was_{place}")
+            yield from (_defined(f"left_{place}", left, " + "), f"int was_{place}")
         yield from ("#define is_waiting (is_rung -> 1 : 0)  /* to be sent */", "bit was_waiting")
         falls = "is_waiting < was_waiting"
         for place in reversed(self.ranks):
@@ -270,7 +270,7 @@ class _Model:
 
 
 def _kind(most: int) -> str:
-    return "byte" if most < LARGEST_BYTE else "short"
+    return "short" if most < LARGEST_SHORT else "int"
 
 
 def _defined(name: str, items: Iterable[str], between: str) -> str:

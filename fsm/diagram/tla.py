@@ -19,11 +19,11 @@ USE VARIABLE VARIABLES WF_ WITH WITNESS
 """
 OF_THE_SPECIFICATION: Final = """
 state spent vars facts target after Limit Rungs Hub Outcomes NoRow Counters HasLeft Start Go End Init Next Over Spec
-TypeOK Total Variant Less Pays Absorbs OnlySentIsInFlight Terminates digit above old new counter
+TypeOK Total Moves Variant Less Pays Absorbs OnlySentIsInFlight Terminates digit above old new counter
 """
 TAKEN: Final = frozenset(f"{TLA} {OF_THE_SPECIFICATION}".split())
 ALSO_TAKEN: Final = re.compile("limit_|WF_|SF_")
-INVARIANTS: Final = ("TypeOK", "Total")
+INVARIANTS: Final = ("TypeOK", "Total", "Moves")
 PROPERTIES: Final = ("Pays", "OnlySentIsInFlight", "Absorbs", "Terminates")
 
 HEAD: Final = """\
@@ -248,6 +248,8 @@ class _Specification:
         yield "Variant == <<" + ",\n             ".join([*left, "IF state \\in Rungs THEN 1 ELSE 0"]) + ">>"
         yield "Less(new, old) == \\E digit \\in DOMAIN old :"
         yield "                    new[digit] < old[digit] /\\ \\A above \\in 1..(digit - 1) : new[above] = old[above]"
+        yield "\\* A step that changes nothing is none to TLA+; such a one would be no payment."
+        yield "Moves == state \\in Outcomes \\/ ~ENABLED (Next /\\ UNCHANGED vars)"
         yield "Pays == [][state' \\in Outcomes \\/ Less(Variant', Variant)]_vars"
         yield from (
             "",

@@ -70,7 +70,8 @@ def path_of(record: Record, table: Table) -> Path:
             one before.
     """
     if record.counters != table.counters:
-        raise ConfigurationError(f"journal: its counters are not those of the table {table.name!r}")
+        told = f"journal: its counters are not those of the table {table.name!r}"
+        raise ConfigurationError(f"{told}; where it ran on a table of your own, give the policy that holds that table")
     steps = record.steps
     if not steps:
         raise ConfigurationError("journal: it holds no steps, so there is no path to show")

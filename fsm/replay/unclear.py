@@ -33,7 +33,7 @@ def _reasons(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply
     for name in HINTS.get(rung, ()):
         if getattr(old.hints, name) != getattr(policy.hints, name):
             yield f"hints.{name} is worded otherwise, so the reply to {rung} is not known"
-    if old.hints.rungs.get(rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
+    if _own_hint(journal, rung) != policy.hints.rungs.get(rung) and rung in policy.table.rungs:
         yield f"the hint of {rung} is worded otherwise, so the reply to it is not known"
     used = reply.usage.output_tokens
     if was_sent.cap != sent.cap:
@@ -45,6 +45,14 @@ def _reasons(journal: Journal, policy: Policy, was_sent: Step, sent: Step, reply
     link = next((each for each in journal.setting.chain if each.name == reply.backend), None)
     own = {name for name in ("first_token", "stall") if getattr(link, name, None) is not None}
     yield from _clocks(old.timeouts, policy.timeouts, own, reply, reply.at - was_sent.at)
+
+
+def _own_hint(journal: Journal, rung: str) -> str | None:
+    """Return what a rung of one's own said then; a journal that was read has it beside its policy."""
+    recorded = journal.setting.recorded
+    rungs = journal.setting.policy.hints.rungs if recorded is None else recorded.get("hints", {}).get("rungs", {})
+    hint: str | None = rungs.get(rung)
+    return hint
 
 
 def _clocks(old: Timeouts, new: Timeouts, own: set[str], reply: Step, lasted: float) -> Iterator[str]:

@@ -163,6 +163,7 @@ class _Play:
             call.observed(observation, was.facts, at)
             return None
         why = unclear_reply(self.journal, self.policy, self.recorded[place - 1], self.taken[place - 1], was)
+        why = why or self._asked_otherwise(self.recorded[place - 1].source)
         if why is not None:
             return why
         call.spending.pass_time(at)
@@ -172,6 +173,12 @@ class _Play:
             return facts
         call.observed(observation, facts, at)
         return None
+
+    def _asked_otherwise(self, rung: str) -> str | None:
+        was, now = self.old_table.rung(rung), self.policy.table.rung(rung)
+        if was is None or now is None or was.change == now.change:
+            return None
+        return f"{rung} changes the request otherwise, so the reply to it is not known"
 
     def _time(self, place: int, was: Step) -> float:
         """Return when the step would have been taken: as long after the one before as then, but for its wait."""
@@ -211,8 +218,8 @@ class _Play:
             held.discard("follows_tool_result")
         elif ("follows_tool_result" in held and new < old) or ("follows_tool_result" not in held and new > old):
             yield "follows_tool_result"
-        looked_at = {fact.name for fact in self.old_table.own_facts}
-        yield from (fact.name for fact in self.policy.table.own_facts if fact.name not in looked_at)
+        looked_at = self.old_table.own_facts
+        yield from (fact.name for fact in self.policy.table.own_facts if fact not in looked_at)
 
 
 def step_text(steps: Sequence[Step], place: int) -> str:

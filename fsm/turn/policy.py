@@ -10,9 +10,10 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml, read_file
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Budget, Policy, from_toml
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.fields import flag, instance, number, optional, text, whole
+from rungwise.fsm.values.toml import text_of_file
 
 LARGEST_WINDOW = 10**9
 """No context is taken to hold more tokens than this."""
@@ -125,7 +126,7 @@ class TurnPolicy:
         Raises:
             ConfigurationError: the file cannot be read, or `from_toml` refuses it.
         """
-        return cls.from_toml(read_file(path), source=str(path))
+        return cls.from_toml(text_of_file(path), source=str(path))
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the policy as plain values."""

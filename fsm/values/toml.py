@@ -28,7 +28,7 @@ def read_toml(text: str) -> dict[str, Any]:
     if not isinstance(text, str):
         raise ConfigurationError(f"TOML must be a text, not {type(text).__name__}")
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"not valid TOML: {error}") from None
     except RecursionError:

@@ -24,8 +24,11 @@ async def run_batch(
     client: rungwise.Client, prompts: Iterable[str], answers: Path, budget: rungwise.SharedBudget, at_once: int = 8
 ) -> dict[str, str]:
     """Ask what has no answer yet; return the prompts that failed, with their causes."""
-    answers.touch()
-    answered = {json.loads(line)["prompt"] for line in answers.read_text("utf-8").splitlines()}
+    written = answers.read_text("utf-8") if answers.exists() else ""
+    whole = written[: written.rfind("\n") + 1]
+    if whole != written:
+        answers.write_text(whole, "utf-8")  # a kill had cut the last line
+    answered = {json.loads(line)["prompt"] for line in whole.splitlines()}
     asked = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answered]
     failed: dict[str, str] = {}
 

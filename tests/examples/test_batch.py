@@ -122,6 +122,16 @@ def test_what_failed_is_told_with_its_cause_and_is_all_that_is_asked_the_next_ti
     assert sorted(prompts_of(path)) == sorted(PROMPTS)
 
 
+def test_what_a_kill_had_half_written_is_asked_again(
+    batch: ModuleType, rungwise_provider: Any, rungwise_client: Any, tmp_path: Path
+) -> None:
+    path, provider = tmp_path / "answers.jsonl", rungwise_provider(lambda request: ScriptedReply("A heron."))
+    path.write_text(json.dumps({"prompt": PROMPTS[0]}) + "\n" + json.dumps({"prompt": PROMPTS[1]})[:-4], "utf-8")
+    assert run(batch, rungwise_client, provider, path, 1.0) == {}
+    assert sorted(map(asked, provider.requests)) == sorted(PROMPTS[1:])
+    assert sorted(prompts_of(path)) == sorted(PROMPTS)
+
+
 def test_ctrl_c_leaves_the_answers_that_are_there(
     batch: ModuleType, rungwise_provider: Any, tmp_path: Path, ctrl_c: None
 ) -> None:

@@ -8,7 +8,14 @@ from rungwise.fsm.machine.declare import Ending
 
 UNCOMMON_LIMITS = {"ints": 300, "chans": 2}
 
-DO = Rung("do", unit="int", holds="linux", lacks=("init", "SAFETY"), says="one */ two\n#define three", limit=300)
+DO = Rung(
+    "do",
+    unit="int",
+    holds="linux",
+    lacks=("init", "SAFETY", "errno", "st_mtime"),
+    says="one */ two\n#define three",
+    limit=300,
+)
 RE = Rung("été", unit="chan", holds="state", refills="ints", refills_on="_")
 UNCOMMON = build_table(
     name="proctype",
@@ -16,7 +23,7 @@ UNCOMMON = build_table(
     hub="end",
     outcomes=("atomic", "ints", "holds"),
     rungs=(DO, RE),
-    facts=[Fact(name, says="*/ (* no end") for name in ("linux", "SAFETY", "init", "state", "_")],
+    facts=[Fact(name, says="*/ (* no end") for name in ("linux", "SAFETY", "init", "state", "_", "errno", "st_mtime")],
     ladders={
         "goto": (DO, RE, Ending("atomic")),
         "Next": (RE, Ending("atomic")),

@@ -532,6 +532,9 @@ def test_what_goes_to_a_file_needs_no_stdout(tmp_path: Path) -> None:
     path = tmp_path / "call.mmd"
     assert without_stdout("diagram", "-o", str(path)) == (0, b"")
     assert "came_empty" in path.read_text(encoding="utf-8")
+    change = tmp_path / "change.svg"
+    assert without_stdout("diff", "default", "default", "-o", str(change)) == (0, f"written: {change}\n".encode())
+    assert change.read_text(encoding="utf-8").startswith("<svg")
 
 
 def test_a_closed_stdout_ends_the_call(serve: Serve) -> None:

@@ -51,18 +51,33 @@ def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: st
         ("leaving:POLICY", "cannot be imported: SystemExit"),
         ("broken:POLICY", "cannot be imported: SyntaxError"),
         ("nowhere.toml", "does not exist; give POLICY.toml or module:POLICY"),
+        (".", "'.' is a directory; give POLICY.toml or module:POLICY"),
+        ("latin.toml", "latin.toml: not UTF-8: invalid start byte at byte 6"),
         ("a" * 5000, "is no path: File name too long"),
     ],
 )
 def test_what_is_no_policy_is_bad_input(ours: Path, given: str, says: str) -> None:
     (ours / "leaving.py").write_text("raise SystemExit(0)", encoding="utf-8")
     (ours / "broken.py").write_text("def", encoding="utf-8")
+    (ours / "latin.toml").write_bytes(b"# retr\xff")
     result: Any = invoke("verify", given)
     assert result.exit_code == 2
     assert says in result.stderr
 
 
+def test_a_byte_order_mark_is_no_part_of_a_policy(ours: Path) -> None:
+    (ours / "marked.toml").write_text("[limits]\nretries = 7\n", encoding="utf-8-sig")
+    assert POLICY.convert("marked.toml", None, None).limits["retries"] == 7
+
+
 # Turns
+
+
+def test_a_file_of_the_other_kind_is_named_as_what_it_is(ours: Path) -> None:
+    (ours / "calls.toml").write_text("[limits]\nretries = 1\n", encoding="utf-8")
+    result: Any = invoke("verify", "calls.toml", "--turn")
+    assert result.exit_code == 2
+    assert "calls.toml is the policy of calls: leave out --turn, or put its keys under [call]" in result.stderr
 
 
 @pytest.fixture

@@ -164,6 +164,40 @@ def test_a_name_that_means_something_else_is_told_though_no_row_differs() -> Non
     assert list(redeclared(CALL, CALL)) == []
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        ({"of": bool}, {"of": callable}, "the fact is_odd is found by another function"),
+        ({"any_holds": "has_text"}, {"any_holds": ("has_text", "overran")}, "the fact is_odd follows from has_text, "),
+        (
+            {"any_holds": "has_text"},
+            {"any_lacks": "has_text"},
+            "the fact is_odd follows from not has_text; before, has",
+        ),
+        (
+            {},
+            {"lasts": "retries"},
+            "the fact is_odd lasts as long as a unit of retries is left; before, as it is found",
+        ),
+    ],
+)
+def test_a_fact_that_is_found_otherwise_is_told(was: Any, now: Any, told: str) -> None:
+    one, other = (CALL.declaring(rungwise.Fact("is_odd", **each)) for each in (was, now))
+    (said,) = redeclared(one, other)
+    assert said.startswith(told)
+
+
+@pytest.mark.full
+def test_policies_whose_own_fact_is_found_otherwise_are_not_the_same() -> None:
+    one, other = (
+        rungwise.Policy(table=CALL.with_rung(rungwise.Rung("plead", holds=fact, hint="Please."), answered=None))
+        for fact in (rungwise.Fact("is_odd", of=bool), rungwise.Fact("is_odd", of=callable))
+    )
+    found = diff_policies(one, other, 1)
+    assert not found.is_empty
+    assert "the fact is_odd is found by another function" in found.to_text()
+
+
 @pytest.mark.full
 def test_another_order_shows_its_event() -> None:
     order = [row.guard for row in CALL.ladder("malformed", "await")]

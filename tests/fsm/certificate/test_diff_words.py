@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from attrs import evolve
 
 import rungwise
 from rungwise.fsm.certificate.diff_events import events_of
@@ -95,3 +96,10 @@ def test_numbers_that_bear_on_an_event_change_it_too() -> None:
     assert now is not None
     assert "1 of `rate_limit`" in now.remarks[-1]
     assert attrs.evolve(changed["failed_transiently"], new=changed["failed_transiently"].old).is_change is False
+
+
+def test_a_rung_that_waited_for_nothing_was_taken_all_the_same() -> None:
+    plead = rungwise.Rung("plead", holds="overran", hint="Please.")
+    tables = [rungwise.CALL.with_rung(evolve(plead, wait=wait), answered=None) for wait in (None, "retry")]
+    found = list(waits_of(*(rungwise.Policy(table=table) for table in tables)))
+    assert [(each.what, each.old) for each in found] == [("before a plead", "none")]

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from rungwise import CALL, Budget, Limits, Policy, TurnPolicy, Waits
+from rungwise import CALL, Budget, Limits, Policy, Reply, TurnPolicy, Waits
 from rungwise.adapters.testing.fuzzing import Fuzzer
 from rungwise.fsm.call.policy import Reserve
 from rungwise.fsm.certificate.settings import off_rows, settings_of
 from rungwise.fsm.checker.walk import ALIVE, walk
+from rungwise.fsm.testing import run
 from support.sampling import examples, sampled
 from support.tables import VECTORS
 
@@ -113,3 +114,15 @@ def test_a_rung_that_nothing_leads_to_sends_nothing() -> None:
     assert {row.event: why for row, why in off.items() if row.source == "nudge"} == dict.fromkeys(
         ("sent", "cancelled", "ran_out"), "nothing leads to nudge"
     )
+
+
+def test_a_thousand_empty_replies_are_no_reason_to_leave_where_a_thousand_means_never() -> None:
+    policy = Policy(
+        budget=Budget(attempts=1000, seconds=None),
+        limits=Limits(reasks=1000),
+        reserve=Reserve(share=0),
+        switch_after={"empty": 1000},
+    )
+    steps = run(policy, [Reply("", stop_reason="stop")], chain=2).journal.steps
+    assert sum(step.event == "sent" for step in steps) == 1000
+    assert {step.target for step in steps} == {"await", "reask", "over_budget"}

@@ -10,6 +10,7 @@ from attrs import evolve
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import rungwise
 from rungwise import CALL, Budget, Limits, Policy, Rung, TurnPolicy, Waits
 from rungwise.fsm.call.policy import Hints, Reserve, Timeouts
 from rungwise.fsm.certificate.settings import settings_of, table_of
@@ -174,6 +175,16 @@ def test_the_counts_are_those_of_what_is_drawn() -> None:
     assert found["turn"].rows == f"{len(table_of(POLICIES['turn']).rows)} rows"
     for format, view in PICTURES:
         assert found["narrow"].rows.replace("112 ", "") in draw(found["narrow"], format, view)
+
+
+def test_one_call_draws_a_policy() -> None:
+    narrow = POLICIES["narrow"]
+    for (format, view), text in drawn(narrow).items():
+        assert rungwise.draw_policy(narrow, format, view) == text
+    assert rungwise.draw_policy(narrow, hides_off=True) == draw(pictures()["narrow, nothing off"], "svg")
+    assert "proctype turn()" in rungwise.draw_policy(POLICIES["turn"], "promela")
+    with pytest.raises(rungwise.ConfigurationError, match="no picture of format 'png'"):
+        rungwise.draw_policy(narrow, "png")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("format", "view"), PICTURES)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Guard, Row, Table
+from rungwise import CALL, Effect, Fact, Guard, Row, Rung, Table
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.diagram import model
 from rungwise.fsm.diagram.formal import most_attempts
+from rungwise.fsm.machine.build import build_table
+from rungwise.fsm.machine.declare import Ending
 from rungwise.fsm.turn.table import TURN
 from support.spin import spin
 from support.tables import KNOTTY, ONES, redeclaring, replacing
@@ -64,6 +67,44 @@ def test_spin_finds_the_worst_case_of_the_ladder_itself_and_none_that_is_worse(
     written, most = model(table, "promela", limits), most_attempts(table, limits)
     for defined, violated in ((most, None), (most - 1, f"assertion violated (attempts<={most - 1})")):
         assert spin(written, tmp_path, claim=False, defined=[f"MOST_ATTEMPTS={defined}"]).violated == violated
+
+
+LATE = Rung("late", limit=2, lacks="has_more")
+MORE = Rung("more", limit=2, holds="has_more", refills="lates")
+LASTING = build_table(
+    name="lasting",
+    start="begin",
+    hub="listen",
+    outcomes=("heard", "lost"),
+    rungs=(LATE, MORE),
+    facts=(Fact("has_more", lasts="mores"),),
+    ladders={"came": (Ending("heard"),), "broke": (LATE, MORE, Ending("lost"))},
+)
+"""A machine of which a run does less than its model: a fact lasts."""
+
+
+def test_the_figure_of_the_model_is_its_own_where_a_fact_lasts(tmp_path: Path) -> None:
+    written, limits = model(LASTING, "promela"), {"lates": 2, "mores": 2}
+    (most, less) = (int(figure) for figure in re.findall(r"-DMOST_ATTEMPTS=(\d+)", written))
+    assert most == most_attempts(LASTING, limits) == less + 1
+    for figure, violated in ((most, None), (less, f"assertion violated (attempts<={less})")):
+        assert spin(written, tmp_path, claim=False, defined=[f"MOST_ATTEMPTS={figure}"]).violated == violated
+
+
+def test_counts_that_no_short_holds_are_kept_in_an_int() -> None:
+    rungs = [Rung(f"rung_{number}", limit=1000) for number in range(33)]
+    ladder = (*rungs, Ending("lost"))
+    table = build_table(name="wide", start="a", hub="b", outcomes=("lost",), rungs=rungs, ladders={"broke": ladder})
+    written = model(table, "promela")
+    assert "-DMOST_ATTEMPTS=33001 " in written
+    assert "\nint attempts " in written
+    assert "\nint was_0\n" in written
+
+
+def test_limits_given_to_the_preprocessor_may_be_larger_than_a_byte(tmp_path: Path) -> None:
+    written = model(LASTING, "promela")
+    found = spin(written, tmp_path, claim=False, defined=["LIMIT_lates=300"])
+    assert found.violated is None
 
 
 def test_the_figure_is_that_of_the_certificate() -> None:

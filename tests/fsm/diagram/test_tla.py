@@ -101,6 +101,10 @@ FAULTS = {
         evolve(TURN, rows=(Row("pinged", "await", "may_use_tools", "await", "spend_fault"), *TURN.rows)),
         "Action property OnlySentIsInFlight is violated.",
     ),
+    "receives in the hub for ever": (
+        evolve(TURN, rows=(Row("pinged", "await", None, "await"), *TURN.rows)),
+        "Invariant Moves is violated.",
+    ),
     "stands still": (evolve(TURN, rows=[row for row in TURN.rows if row.source != "compact"]), "Deadlock reached."),
 }
 

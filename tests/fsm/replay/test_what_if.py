@@ -118,6 +118,40 @@ def test_a_fact_that_nobody_recorded_counts_only_where_it_would_decide() -> None
     assert what_if(recorded(SLOW, ANSWER), Policy(table=table), old_table=CALL).kind == "same"
 
 
+def pondering(fact: Fact, **declared: Any) -> Policy:
+    rung = Rung("ponder", limit=1, holds=fact, hint="Think again.", **declared)
+    return Policy(table=CALL.with_rung(rung, came_empty="may_nudge"))
+
+
+def test_a_fact_that_another_function_finds_now_is_not_known() -> None:
+    old, new = (pondering(Fact("is_odd", of=lambda seen, held=held: held)) for held in (True, False))
+    found = what_if(recorded(EMPTY, ANSWER, policy=old), new, old_table=old.table)
+    assert (found.kind, found.where) == ("unclear", "step 2")
+    assert "is_odd" in found.why
+    assert what_if(recorded(SLOW, ANSWER, policy=old), new, old_table=old.table).kind == "same"
+
+
+def test_a_rung_of_ones_own_that_says_the_same_leaves_its_reply_as_it_was() -> None:
+    policy = pondering(Fact("is_odd", of=lambda seen: True))
+    journal = recorded(EMPTY, ANSWER, policy=policy)
+    assert what_if(journal, policy, old_table=policy.table).kind == "same"
+    worded = evolve(policy, hints=Hints(rungs={"ponder": "Once more."}))
+    found = what_if(journal, worded, old_table=policy.table)
+    assert (found.kind, found.why) == (
+        "unclear",
+        "the hint of ponder is worded otherwise, so the reply to it is not known",
+    )
+
+
+def test_the_reply_to_a_rung_that_changes_the_request_otherwise_is_not_known() -> None:
+    odd = Fact("is_odd", of=lambda seen: True)
+    old, new = pondering(odd), pondering(odd, change=lambda material, led: None)
+    found = what_if(recorded(EMPTY, ANSWER, policy=old), new, old_table=old.table)
+    assert (found.kind, found.where) == ("unclear", "step 4")
+    assert found.why == "ponder changes the request otherwise, so the reply to it is not known"
+    assert what_if(recorded(SLOW, ANSWER, policy=old), new, old_table=old.table).kind == "same"
+
+
 def test_a_window_that_is_smaller_leaves_a_nudge_open_and_none_rules_it_out() -> None:
     call = rungwise.Call(
         rungwise.Request([{"role": "user", "content": "q"}, {"role": "tool", "tool_call_id": "1", "content": "r"}])
