@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -18,6 +19,7 @@ from rungwise.fsm.certificate.diff_rows import RowGroup, grouped, redeclared
 from rungwise.fsm.certificate.diff_text import as_text
 from rungwise.fsm.certificate.diff_words import WaitChange, waits_of
 from rungwise.fsm.certificate.settings import off_rows, settings_of, table_of
+from rungwise.fsm.certificate.troubles import TroubleChange, trouble_changes
 from rungwise.fsm.certificate.turns import calls_of
 from rungwise.fsm.certificate.verify import verify, worst_by_fallbacks
 from rungwise.fsm.certificate.worst_case import WorstCase
@@ -41,6 +43,9 @@ SPOKEN_OF = 2
 
 Certificates = Mapping[int, Certificate]
 """The certificates of a policy, by how many backends they are for."""
+
+Play = Callable[[Policy, Policy], tuple[TroubleChange, ...]]
+"""Plays what goes wrong under two policies."""
 
 
 @frozen
@@ -116,6 +121,7 @@ class PolicyDiff:
         chains: the worst cases, by how many backends there are.
         backends: the number of them that is spoken of first.
         events: what each event leads to before and now.
+        troubles: what calls do about each thing that goes wrong, before and now.
         waits: the series of waits that differ.
         properties: what was proved, before and now.
         kept: what the last of so many backends has at least, before and now; None where nothing is kept for it.
@@ -144,6 +150,7 @@ class PolicyDiff:
     picture: Picture = field(repr=False)
     table: str
     policies: tuple[Policy | TurnPolicy, Policy | TurnPolicy] = field(repr=False)
+    troubles: tuple[TroubleChange, ...] = field(default=(), repr=False)
     calls: PolicyDiff | None = None
     journals: tuple[WhatIf, ...] = ()
 
@@ -209,7 +216,8 @@ def diff_policies(
     before = _certified("old", old, backends, prices, asked)
     after = before if old == new else _certified("new", new, backends, prices, asked)
     number = SPOKEN_OF if backends is None else next(iter(after))
-    return attrs.evolve(_side_by_side(old, new, before, after, number), journals=tuple(journals))
+    play = partial(trouble_changes, chains=sorted({1, number}), prices=prices, **asked)
+    return attrs.evolve(_side_by_side(old, new, before, after, number, play), journals=tuple(journals))
 
 
 def _certified(
@@ -243,17 +251,25 @@ def _links(chain: int | Sequence[Link], prices: Prices | None) -> int | Sequence
 
 
 def _side_by_side(
-    old: Policy | TurnPolicy, new: Policy | TurnPolicy, before: Certificates, after: Certificates, backends: int
+    old: Policy | TurnPolicy,
+    new: Policy | TurnPolicy,
+    before: Certificates,
+    after: Certificates,
+    backends: int,
+    play: Play,
 ) -> PolicyDiff:
     calls = None
     if isinstance(old, TurnPolicy) and isinstance(new, TurnPolicy):
         was, now = (
             {count: each.call for count, each in side.items() if each.call is not None} for side in (before, after)
         )
-        calls = _side_by_side(calls_of(old), calls_of(new), was, now, backends)
+        calls = _side_by_side(calls_of(old), calls_of(new), was, now, backends, play)
         plain = [_plain(policy.of_calls) for policy in (old, new)]
         calls = attrs.evolve(calls, fields=tuple(_changes("", *plain)))
-    return _compared(old, new, before, after, backends, calls)
+    found = _compared(old, new, before, after, backends, calls)
+    if isinstance(old, Policy) and isinstance(new, Policy):
+        return attrs.evolve(found, troubles=play(old, new))
+    return found
 
 
 def _compared(

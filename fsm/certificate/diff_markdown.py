@@ -20,6 +20,7 @@ from rungwise.fsm.certificate.diff_headline import (
     verdicts,
 )
 from rungwise.fsm.certificate.diff_text import ended_figure, factor
+from rungwise.fsm.certificate.diff_troubles import backends_of, course_text, names_of
 from rungwise.fsm.certificate.diff_words import value_text
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.markdown import markdown_table
@@ -96,6 +97,18 @@ def _blocks(diff: PolicyDiff) -> Iterator[tuple[str, str]]:
 
 
 def _parts(diff: PolicyDiff) -> Iterator[tuple[str, str]]:
+    differ = [
+        [prose(f"{names_of(each)}, {backends_of(each)}"), prose(course_text(each.old)), prose(course_text(each.new))]
+        for each in diff.troubles
+        if each.is_change
+    ]
+    if differ:
+        told = "The trouble comes back from every attempt; the seconds are those with the least and the most of chance."
+        table = _table(["what happens on ...", "before", "now"], differ)
+        yield (
+            "what happens on each trouble",
+            f"**What happens on ... ({len(differ)} of {len(diff.troubles)})**\n\n{told}\n\n{table}",
+        )
     yield f"the worst cases with {backends_text(diff.backends)}", _worst(diff, diff.backends)
     if diff.fields:
         rows = [

@@ -22,7 +22,9 @@ from rungwise.fsm.certificate.diff_headline import (
     verdicts,
 )
 from rungwise.fsm.certificate.diff_ladders import event_parts
+from rungwise.fsm.certificate.diff_troubles import trouble_part
 from rungwise.fsm.certificate.diff_words import counted, says_of, value_text, words_that_differ
+from rungwise.fsm.certificate.settings import table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.page.ladder import change_in, ladder_of
 from rungwise.fsm.diagram.page.markup import plain_document, section
@@ -54,12 +56,11 @@ def as_page(diff: PolicyDiff) -> str:
 
 def _contents(diff: PolicyDiff) -> str:
     names = {
+        f"{'' if diff.calls is None else 'calls-'}troubles": "What happens on a 429, an empty reply, ...",
         "cost": "What it may cost",
         "changes": "What changes",
-        "events": "What happens on a 429, an empty reply, ...",
+        "events": "What each event leads to",
     }
-    if diff.calls is not None:
-        names["events"] = "What each event leads to"
     names |= {"backends": "Which backends get a chance"} if diff.calls is None else {"calls": "Each call"}
     names |= {
         "machine": "The machine",
@@ -75,6 +76,9 @@ def _contents(diff: PolicyDiff) -> str:
 
 def _parts(diff: PolicyDiff, prefix: str) -> Iterator[str]:
     yield section("In short", _verdicts(verdicts(diff)), classes="df-verdicts")
+    if diff.troubles:
+        tables = [table_of(policy) for policy in diff.policies]
+        yield section("What happens on ...", trouble_part(diff.troubles, tables), name=f"{prefix}troubles")
     yield section(f"What a {diff.table} may cost", _costs(diff), name=f"{prefix}cost")
     yield section("What changes in the policy", _fields(diff) + _waits(diff), name=f"{prefix}changes")
     yield section("Rows of the table", _rows(diff), name=f"{prefix}rows")

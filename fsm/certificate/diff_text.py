@@ -19,6 +19,7 @@ from rungwise.fsm.certificate.diff_headline import (
     journal_text,
     journals_text,
 )
+from rungwise.fsm.certificate.diff_troubles import backends_of, course_text, names_of
 from rungwise.fsm.certificate.diff_words import value_text
 
 if TYPE_CHECKING:
@@ -48,7 +49,16 @@ def as_text(diff: PolicyDiff) -> str:
 
 
 def _part(diff: PolicyDiff) -> list[str]:
-    return [*_fields(diff), *_rows(diff), *_waits(diff), *_events(diff), *_chances(diff), *_worst(diff), *_paths(diff)]
+    return [
+        *_fields(diff),
+        *_troubles(diff),
+        *_rows(diff),
+        *_waits(diff),
+        *_events(diff),
+        *_chances(diff),
+        *_worst(diff),
+        *_paths(diff),
+    ]
 
 
 def _fields(diff: PolicyDiff) -> Iterator[str]:
@@ -61,6 +71,16 @@ def _fields(diff: PolicyDiff) -> Iterator[str]:
         if len(old) + len(new) > WIDE:
             yield from (f"  {name}", *_wrapped(f"- {old}", 4, 6), *_wrapped(f"+ {new}", 4, 6))
     yield ""
+
+
+def _troubles(diff: PolicyDiff) -> Iterator[str]:
+    changed = [each for each in diff.troubles if each.is_change]
+    if changed:
+        yield f"What happens on ..., where it comes back from every attempt ({len(changed)} of {len(diff.troubles)})"
+        for each in changed:
+            yield from _wrapped(f"{names_of(each)}, {backends_of(each)}:", 2, 4)
+            yield from (*_wrapped(f"- {course_text(each.old)}", 4, 6), *_wrapped(f"+ {course_text(each.new)}", 4, 6))
+        yield ""
 
 
 def _rows(diff: PolicyDiff) -> Iterator[str]:

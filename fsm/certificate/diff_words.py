@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from html import escape
 
 from attrs import frozen
 
@@ -87,6 +88,11 @@ def duration(seconds: float) -> str:
     if seconds < A_WHILE:
         return plain
     return f"{plain} ({seconds / 3600:.3g} h)" if seconds >= 7200 else f"{plain} ({seconds / 60:.3g} min)"
+
+
+def broken(text: str) -> str:
+    """Write text for a page so that its names may break behind a dot or an underscore, and nowhere else."""
+    return re.sub(r"(?<=\w)([._])(?=\w)", r"\1<wbr>", escape(text))
 
 
 def counted(number: float, what: str) -> str:

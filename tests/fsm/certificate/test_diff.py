@@ -306,7 +306,7 @@ def test_what_changes_for_the_calls_of_a_turn_stands_below() -> None:
     assert (found.fields, found.die) == ((), {})
     assert found.calls is not None
     assert set(fields(found.calls)) == {"limits.nudges", "limits.compactions", "budget.attempts"}
-    assert {row.target for row in found.calls.die if row.guard} == {"nudge"}
+    assert {row.target for row in found.calls.die if row.guard and row.source == "await"} == {"nudge"}
     worst = {change.name: (change.old.value, change.new.value) for change in found.worst}
     assert worst["attempts"] == (100, 27 * 3)
     text, markdown = found.to_text(), found.to_markdown()

@@ -28,7 +28,8 @@ QUESTIONS = [
     ("how long can a caller wait now?", "Seconds: at most 91 s, before 901 s (15 min) (0.101 ×)."),
     (
         "what happens on a 429 now?",
-        "failed_transiently 429, 408, 500 to 599, a timeout, no connection the provider failed before",
+        "no connection; a stream that breaks off before any text one backend retry x3 (2, 4, 8 s) → ✕ failed "
+        "4 attempts, 14 to 21 s retry x2 (1, 2 s) → ✕ failed 3 attempts, 3 to 4.5 s",
     ),
     ("how often is a 429 tried again now?", "retry ×2 · 1→8 s may_retry the same request may be sent again"),
     (

@@ -1,0 +1,331 @@
+"""What a call does about each trouble that comes back from every attempt: played to the real core, never worked out.
+
+Chance places the waits, so each trouble is played twice: with the shortest waits and with the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from attrs import evolve, field, frozen
+
+from rungwise.fsm.call.brought_by import BROUGHT_BY
+from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.link import Prices
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN, links_of
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.machine.table import Table
+
+MOST_PLAYED = 200
+"""Attempts of one call that are played; what a larger budget would allow behind them is not."""
+
+SOON = 10.0
+"""Seconds that a service asks for in the first of the troubles that name a wait."""
+
+LONGEST_ASKED = 86_400.0
+"""Seconds that a service is let ask for here, however long a wait the policies would keep."""
+
+Comes = Callable[[int], "Reply | Failure"]
+"""Makes what comes back from an attempt of this number."""
+
+
+@frozen
+class Trouble:
+    """Hold one thing that goes wrong at every attempt.
+
+    Arguments:
+        name: in the words of who sees it happen.
+        comes: makes what comes back.
+        lasts: how long an attempt lasts before it does: no time, until the clocks of silence end it, or all of its
+            time.
+        messages: what was asked.
+    """
+
+    name: str
+    comes: Comes = field(eq=False, repr=False)
+    lasts: Literal["no time", "silence", "all its time"] = "no time"
+    messages: tuple[Mapping[str, Any], ...] = field(default=PLAIN, eq=False, repr=False)
+
+
+@frozen
+class Played:
+    """Hold what a call did about a trouble.
+
+    Arguments:
+        rungs: what it sent from, in order, each with the seconds that it waited before.
+        outcome: how it ended; None where it went on longer than is played.
+        cause: of an end that the budget brings, which part of it; "" for any other.
+        seconds: from its beginning to its end.
+    """
+
+    rungs: tuple[tuple[str, float], ...]
+    outcome: str | None
+    cause: str
+    seconds: float
+
+    @property
+    def attempts(self) -> int:
+        """Count the requests."""
+        return len(self.rungs)
+
+
+@frozen
+class Course:
+    """Hold what is done about a trouble with the shortest waits that chance allows, and with the longest."""
+
+    least: Played
+    most: Played
+
+    @property
+    def is_one_path(self) -> bool:
+        """Tell whether chance changes nothing but the waits."""
+        paths = [[name for name, _ in each.rungs] for each in (self.least, self.most)]
+        return paths[0] == paths[1] and self.least.outcome == self.most.outcome
+
+
+@frozen
+class TroubleChange:
+    """Hold what is done about a trouble before and now.
+
+    Arguments:
+        names: of the troubles about which the same is done.
+        backends: the numbers of backends for which it is so.
+        old, new: what is done; None where the table has no such event.
+    """
+
+    names: tuple[str, ...]
+    backends: tuple[int, ...]
+    old: Course | None
+    new: Course | None
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether anything differs: the path, its waits, or its end."""
+        return self.old != self.new
+
+
+def trouble_changes(
+    old: Policy,
+    new: Policy,
+    chains: Sequence[int] = (1, 2),
+    *,
+    prices: Prices | None = None,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+) -> tuple[TroubleChange, ...]:
+    """Play every trouble under two policies, and put together those about which the same is done.
+
+    Arguments:
+        old, new: how calls recover.
+        chains: the numbers of backends.
+        prices: of each of them.
+        max_tokens: the output cap that the caller gives, in tokens.
+        input_tokens: the tokens of the prompt.
+    """
+    before, after = _playable(old, prices), _playable(new, prices)
+    play = partial(course_of, prices=prices, max_tokens=max_tokens, input_tokens=input_tokens)
+    found: dict[tuple[TroubleChange, ...], list[str]] = {}
+    for trouble in troubles_of(before, after):
+        of_this: list[TroubleChange] = []
+        for count in chains:
+            was = play(before, trouble, count)
+            now = was if before == after else play(after, trouble, count)
+            same = next((each for each in of_this if (each.old, each.new) == (was, now)), None)
+            if same is not None:
+                of_this[of_this.index(same)] = evolve(same, backends=(*same.backends, count))
+            elif was is not None or now is not None:
+                of_this.append(TroubleChange((), (count,), was, now))
+        found.setdefault(tuple(of_this), []).append(trouble.name)
+    return tuple(evolve(each, names=tuple(names)) for of_these, names in found.items() for each in of_these)
+
+
+def _playable(policy: Policy, prices: Prices | None) -> Policy:
+    """Leave out what nothing can be counted against, and let facts of one's own hold where a reply says so."""
+    if policy.budget.money is not None and prices is None:
+        policy = evolve(policy, budget=evolve(policy.budget, money=None))
+    table = policy.table
+    if not table.own_facts:
+        return policy
+    facts = [evolve(fact, of=_Holds(fact.name)) if fact.of is not None else fact for fact in table.facts]
+    return evolve(policy, table=evolve(table, facts=tuple(facts)))
+
+
+@frozen
+class _Holds:
+    """Tell whether a reply that is made here is one on which a fact holds."""
+
+    name: str
+
+    def __call__(self, reply: Reply) -> bool:
+        return reply.stop_raw == _marked(self.name)
+
+
+def _marked(fact: str) -> str:
+    return f"on which {fact} holds"
+
+
+def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
+    """Yield what may go wrong; waits that services ask for lie on either side of what each policy keeps."""
+    yield Trouble("429", _fails("rate_limit", 429))
+    asked = {SOON, *(min(policy.waits.longest_asked, LONGEST_ASKED) for policy in (old, new))} - {0.0}
+    for seconds in sorted({*asked, max(asked) + 1}):
+        name = f"429 that asks for a wait of {seconds:,.10g} s"
+        yield Trouble(name, _fails("rate_limit", 429, asked_wait=seconds))
+    yield Trouble("503, or any other server error", _fails("server_error", 503))
+    yield Trouble("529, overloaded", _fails("overloaded", 529))
+    yield Trouble("no connection", _fails("connection"))
+    yield Trouble("an attempt that takes all of its time", _fails("timeout"), "all its time")
+    yield Trouble("silence: not a word comes", _fails("silence"), "silence")
+    yield Trouble("a stream that breaks off before any text", _cut(text=False))
+    yield Trouble("a stream that breaks off behind some text", _cut(text=True))
+    yield Trouble("an empty reply", lambda number: EVENTS["came_empty"](number, None))
+    yield Trouble(
+        "an empty reply to a tool result", lambda number: EVENTS["came_empty"](number, None), messages=AFTER_A_TOOL
+    )
+    for name, event in NAMES.items():
+        yield Trouble(name, partial(EVENTS[event], stop_raw=None))
+    yield Trouble("401, or any other error for good", _fails("auth", 401))
+    yield Trouble("400 that names a parameter, another one each time", _rejected)
+    yield Trouble("a prompt that is too long, without a compactor", _fails("context_overflow", 400))
+    yield from _where_facts_hold((old.table, new.table))
+
+
+def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
+    """Yield for each fact of one's own the replies on which something depends on it."""
+    seen: set[tuple[str, str]] = set()
+    for table in tables:
+        for fact in table.own_facts:
+            for event in table.events:
+                guards = [table.guard(row.guard) for row in table.ladder(event, table.hub)]
+                looks = any(fact.name in (*guard.holds, *guard.lacks) for guard in guards)
+                if looks and event in EVENTS and (fact.name, event) not in seen:
+                    seen.add((fact.name, event))
+                    told = BROUGHT_BY[event].replace("`", "")
+                    yield Trouble(
+                        f"{told}, on which {fact.name} holds", partial(EVENTS[event], stop_raw=_marked(fact.name))
+                    )
+
+
+def _fails(reason: Reason, status: int | None = None, *, asked_wait: float | None = None) -> Comes:
+    failure = Failure(reason, status=status, asked_wait=asked_wait)
+    return lambda number: failure
+
+
+def _rejected(number: int) -> Failure:
+    return Failure("parameter_unsupported", status=400, parameter=f"parameter_{number}")
+
+
+def _cut(*, text: bool) -> Comes:
+    failure = Failure("connection")
+    return lambda number: Reply(_text(number) if text else "", interrupted=True, failure=failure)
+
+
+def _text(number: int) -> str:
+    """Return text of which no part is like another."""
+    return " ".join(f"part {number} word {count}" for count in range(6)) + "."
+
+
+def _cut_tool(number: int, stop_raw: str | None) -> Reply:
+    return Reply(tool_calls=(ToolCall("1", "look_up", "{"),), stop_reason="length", stop_raw=stop_raw)
+
+
+EVENTS: Mapping[str, Callable[[int, str | None], Reply]] = {
+    "answered": lambda number, stop_raw: Reply(_text(number), stop_reason="stop", stop_raw=stop_raw),
+    "called_tools": lambda number, stop_raw: Reply(
+        tool_calls=(ToolCall("1", "look_up", "{}"),), stop_reason="tools", stop_raw=stop_raw
+    ),
+    "came_empty": lambda number, stop_raw: Reply("", stop_reason="stop", stop_raw=stop_raw),
+    "only_reasoned": lambda number, stop_raw: Reply(reasoning="thoughts", stop_reason="stop", stop_raw=stop_raw),
+    "truncated": lambda number, stop_raw: Reply(_text(number), stop_reason="length", stop_raw=stop_raw),
+    "paused": lambda number, stop_raw: Reply(_text(number), stop_reason="paused", stop_raw=stop_raw),
+    "tools_truncated": _cut_tool,
+    "reasoning_truncated": lambda number, stop_raw: Reply(
+        reasoning="thoughts", stop_reason="length", stop_raw=stop_raw
+    ),
+    "malformed": lambda number, stop_raw: Reply(_text(number), stop_reason="unknown", stop_raw=stop_raw),
+    "refused": lambda number, stop_raw: Reply(stop_reason="content_filter", stop_raw=stop_raw),
+}
+"""Replies by the event that they bring about: made of the number of the attempt and of a finish reason."""
+
+NAMES: Mapping[str, str] = {
+    "reasoning, and no text": "only_reasoned",
+    "text that is cut at the output cap": "truncated",
+    "reasoning that fills the output cap": "reasoning_truncated",
+    "a tool call that is cut": "tools_truncated",
+    "a reply of no usable shape": "malformed",
+    "a refusal": "refused",
+    "a turn that the provider pauses": "paused",
+}
+
+
+def course_of(
+    policy: Policy,
+    trouble: Trouble,
+    backends: int,
+    *,
+    prices: Prices | None = None,
+    max_tokens: int | None = None,
+    input_tokens: int | None = None,
+) -> Course | None:
+    """Play a trouble to calls until they end; None where the table has no such event.
+
+    Arguments:
+        policy: how the call recovers.
+        trouble: what comes back each time.
+        backends: how many there are.
+        prices, max_tokens, input_tokens: see `trouble_changes`.
+    """
+    request = Request(trouble.messages, max_tokens=max_tokens, input_tokens=input_tokens)
+    draws = (0.0, 1.0) if policy.waits.jitter else (0.0,)
+    try:
+        played = [
+            _play(Call(request, policy, links_of([prices] * backends), jitter=partial(float, draw)), trouble)
+            for draw in draws
+        ]
+    except (IllegalEvent, ConfigurationError):  # a table of one's own need not take this event
+        return None
+    return Course(played[0], played[-1])
+
+
+def _play(call: Call, trouble: Trouble) -> Played:
+    rungs: list[tuple[str, float]] = []
+    now, number = 0.0, 0
+    send = call.begin(now)
+    while send is not None and number < MOST_PLAYED:
+        rung, wait = call.position.state, send.wait
+        now += wait
+        send = call.sending(now)
+        if send is None:
+            break
+        number += 1
+        # The budget may have led elsewhere when the wait was over.
+        rungs.append((rung, wait))
+        now, came = _comes_back(call, send, trouble, number, now)
+        send = call.receive(came, now)
+    if not call.is_over:
+        return Played(tuple(rungs), None, "", now)
+    last = call.journal.last
+    cause = (last.note or "") if last.event == "ran_out" else ""
+    return Played(tuple(rungs), call.result.outcome, cause, call.spending.elapsed)
+
+
+def _comes_back(call: Call, send: Send, trouble: Trouble, number: int, now: float) -> tuple[float, Reply | Failure]:
+    """Return when something comes back, and what: as a driver does that keeps the clocks."""
+    came = trouble.comes(number)
+    if trouble.lasts == "no time":
+        return now, came
+    clocks, total = call.clocks(), call.policy.timeouts.total
+    latest = clocks.before_text
+    if trouble.lasts == "silence" and clocks.first_token is not None and latest is not None:
+        ends = now + clocks.first_token
+        if ends <= latest and (clocks.ends_by is None or ends <= clocks.ends_by):
+            return ends, came
+    ends_at = [*([] if total is None else [now + total]), *([] if clocks.ends_by is None else [clocks.ends_by])]
+    return (min(ends_at) if ends_at else now), Failure("timeout")
