@@ -78,9 +78,9 @@ def _tool(worst: WorstScript) -> Iterator[str]:
     seconds = worst.tool_seconds
     yield "took = []"
     yield f"def {worst.tool}(number: int) -> int:"
+    yield f"    took.append({seconds!r})"
     if seconds:
         yield f"    time.sleep({seconds!r})"
-    yield f"    took.append({seconds!r})"
     yield "    return number"
     yield f"tools = [rungwise.Tool(function={worst.tool}, alone=True)]"
 

@@ -166,15 +166,14 @@ class WaitChange:
 def waits_of(old: Policy, new: Policy) -> Iterator[WaitChange]:
     """Yield each series of waits that differs: what a change of numbers does to them."""
     before, after = dict(_series(old)), dict(_series(new))
-    names = dict.fromkeys((*before, *after))
-    found = {
-        what: (before.get(what) or _without_series(what, old), after.get(what) or _without_series(what, new))
-        for what in names
-    }
-    for what, (was, now) in found.items():
+
+    def both(what: str) -> tuple[str, str]:
+        return before.get(what) or _without_series(what, old), after.get(what) or _without_series(what, new)
+
+    for what in dict.fromkeys((*before, *after)):
+        was, now = both(what)
         plain = what.removesuffix(AFTER_OVERLOAD)
-        is_told = plain != what and (was, now) == found[plain]
-        if was != now and not is_told:
+        if was != now and (plain == what or (was, now) != both(plain)):
             yield WaitChange(what, was, now)
 
 

@@ -99,7 +99,7 @@ def most_attempts(table: Table, limits: Mapping[str, int]) -> int | None:
     """
     if any(proof.verdict == "refused" for proof in prove(table)):
         return None
-    table = evolve(table, facts=[evolve(fact, lasts=None) for fact in table.facts])  # none lasts in a model
+    table = evolve(table, facts=tuple(evolve(fact, lasts=None) for fact in table.facts))  # none lasts in a model
     moves = moves_of(table, limits)
     moves = (*moves, *detours_of(table, limits, moves))
     try:
