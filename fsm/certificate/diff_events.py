@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from attrs import frozen
 
@@ -91,7 +91,25 @@ class EventChange:
         """Tell whether anything changes in effect."""
         if self.old is None or self.new is None:
             return True
-        return (self.old.taken, self.old.remarks) != (self.new.taken, self.new.remarks)
+        return self.leads_elsewhere or self.old.remarks != self.new.remarks
+
+    @property
+    def leads_elsewhere(self) -> bool:
+        """Tell whether its ladder changes: a line, a limit, a wait or their order, not a number besides alone."""
+        if self.old is None or self.new is None:
+            return True
+        return self.old.taken != self.new.taken
+
+
+def event_groups(events: Iterable[EventChange]) -> Iterator[tuple[str, list[EventChange]]]:
+    """Yield the events that change, those of which only a number besides the ladder does apart, with their titles."""
+    changed = [each for each in events if each.is_change]
+    elsewhere = [each for each in changed if each.leads_elsewhere]
+    beside = [each for each in changed if not each.leads_elsewhere]
+    if elsewhere:
+        yield "Events that lead to something else", elsewhere
+    if beside:
+        yield "Events that lead to the same, with other numbers", beside
 
 
 def events_of(old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> tuple[EventChange, ...]:
@@ -161,10 +179,11 @@ def remarks_on(policy: Policy, event: str) -> Iterator[str]:
         yield f"an answer cut at a cap of {policy.handful} tokens or fewer is what was asked for"
     if event in ("truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"):
         yield f"raised caps start from {policy.base_cap:,} tokens and end at {policy.largest_cap:,}"
-    if event in ("came_empty", "only_reasoned") and policy.nudge_window:
+    nudges = policy.nudge_window and "nudge" in policy.table.rungs and policy.limits.get("nudges")
+    if event in ("came_empty", "only_reasoned") and nudges:
         yield f"a nudge needs a tool result among the last {counted(policy.nudge_window, 'message')}"
     if event == "ran_out" and policy.reserve.is_on:
-        yield kept_for_others(policy.reserve)
+        yield kept_for_others(policy)
 
 
 def _leaving(policy: Policy, event: str) -> Iterator[tuple[str, int]]:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from rungwise.fsm.certificate.diff_rows import RowGroup
 from rungwise.fsm.certificate.diff_words import counted, duration, kept_for_others, value_text
+from rungwise.fsm.certificate.settings import table_of
 from rungwise.fsm.certificate.worst_case import WorstCase, number_text
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy
@@ -30,17 +31,18 @@ UNITS = {
 }
 """For what is spent, the verb and what a factor is of."""
 
-MOST_FIELDS = 6
-"""Fields that one verdict names."""
+FIRST = ("budget", "limits", "switch_after", "after_refusal", "waits", "timeouts", "reserve")
+"""The groups of fields that a verdict tells first: what they change weighs most."""
 MOST_NAMED = 3
 """Rows or events that a sentence names one by one."""
 
-Tone = Literal["more", "less", "same", "note"]
+Tone = Literal["more", "less", "same", "added", "removed", "note"]
+"""What a finding is: a worst case that costs more or less, or what is new, gone, or otherwise, which nobody judges."""
 
 
 @frozen
 class Verdict:
-    """Hold one finding: whether there is more or less of something, and the sentence."""
+    """Hold one finding: what kind it is, and the sentence."""
 
     tone: Tone
     text: str
@@ -94,7 +96,7 @@ def _rows_in_short(diff: PolicyDiff) -> Iterator[str]:
         names = list(dict.fromkeys(event for event, _ in diff.reordered))
         more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
         yield f"the order of {', '.join(names[:MOST_NAMED])}{more} changes"
-    events = sum(each.is_change for each in diff.events)
+    events = sum(each.leads_elsewhere for each in diff.events)
     if events:
         yield f"{counted(events, 'event')} {'leads' if events == 1 else 'lead'} to something else"
 
@@ -111,41 +113,44 @@ def verdicts(diff: PolicyDiff) -> Iterator[Verdict]:
     for change in diff.worst:
         if change.is_change and change.factor != 1:
             yield Verdict(_tone(change), worst_text(change))
-    if diff.fields:
-        told = [
-            f"{each.name} {value_text(each.name, each.old)} → {_new(each)}" for each in diff.fields if _is_short(each)
-        ]
-        more = f", and {len(diff.fields) - MOST_FIELDS} more" if len(diff.fields) > MOST_FIELDS else ""
-        if told:
-            yield Verdict("note", f"{', '.join(told[:MOST_FIELDS])}{more}.")
+    yield from (Verdict("note", text) for text in _fields_in_short(diff))
     if not any(change.is_change and change.factor != 1 for change in diff.worst):
         yield Verdict("same", f"Every worst case stays as it is, with {backends_text(diff.backends)}.")
     for falls, groups in ((True, diff.fall), (False, diff.come_back)):
-        yield from (Verdict("less" if falls else "more", group_text(group, falls=falls)) for group in groups)
+        yield from (Verdict("removed" if falls else "added", group_text(group, falls=falls)) for group in groups)
     yield from _rows_that_differ(diff)
     for event, _ in diff.reordered:
         yield Verdict("note", f"After {event} the ladder is tried in another order.")
     yield from _proofs(diff)
 
 
-def _new(change: FieldChange) -> str:
-    return value_text(change.name, change.new)
+def _fields_in_short(diff: PolicyDiff) -> Iterator[str]:
+    """Yield every field that changes, those of one group in one sentence."""
+    groups: dict[str, list[str]] = {}
+    for each in diff.fields:
+        group, _, name = each.name.partition(".")
+        groups.setdefault(group, []).append(f"{name} {_change(each)}" if name else _change(each))
+    known = {name: place for place, name in enumerate(FIRST)}
+    for group in sorted(groups, key=lambda name: (name == "hints", known.get(name, len(FIRST)))):
+        yield f"{group}: {', '.join(groups[group])}."
 
 
-def _is_short(change: FieldChange) -> bool:
-    return not (isinstance(change.old, str) and "hints." in change.name)
+def _change(change: FieldChange) -> str:
+    if "hints." in change.name:
+        return "is new" if change.old is None else "is gone" if change.new is None else "is worded otherwise"
+    return f"{value_text(change.name, change.old)} → {value_text(change.name, change.new)}"
 
 
 def _rows_that_differ(diff: PolicyDiff) -> Iterator[Verdict]:
     added, removed = _rungs(diff, "added"), _rungs(diff, "removed")
     if added:
-        yield Verdict("more", f"New: {', '.join(added)}, with {counted(len(diff.appear), 'row')}.")
+        yield Verdict("added", f"New: {', '.join(added)}, with {counted(len(diff.appear), 'row')}.")
     elif diff.appear:
-        yield Verdict("more", f"{counted(len(diff.appear), 'row')} more: {named_rows(diff.appear)}.")
+        yield Verdict("added", f"{counted(len(diff.appear), 'row')} more: {named_rows(diff.appear)}.")
     if removed:
-        yield Verdict("less", f"Gone: {', '.join(removed)}, with {counted(len(diff.vanish), 'row')}.")
+        yield Verdict("removed", f"Gone: {', '.join(removed)}, with {counted(len(diff.vanish), 'row')}.")
     elif diff.vanish:
-        yield Verdict("less", f"{counted(len(diff.vanish), 'row')} fewer: {named_rows(diff.vanish)}.")
+        yield Verdict("removed", f"{counted(len(diff.vanish), 'row')} fewer: {named_rows(diff.vanish)}.")
     for name in diff.redeclared:
         yield Verdict("note", f"{name[0].upper()}{name[1:]}.")
 
@@ -161,7 +166,9 @@ def _proofs(diff: PolicyDiff) -> Iterator[Verdict]:
         yield Verdict("note", f"“{each.name}”: {was} before, {now} now.")
     if not changed:
         held = sum(each.new is not None and each.new.holds for each in diff.properties)
-        yield Verdict("same", f"What was proved before is proved now: {held} properties hold.")
+        yield Verdict(
+            "same", f"What was proved of the table before, for all limits, is proved now: {held} properties hold."
+        )
 
 
 def _tone(change: WorstChange) -> Tone:
@@ -174,7 +181,13 @@ def worst_text(change: WorstChange) -> str:
     """Write one worst case before and now, as a sentence."""
     name = f"{change.name[0].upper()}{change.name[1:]}"
     factor = f" ({factor_text(change.factor)} ×)" if change.factor is not None else ""
-    return f"{name}: at most {amount(change.new)}, before {amount(change.old)}{factor}."
+    ends = "; more calls may end over_budget" if _ends_more(change) else ""
+    return f"{name}: at most {amount(change.new)}, before {amount(change.old)}{factor}{ends}."
+
+
+def _ends_more(change: WorstChange) -> bool:
+    by = change.new.ended_by
+    return by.startswith("budget.") and by.endswith(change.name.replace(" ", "_")) and (change.factor or 1) < 1
 
 
 def figure(worst: WorstCase) -> str:
@@ -188,14 +201,16 @@ def amount(worst: WorstCase) -> str:
     """Write a worst case with its unit."""
     if worst.value is None:
         return "not known"
+    if worst.name == "money":
+        return f"{worst.value:,.4g}" if abs(worst.value) < 1000 else f"{worst.value:,.2f}"
     return duration(worst.value) if "seconds" in worst.name else number_text(worst.value)
 
 
 def factor_text(factor: float) -> str:
-    """Write a factor in three digits; one that is nearly 1 is told as that."""
+    """Write a factor in two digits, one above 1 in three; one that is nearly 1 is told as that."""
     if factor != 1 and 0.995 <= factor < 1.005:
         return "just over 1" if factor > 1 else "just under 1"
-    return f"{factor:.3g}"
+    return f"{factor:.3g}" if factor >= 1 else f"{factor:.2g}"
 
 
 def is_attained(worst: WorstCase) -> bool:
@@ -206,6 +221,28 @@ def is_attained(worst: WorstCase) -> bool:
 def ending(worst: WorstCase) -> str:
     """Say what ends the worst path."""
     return "the ladder ends it" if worst.ended_by == "ladder" else f"{worst.ended_by} ends it"
+
+
+def path_end(worst: WorstCase) -> str:
+    """Say what ends a worst path, and how far the longest that was played comes where the figure is but a bound."""
+    if is_attained(worst):
+        return ending(worst)
+    if worst.attained is None:
+        return f"{ending(worst)}; an upper bound"
+    played = amount(evolve(worst, value=worst.attained))
+    return f"{ending(worst)}; an upper bound, the longest that was played: {played}"
+
+
+def refills(diff: PolicyDiff) -> Iterator[str]:
+    """Say why a rung may stand in a path more often than its limit: what refills its counter."""
+    table = table_of(diff.policies[1])
+    told = []
+    for rung in table.declared_rungs:
+        if rung.refills and rung.name in table.rungs:
+            when = f" where {table.fact(rung.refills_on).says}" if rung.refills_on else ""
+            told.append(f"{rung.name}{when} ({', '.join(rung.refills)})")
+    if told:
+        yield f"A limit counts anew behind what refills its counter: {'; '.join(told)}."
 
 
 def row_short(row: Row) -> str:
@@ -243,7 +280,7 @@ def chances(diff: PolicyDiff) -> Iterator[tuple[str, str, str]]:
         return
     one, other = (policy.limits.get("fallbacks") for policy in (old, new))
     yield "backends that can follow the first", _followers(one), _followers(other)
-    yield "what is kept for them", kept_for_others(old.reserve), kept_for_others(new.reserve)
+    yield "what is kept for them", kept_for_others(old), kept_for_others(new)
     if diff.backends > 1:
         yield f"the last of {diff.backends} has at least", _kept(diff.kept[0]), _kept(diff.kept[1])
     refusal = {"fall_back": "the next backend is asked", "end": "nobody else is asked"}

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from rungwise.fsm.certificate.diff_events import event_groups
 from rungwise.fsm.certificate.diff_headline import (
     NOTHING,
     backends_text,
     chances,
-    ending,
     headline,
     journal_text,
     journals_text,
+    path_end,
+    refills,
     row_short,
     verdicts,
 )
@@ -43,7 +45,7 @@ LONGEST = 240
 LARGEST_PICTURE = 6_000
 """Characters of a picture that a comment has room for."""
 
-SIGNS = {"more": "🔺", "less": "🔽", "same": "⚪", "note": "❗"}
+SIGNS = {"more": "🔺", "less": "🔽", "same": "⚪", "added": "`+`", "removed": "`-`", "note": "`~`"}
 
 _MARKUP = re.compile(r"[^\w\s,.;:?'\"()/=+×→·“”…%-]|(?<!\w)_|_(?!\w)|(?<=[wW]{3})\.|:(?=/)")
 _PLAIN = re.compile(r"[\w ,.;:?'()\[\]/=+×→·-]*")
@@ -119,9 +121,8 @@ def _parts(diff: PolicyDiff) -> Iterator[tuple[str, str]]:
     if diff.waits:
         rows = [[each.what, each.old, each.new] for each in diff.waits]
         yield "the waits", f"**Waits**\n\n{_table(['', 'before', 'now'], [list(map(prose, row)) for row in rows])}"
-    changed = [each for each in diff.events if each.is_change]
-    if changed:
-        yield "the events", _folded(f"Events that lead to something else ({len(changed)})", _list(map(_event, changed)))
+    for title, changed in event_groups(diff.events):
+        yield "the events", _folded(f"{title} ({len(changed)})", _list(map(_event, changed)))
     of_table = _rows(diff)
     if of_table:
         yield "the rows", _folded(f"Rows that are new, gone, off or on ({len(of_table)})", _list(of_table))
@@ -180,9 +181,9 @@ def _paths(diff: PolicyDiff) -> str:
     for change in diff.worst:
         if change.is_change and (change.old.rungs or change.new.rungs):
             sides = (("before", change.old), ("now", change.new))
-            told = [f"  * {name}: {prose(f'{worst.path}; {ending(worst)}')}" for name, worst in sides]
+            told = [f"  * {name}: {prose(f'{worst.path} ({path_end(worst)})')}" for name, worst in sides]
             lines.append("\n".join([f"* {prose(change.name)}", *told]))
-    return _list(lines) if lines else ""
+    return "".join(f"{prose(each)}\n\n" for each in refills(diff)) + _list(lines) if lines else ""
 
 
 def _picture(diff: PolicyDiff) -> str:

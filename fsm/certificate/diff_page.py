@@ -6,18 +6,20 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
+from rungwise.fsm.call.clocks import CLOSING
 from rungwise.fsm.certificate.diff_headline import (
     Verdict,
     amount,
     backends_text,
     chances,
-    ending,
     factor_text,
     figure,
     headline,
     is_attained,
     journal_text,
     journals_text,
+    path_end,
+    refills,
     row_short,
     verdicts,
 )
@@ -35,7 +37,11 @@ if TYPE_CHECKING:
     from rungwise.fsm.diagram.model import Decision
     from rungwise.fsm.machine.table import Row
 
-SIGNS = {"more": "▲", "less": "▼", "same": "=", "note": "!"}
+SIGNS = {"more": "▲", "less": "▼", "same": "=", "added": "+", "removed": "−", "note": "~"}
+OF_TABLE = (
+    "These are properties of the table as it is written, whatever the limits: a row is dead where no limits let it be "
+    "taken. Which rows this policy turns off stands above."
+)
 LONG = 60
 """Characters of a text from which on only the words that differ are shown."""
 
@@ -111,7 +117,13 @@ def _costs(diff: PolicyDiff) -> str:
         f"<div><h3>With {backends_text(count)}</h3>{_cost(changes)}</div>" for count, changes in diff.chains.items()
     )
     told = "At most, whatever comes back: the worst case of the proof, and what ends it."
+    if any(worst.name == "seconds" and worst.ended_by == "budget.seconds" for worst in _sides(diff)):
+        told += f" Seconds may exceed their budget by {CLOSING:g} s, in which the last connection is closed."
     return f'<p>{told}</p><div class="df-chains">{tables}</div>{unknown}'
+
+
+def _sides(diff: PolicyDiff) -> Iterator[WorstCase]:
+    yield from (worst for change in diff.worst for worst in (change.old, change.new))
 
 
 def _cost(changes: Iterable[WorstChange]) -> str:
@@ -257,7 +269,7 @@ def _is_changed_node(diff: PolicyDiff, name: str) -> bool:
 
 def _paths(diff: PolicyDiff) -> str:
     told = [change for change in diff.worst if change.old.rungs or change.new.rungs]
-    return "".join(
+    return "".join(f"<p>{escape(each)}</p>" for each in refills(diff)) + "".join(
         f"<h3>{escape(change.name)}: {escape(figure(change.new))}</h3>{_path(change)}" for change in told
     ) or ("<p>No path is known.</p>")
 
@@ -267,7 +279,7 @@ def _path(change: WorstChange) -> str:
     sides = (("now, as before", change.new),) if same else (("before", change.old), ("now", change.new))
     rows = "".join(
         f"<dt>{name}</dt><dd>{escape(worst.path) or 'not known'} "
-        f'<span class="faint">({escape(ending(worst))}{"" if worst.is_exact else "; an upper bound"})</span></dd>'
+        f'<span class="faint">({escape(path_end(worst))})</span></dd>'
         for name, worst in sides
     )
     return f'<dl class="df-paths">{rows}</dl>'
@@ -281,7 +293,9 @@ def _journals(diff: PolicyDiff) -> str:
         for each in diff.journals
     )
     told = "The replies of then, played to the new policy, up to the first step that differs."
-    return f'<p>{told}</p><p><b>{escape(journals_text(diff.journals))}</b></p><ul class="df-rows">{lines}</ul>'
+    return (
+        f'<p>{told}</p><p><b>{escape(journals_text(diff.journals))}</b></p><ul class="df-list df-journals">{lines}</ul>'
+    )
 
 
 def _proof(diff: PolicyDiff) -> str:
@@ -291,6 +305,6 @@ def _proof(diff: PolicyDiff) -> str:
     ]
     changed = sum(each.is_change for each in diff.properties)
     if changed:
-        return _table(("", "before", "now"), rows)
+        return f"<p>{OF_TABLE}</p>{_table(('', 'before', 'now'), rows)}"
     told = f"All {len(rows)} properties that were looked at have the same verdict before and now"
-    return f"<details><summary>{told}</summary>{_table(('', 'before', 'now'), rows)}</details>"
+    return f"<p>{OF_TABLE}</p><details><summary>{told}</summary>{_table(('', 'before', 'now'), rows)}</details>"

@@ -7,23 +7,26 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from rungwise.fsm.certificate.diff_events import event_groups
 from rungwise.fsm.certificate.diff_headline import (
     NOTHING,
     backends_text,
     chances,
-    ending,
     factor_text,
     figure,
     group_text,
     headline,
     journal_text,
     journals_text,
+    path_end,
+    refills,
 )
 from rungwise.fsm.certificate.diff_troubles import backends_of, course_text, names_of
 from rungwise.fsm.certificate.diff_words import value_text
 
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.diff import PolicyDiff, WorstChange
+    from rungwise.fsm.certificate.diff_events import EventChange
 
 WIDTH = 100
 WIDE = 50  # characters of two values that still stand on one line
@@ -114,20 +117,21 @@ def _waits(diff: PolicyDiff) -> Iterator[str]:
 
 
 def _events(diff: PolicyDiff) -> Iterator[str]:
-    changed = [each for each in diff.events if each.is_change]
-    if not changed:
-        return
-    yield f"Events that lead to something else ({len(changed)})"
-    for each in changed:
-        told = f"on {each.brought_by} ({each.event})" if each.brought_by else f"{each.event} ({each.says})"
-        yield from _wrapped(f"{told}{f', {each.where}' if each.where else ''}:", 2, 4)
-        for name, ladder in (("before", each.old), ("now", each.new)):
-            yield from _wrapped(f"{name + ':':8}{ladder or 'nothing'}", 4, 12)
-        was, now = (set(side.remarks) if side is not None else set() for side in (each.old, each.new))
-        if was != now and each.old is not None and each.new is not None:
-            yield from (line for text in each.old.remarks if text not in now for line in _wrapped(f"- {text}", 4, 6))
-            yield from (line for text in each.new.remarks if text not in was for line in _wrapped(f"+ {text}", 4, 6))
-    yield ""
+    for title, changed in event_groups(diff.events):
+        yield f"{title} ({len(changed)})"
+        yield from (line for each in changed for line in _event(each))
+        yield ""
+
+
+def _event(each: EventChange) -> Iterator[str]:
+    told = f"on {each.brought_by} ({each.event})" if each.brought_by else f"{each.event} ({each.says})"
+    yield from _wrapped(f"{told}{f', {each.where}' if each.where else ''}:", 2, 4)
+    for name, ladder in (("before", each.old), ("now", each.new)):
+        yield from _wrapped(f"{name + ':':8}{ladder or 'nothing'}", 4, 12)
+    was, now = (set(side.remarks) if side is not None else set() for side in (each.old, each.new))
+    if was != now and each.old is not None and each.new is not None:
+        yield from (line for text in each.old.remarks if text not in now for line in _wrapped(f"- {text}", 4, 6))
+        yield from (line for text in each.new.remarks if text not in was for line in _wrapped(f"+ {text}", 4, 6))
 
 
 def _chances(diff: PolicyDiff) -> Iterator[str]:
@@ -160,10 +164,11 @@ def _paths(diff: PolicyDiff) -> Iterator[str]:
     if not told:
         return
     yield f"The worst paths, with {backends_text(diff.backends)}"
+    yield from (line for each in refills(diff) for line in _wrapped(each, 2, 4))
     for change in told:
         yield f"  {change.name}"
         for name, side in (("before", change.old), ("now", change.new)):
-            yield from _wrapped(f"{name + ':':8}{side.path}; {ending(side)}", 4, 12)
+            yield from _wrapped(f"{name + ':':8}{side.path} ({path_end(side)})", 4, 12)
     yield ""
 
 

@@ -10,7 +10,7 @@ from html import escape
 from attrs import frozen
 
 from rungwise.fsm.call.backoff import backoff
-from rungwise.fsm.call.policy import Policy, Reserve
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.settings import limits_of
 from rungwise.fsm.certificate.worst_case import number_text
 
@@ -100,11 +100,14 @@ def counted(number: float, what: str) -> str:
     return f"{number_text(number)} {what}{'' if number == 1 else 's'}"
 
 
-def kept_for_others(reserve: Reserve) -> str:
+def kept_for_others(policy: Policy) -> str:
     """Say what is kept for each backend that is still to come."""
+    reserve, whole = policy.reserve, policy.budget.seconds
     if not reserve.is_on:
         return "nothing is kept for the backends to come"
     share = f"up to {reserve.share * 100:g} % of the budget" if reserve.share else ""
+    if share and whole is not None and reserve.seconds is None:
+        share += f" (of the time: {duration(reserve.share * whole)})"
     seconds = f"up to {duration(reserve.seconds)} of the time" if reserve.seconds is not None else ""
     return f"for each backend to come one attempt is kept, with {' and '.join(filter(None, (share, seconds)))}"
 

@@ -185,12 +185,10 @@ def troubles_of(old: Policy, new: Policy) -> Iterator[Trouble]:
     yield Trouble("silence: not a word comes", _fails("silence"), "silence")
     yield Trouble("a stream that breaks off before any text", _cut(text=False))
     yield Trouble("a stream that breaks off behind some text", _cut(text=True))
-    yield Trouble("an empty reply", lambda number: EVENTS["came_empty"](number, None))
-    yield Trouble(
-        "an empty reply to a tool result", lambda number: EVENTS["came_empty"](number, None), messages=AFTER_A_TOOL
-    )
+    yield Trouble("an empty reply", _made("came_empty"))
+    yield Trouble("an empty reply to a tool result", _made("came_empty"), messages=AFTER_A_TOOL)
     for name, event in NAMES.items():
-        yield Trouble(name, partial(EVENTS[event], stop_raw=None))
+        yield Trouble(name, _made(event))
     yield Trouble("401, or any other error for good", _fails("auth", 401))
     yield Trouble("400 that names a parameter, another one each time", _rejected)
     yield Trouble("a prompt that is too long, without a compactor", _fails("context_overflow", 400))
@@ -208,9 +206,12 @@ def _where_facts_hold(tables: Iterable[Table]) -> Iterator[Trouble]:
                 if looks and event in EVENTS and (fact.name, event) not in seen:
                     seen.add((fact.name, event))
                     told = BROUGHT_BY[event].replace("`", "")
-                    yield Trouble(
-                        f"{told}, on which {fact.name} holds", partial(EVENTS[event], stop_raw=_marked(fact.name))
-                    )
+                    yield Trouble(f"{told}, on which {fact.name} holds", _made(event, _marked(fact.name)))
+
+
+def _made(event: str, stop_raw: str | None = None) -> Comes:
+    make = EVENTS[event]
+    return lambda number: make(number, stop_raw)
 
 
 def _fails(reason: Reason, status: int | None = None, *, asked_wait: float | None = None) -> Comes:
@@ -239,7 +240,7 @@ def _cut_tool(number: int, stop_raw: str | None) -> Reply:
 EVENTS: Mapping[str, Callable[[int, str | None], Reply]] = {
     "answered": lambda number, stop_raw: Reply(_text(number), stop_reason="stop", stop_raw=stop_raw),
     "called_tools": lambda number, stop_raw: Reply(
-        tool_calls=(ToolCall("1", "look_up", "{}"),), stop_reason="tools", stop_raw=stop_raw
+        tool_calls=(ToolCall("1", "look_up", "{}"),), stop_reason="tool_calls", stop_raw=stop_raw
     ),
     "came_empty": lambda number, stop_raw: Reply("", stop_reason="stop", stop_raw=stop_raw),
     "only_reasoned": lambda number, stop_raw: Reply(reasoning="thoughts", stop_reason="stop", stop_raw=stop_raw),

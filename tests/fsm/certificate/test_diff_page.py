@@ -24,8 +24,11 @@ def visible(page: str) -> str:
 
 
 QUESTIONS = [
-    ("what may it cost now?", "Money: at most 2.19029, before 4.99379 (0.439 ×)."),
-    ("how long can a caller wait now?", "Seconds: at most 91 s, before 901 s (15 min) (0.101 ×)."),
+    ("what may it cost now?", "Money: at most 2.19, before 4.994 (0.44 ×)."),
+    (
+        "how long can a caller wait now?",
+        "Seconds: at most 91 s, before 901 s (15 min) (0.1 ×); more calls may end over_budget.",
+    ),
     (
         "what happens on a 429 now?",
         "no connection; a stream that breaks off before any text one backend retry x3 (2, 4, 8 s) → ✕ failed "
@@ -59,8 +62,8 @@ def test_ten_questions_of_a_reviewer_are_answered_from_the_one_page() -> None:
     assert len(QUESTIONS) == 10
     assert [question for question, answer in QUESTIONS if answer not in shown] == []
     assert (
-        "With two backends, this change lets a call cost at most 0.439 × as much and take at most 0.101 × as long; "
-        "1 row can no longer be taken; 8 events lead to something else."
+        "With two backends, this change lets a call cost at most 0.44 × as much and take at most 0.1 × as long; "
+        "1 row can no longer be taken; 7 events lead to something else."
     ) in shown
     assert all(f"{each.name} : {journal_text(each)}." in shown for each in last_week())
 

@@ -170,3 +170,11 @@ def test_the_table_of_a_page_shows_first_what_differs() -> None:
     assert "429" in folded
     same = trouble_part(trouble_changes(DEFAULT, DEFAULT), (CALL, CALL))
     assert "On each of these troubles, the same is done as before." in same
+
+
+@pytest.mark.parametrize("event", troubles.EVENTS)
+def test_each_reply_that_is_made_brings_its_event_about(event: str) -> None:
+    call = rungwise.Call(rungwise.Request("say"))
+    call.begin()
+    call.receive(troubles.EVENTS[event](1, "odd"))
+    assert call.journal.steps[1].event == event
