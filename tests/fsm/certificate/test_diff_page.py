@@ -84,6 +84,7 @@ def test_the_ladders_show_what_is_new_gone_and_moved() -> None:
     shown = visible(to_other_table().to_html())
     assert "5 rows are new; 5 rows are gone; the order of malformed changes" in shown
     assert "retry ×3 · 2→60 s (was 2.) may_retry" in shown
+    assert "retry ×3 · 2→60 s (now 1.) may_retry" in shown
     assert "+ may_apologize apologize ×2" in shown
     assert "− may_prefill prefill ×2" in shown
     assert "hints.nudge what a nudge says That reply answer had no content. ... results above and carry go on" in shown
