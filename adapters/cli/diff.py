@@ -18,7 +18,7 @@ from rungwise.adapters.cli.options import (
     prices_option,
 )
 from rungwise.adapters.cli.output import bad_input, note, one_line, safe, write_out
-from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, turn_option
+from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
 from rungwise.fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,9 +35,15 @@ SUFFIXES: dict[str, Form] = {".html": "html", ".htm": "html", ".svg": "svg", ".m
 """What a file is written as where nothing else is asked for."""
 
 
+def _remember(ctx: click.Context, param: click.Parameter, value: Policy | TurnPolicy) -> Policy | TurnPolicy:
+    """Remember how a policy was named."""
+    ctx.meta[f"{__name__}.{param.name}"] = ctx.meta.pop(NAMED, "default")
+    return value
+
+
 @click.command(short_help="Show what a change of policy does: costs, events, rows, past calls.")
-@click.argument("old", type=EITHER_OR_DEFAULT, metavar="OLD")
-@click.argument("new", type=EITHER_OR_DEFAULT, metavar="NEW")
+@click.argument("old", type=EITHER_OR_DEFAULT, metavar="OLD", callback=_remember)
+@click.argument("new", type=EITHER_OR_DEFAULT, metavar="NEW", callback=_remember)
 @turn_option
 @click.option("--backends", type=BACKENDS, help="How many backends the chain has.  [default: one, two and three]")
 @max_tokens_option
@@ -108,9 +114,18 @@ def diff(
     for policy in (old, new):
         check_prices(policy, prices)
     past = [_past(file, old, new) for file in journals]
+    meta = click.get_current_context().meta
+    names = meta[f"{__name__}.old"], meta[f"{__name__}.new"]
     try:
         found = diff_policies(
-            old, new, backends, max_tokens=max_tokens, input_tokens=input_tokens, prices=prices, journals=past
+            old,
+            new,
+            backends,
+            max_tokens=max_tokens,
+            input_tokens=input_tokens,
+            prices=prices,
+            journals=past,
+            names=names,
         )
     except ConfigurationError as error:
         bad_input(str(error))

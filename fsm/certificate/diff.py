@@ -16,6 +16,7 @@ from rungwise.fsm.certificate.diff_events import EventChange, events_of
 from rungwise.fsm.certificate.diff_markdown import as_markdown
 from rungwise.fsm.certificate.diff_page import as_page
 from rungwise.fsm.certificate.diff_rows import RowGroup, grouped, redeclared
+from rungwise.fsm.certificate.diff_setting import Setting
 from rungwise.fsm.certificate.diff_text import as_text
 from rungwise.fsm.certificate.diff_words import WaitChange, waits_of
 from rungwise.fsm.certificate.settings import off_rows, settings_of, table_of
@@ -130,6 +131,7 @@ class PolicyDiff:
         policies: the policies themselves.
         calls: for a turn, what changes for its calls.
         journals: what past calls or turns would have done.
+        setting: what the comparison was asked for.
     """
 
     fields: tuple[FieldChange, ...]
@@ -153,6 +155,7 @@ class PolicyDiff:
     troubles: tuple[TroubleChange, ...] = field(default=(), repr=False)
     calls: PolicyDiff | None = None
     journals: tuple[WhatIf, ...] = ()
+    setting: Setting = field(factory=Setting)
 
     @property
     def worst(self) -> tuple[WorstChange, ...]:
@@ -194,6 +197,7 @@ def diff_policies(
     input_tokens: int | None = None,
     prices: Prices | None = None,
     journals: Iterable[WhatIf] = (),
+    names: tuple[str, str] | None = None,
 ) -> PolicyDiff:
     """Compare two policies, with their tables and their worst cases; those of turns with those of their calls.
 
@@ -204,6 +208,7 @@ def diff_policies(
         input_tokens: the tokens of the prompt, which the worst case in money needs.
         prices: of every backend, where they are told by their number.
         journals: what past calls would have done, as `what_if` finds it.
+        names: what the policies are called, for the reader.
 
     Raises:
         ConfigurationError: no backend is usable, a counter of a table has no limit, one policy is of a call and the
@@ -217,7 +222,9 @@ def diff_policies(
     after = before if old == new else _certified("new", new, backends, prices, asked)
     number = SPOKEN_OF if backends is None else next(iter(after))
     play = partial(trouble_changes, chains=sorted({1, number}), prices=prices, **asked)
-    return attrs.evolve(_side_by_side(old, new, before, after, number, play), journals=tuple(journals))
+    found = _side_by_side(old, new, before, after, number, play)
+    setting = Setting(names, max_tokens, input_tokens, prices)
+    return attrs.evolve(found, journals=tuple(journals), setting=setting)
 
 
 def _certified(

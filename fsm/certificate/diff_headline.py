@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from attrs import evolve, frozen
 
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.diff_rows import RowGroup
+from rungwise.fsm.certificate.diff_setting import conflicts_of
 from rungwise.fsm.certificate.diff_words import counted, duration, kept_for_others, value_text
 from rungwise.fsm.certificate.settings import table_of
 from rungwise.fsm.certificate.worst_case import WorstCase, number_text
@@ -119,6 +121,10 @@ def verdicts(diff: PolicyDiff) -> Iterator[Verdict]:
     for falls, groups in ((True, diff.fall), (False, diff.come_back)):
         yield from (Verdict("removed" if falls else "added", group_text(group, falls=falls)) for group in groups)
     yield from _rows_that_differ(diff)
+    old, new = diff.policies
+    if isinstance(old, Policy) and isinstance(new, Policy):
+        before = {*conflicts_of(old)}
+        yield from (Verdict("note", f"Now {each}.") for each in conflicts_of(new) if each not in before)
     for event, _ in diff.reordered:
         yield Verdict("note", f"After {event} the ladder is tried in another order.")
     yield from _proofs(diff)

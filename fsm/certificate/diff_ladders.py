@@ -46,7 +46,12 @@ def _side(name: str, ladder: Ladder | None, other: Ladder | None) -> str:
     remarks = {*other.remarks} if other is not None else set()
     moved = _moved(ladder.ranks, known)
     ranks = "".join(
-        _rank(rank, is_same=rank in known, was=moved.get(rank) if name == "now" else None) for rank in ladder.ranks
+        _rank(
+            rank,
+            is_same=rank in known,
+            moved=f"({'was' if name == 'now' else 'now'} {moved[rank]}.)" if rank in moved else "",
+        )
+        for rank in ladder.ranks
     )
     notes = "".join(
         f"<li{'' if text in remarks else ' class=df-changed'}>{_coded(text)}</li>" for text in ladder.remarks
@@ -67,12 +72,12 @@ def _moved(ranks: Sequence[Rank], others: Sequence[Rank]) -> dict[Rank, int]:
     }
 
 
-def _rank(rank: Rank, *, is_same: bool, was: int | None) -> str:
-    names = " ".join([*(["df-off"] if rank.off else []), *([] if is_same and was is None else ["df-changed"])])
+def _rank(rank: Rank, *, is_same: bool, moved: str) -> str:
+    names = " ".join([*(["df-off"] if rank.off else []), *([] if is_same and not moved else ["df-changed"])])
     marked = f' class="{names}"' if names else ""
     chip = state_chip(Node(rank.target, rank.kind))
     detail = f" <span>{escape(rank.detail)}</span>" if rank.detail else ""
-    detail += f" <b>(was {was}.)</b>" if was is not None else ""
+    detail += f" <b>{moved}</b>" if moved else ""
     says = rank.off or rank.says
     off = "cannot be taken: " if rank.off else ""
     told = f"<small><code>{escape(rank.guard)}</code> {escape(off + says)}</small>"

@@ -21,6 +21,7 @@ from rungwise.fsm.certificate.diff_headline import (
     row_short,
     verdicts,
 )
+from rungwise.fsm.certificate.diff_setting import setting_text
 from rungwise.fsm.certificate.diff_text import ended_figure, factor
 from rungwise.fsm.certificate.diff_troubles import backends_of, course_text, names_of
 from rungwise.fsm.certificate.diff_words import value_text
@@ -93,6 +94,7 @@ def _blocks(diff: PolicyDiff) -> Iterator[tuple[str, str]]:
     if diff.calls is not None and not diff.calls.is_empty:
         yield "the heading of the calls", "### Each call\n"
         yield from ((f"{title} of the calls", block) for title, block in _parts(diff.calls))
+    yield "what was asked for", f"{prose(setting_text(diff.setting))}\n"
     if diff.journals:
         lines = [f"* {code(each.name)}: {prose(journal_text(each))}" for each in diff.journals]
         yield "the past calls", f"**{prose(journals_text(diff.journals))}**\n\n{_list(lines)}"

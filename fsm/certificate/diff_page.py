@@ -24,8 +24,9 @@ from rungwise.fsm.certificate.diff_headline import (
     verdicts,
 )
 from rungwise.fsm.certificate.diff_ladders import event_parts
+from rungwise.fsm.certificate.diff_setting import setting_text
 from rungwise.fsm.certificate.diff_troubles import trouble_part
-from rungwise.fsm.certificate.diff_words import counted, says_of, value_text, words_that_differ
+from rungwise.fsm.certificate.diff_words import broken, counted, says_of, value_text, words_that_differ
 from rungwise.fsm.certificate.settings import table_of
 from rungwise.fsm.diagram import draw
 from rungwise.fsm.diagram.page.ladder import change_in, ladder_of
@@ -50,7 +51,10 @@ def as_page(diff: PolicyDiff) -> str:
     """Write a difference as one page."""
     is_turn = diff.calls is not None
     title = f"A change of the policy of {'turns' if is_turn else 'calls'}"
-    parts = [f'<header class="df-head"><h1>{title}</h1><p class="df-headline">{escape(headline(diff))}</p></header>']
+    parts = [
+        f'<header class="df-head"><h1>{title}</h1><p class="df-headline">{escape(headline(diff))}</p>'
+        f'<p class="faint">{broken(setting_text(diff.setting))}</p></header>'
+    ]
     parts.append(_contents(diff))
     parts += _parts(diff, "")
     if diff.calls is not None:
@@ -168,7 +172,7 @@ def _fields(diff: PolicyDiff) -> str:
     short = [each for each in diff.fields if not _is_long(each)]
     policy = diff.policies[1]
     table = "".join(
-        f'<tr><th scope="row"><code>{escape(each.name)}</code><small>{escape(says_of(each.name, policy))}</small></th>'
+        f'<tr><th scope="row"><code>{broken(each.name)}</code><small>{escape(says_of(each.name, policy))}</small></th>'
         f"<td>{escape(value_text(each.name, each.old))}</td><td>{escape(value_text(each.name, each.new))}</td></tr>"
         for each in short
     )
@@ -233,7 +237,7 @@ def _rows(diff: PolicyDiff) -> str:
 def _row_list(title: str, rows: Iterable[Row], kind: str) -> str:
     sign = "+" if kind == "added" else "−"
     lines = "".join(
-        f'<li><b class="sign {kind}" aria-hidden="true">{sign}</b> <code>{escape(text)}</code></li>'
+        f'<li><b class="sign {kind}" aria-hidden="true">{sign}</b> <code>{broken(text)}</code></li>'
         for text in dict.fromkeys(_told(row) for row in rows)
     )
     return f'<h3>{escape(title[0].upper() + title[1:])}</h3><ul class="df-rows">{lines}</ul>'

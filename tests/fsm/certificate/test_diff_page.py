@@ -9,14 +9,16 @@ from html import unescape
 import pytest
 from attrs import evolve
 
+import rungwise
 from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff
 from rungwise.fsm.certificate.diff_headline import journal_text
-from support.changes import last_week, of_nothing, of_turns, to_interactive, to_other_table
+from rungwise.fsm.certificate.diff_setting import Setting, conflicts_of
+from support.changes import PRICES, last_week, of_nothing, of_turns, to_interactive, to_other_table
 
 
 def visible(page: str) -> str:
     """Return what a page shows, on one line: no style, no picture, no markup."""
-    body = page[page.index("<body>") :]
+    body = page[page.index("<body>") :].replace("<wbr>", "")
     for hidden in ("style", "svg"):
         body = re.sub(rf"<{hidden}\b.*?</{hidden}>", " ", body, flags=re.DOTALL)
     inline = re.sub(r"</?(code|b|small|span|ins|del)\b[^>]*>", " ", body)
@@ -82,6 +84,7 @@ def test_the_ladders_show_what_is_new_gone_and_moved() -> None:
     shown = visible(to_other_table().to_html())
     assert "5 rows are new; 5 rows are gone; the order of malformed changes" in shown
     assert "retry ×3 · 2→60 s (was 2.) may_retry" in shown
+    assert "retry ×3 · 2→60 s (now 1.) may_retry" in shown
     assert "+ may_apologize apologize ×2" in shown
     assert "− may_prefill prefill ×2" in shown
     assert "hints.nudge what a nudge says That reply answer had no content. ... results above and carry go on" in shown
@@ -121,3 +124,23 @@ def test_what_comes_from_outside_is_escaped() -> None:
     assert "<img" not in page
     assert "&lt;img" in page
     assert "Only words change (hints.placeholder, hints.nudge)" in visible(page)
+
+
+def test_a_page_says_what_its_figures_are_for_and_its_names_are_shortened_and_escaped() -> None:
+    names = ("<b>old</b>.toml", "x" * 300 + "/new.toml")
+    setting = Setting(names, max_tokens=1000, input_tokens=2000, prices=PRICES)
+    shown = visible(evolve(of_nothing(), setting=setting).to_html())
+    assert "OLD is <b>old</b>.toml, NEW is ...xxx" in shown
+    assert "x" * 130 not in shown
+    assert (
+        "an output cap of 1,000 tokens; a prompt of 2,000 tokens; prices for a million tokens of 2.5 for input" in shown
+    )
+
+
+def test_limits_that_cut_each_other_are_told() -> None:
+    policy = rungwise.Policy(budget=rungwise.Budget(seconds=300), limits=rungwise.Limits(retries=6))
+    assert list(conflicts_of(policy)) == [
+        "an attempt may take 600 s (10 min) (timeouts.total), but the call ends at 300 s (5 min)",
+        "all retries of one backend may wait 183 s (3.05 min), more than the 75 s kept for the next",
+    ]
+    assert list(conflicts_of(rungwise.Policy())) == []
