@@ -118,7 +118,8 @@ LONG = (
 )
 SAMPLED = (
     *("test_long_histories.py", "test_every_form.py", "test_failure_patterns.py"),
-    *("test_mutations.py", "test_ndjson.py", "test_policy_pictures.py"),
+    *("test_mutations.py", "test_ndjson.py", "test_policy_pictures.py", "test_diagram.py"),
+    *("test_page.py", "test_nonsense.py", "test_readers.py", "test_scripts.py"),
 )
 CHOOSING = ("test_matrix.py", "test_mixed_chains.py")
 """Every run takes a quarter of the cases of each test in `SAMPLED`, and in `end_to_end/` but for `CHOOSING`.
