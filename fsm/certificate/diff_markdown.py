@@ -147,9 +147,7 @@ def _worst(diff: PolicyDiff, count: int) -> str:
     changes = diff.chains[count]
     same = "" if any(change.is_change for change in changes) else ": unchanged"
     rows = [
-        [each.name, ended_figure(each, new=False), ended_figure(each, new=True), factor(each)]
-        for each in changes
-        if each.is_known
+        [each.name, ended_figure(each.old), ended_figure(each.new), factor(each)] for each in changes if each.is_known
     ]
     unknown = [f"\n{prose(f'{each.name}: not known; {each.new.note}')}\n" for each in changes if not each.is_known]
     table = _table(["worst case", "before", "now", "factor"], [list(map(prose, row)) for row in rows])

@@ -27,6 +27,7 @@ from rungwise.fsm.certificate.diff_words import value_text
 if TYPE_CHECKING:
     from rungwise.fsm.certificate.diff import PolicyDiff, WorstChange
     from rungwise.fsm.certificate.diff_events import EventChange
+    from rungwise.fsm.certificate.worst_case import WorstCase
 
 WIDTH = 100
 WIDE = 50  # characters of two values that still stand on one line
@@ -148,9 +149,7 @@ def _worst(diff: PolicyDiff) -> Iterator[str]:
         same = "" if any(change.is_change for change in changes) else ": unchanged"
         yield f"Worst cases of a {diff.table}, with {backends_text(count)}{same}"
         known = [change for change in changes if change.is_known]
-        cells = [
-            (each.name, ended_figure(each, new=False), ended_figure(each, new=True), factor(each)) for each in known
-        ]
+        cells = [(each.name, ended_figure(each.old), ended_figure(each.new), factor(each)) for each in known]
         yield from _aligned([("", "before", "now", "factor"), *cells])
         yield ""
     for change in diff.worst:
@@ -172,9 +171,8 @@ def _paths(diff: PolicyDiff) -> Iterator[str]:
     yield ""
 
 
-def ended_figure(change: WorstChange, *, new: bool) -> str:
+def ended_figure(worst: WorstCase) -> str:
     """Write a worst case with the part of the budget that ends it."""
-    worst = change.new if new else change.old
     return figure(worst) + (f" ({worst.ended_by})" if worst.ended_by.startswith("budget.") and worst.value else "")
 
 

@@ -6,7 +6,9 @@ from html import escape
 from itertools import pairwise
 
 from rungwise.fsm.diagram.colours import LIGHT
+from rungwise.fsm.diagram.marks import sign, struck, turn
 from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Node, Note, Picture, columns, wrapped
+from rungwise.fsm.journal.digest.words import END_SIGNS
 
 SHAPES: dict[Kind, str] = {
     "rung": 'shape=box, style="rounded,filled"',
@@ -16,9 +18,6 @@ SHAPES: dict[Kind, str] = {
     "error": 'shape=octagon, style="filled"',
     "outcome": 'shape=box, style="filled", peripheries=2',
 }
-SIGNS: dict[Kind, str] = {"answer": "✓ ", "lesser": "◐ ", "error": "✕ "}
-"""What tells outcomes apart in a cell of a table, which has no shape."""
-
 FONT = 'fontname="DejaVu Sans Mono,Menlo,Consolas,monospace", fontsize=11'
 COLUMNS = 3
 
@@ -66,11 +65,11 @@ def _node(node: Node) -> str:
 
 
 def _name(node: Node) -> str:
-    return node.label.removesuffix(node.name) + _struck(escape(node.name), node.is_struck)
+    return node.label.removesuffix(node.name) + struck(escape(node.name), node.is_struck)
 
 
 def _detail(node: Node, before: str = "") -> str:
-    says = "".join(_struck(escape(words), is_struck) for words, is_struck in node.pieces)
+    says = "".join(struck(escape(words), is_struck) for words, is_struck in node.pieces)
     return f'{before}<font point-size="9">{says}</font>' if says else ""
 
 
@@ -87,7 +86,7 @@ def _edge(picture: Picture, arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return f"{_sign(line)}{_numbers(line.steps)}{_struck(escape(line.text), line.is_struck)}{_turn(line)}"
+    return f"{sign(line)}{_numbers(line.steps)}{struck(escape(line.text), line.is_struck)}{turn(line)}"
 
 
 def _note(note: Note) -> str:
@@ -104,7 +103,7 @@ def _card(picture: Picture, decision: Decision) -> str:
 
 def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | None) -> str:
     node = picture.node(line.row.target)
-    guard = _struck(escape(decision.guard(line)), line.is_struck) + _turn(line)
+    guard = struck(escape(decision.guard(line)), line.is_struck) + turn(line)
     guard += " false: " + ", ".join(map(str, line.tried)) if line.tried else ""
     guard += f" was {line.was}." if line.was is not None else ""
     if line.steps:
@@ -113,29 +112,18 @@ def _card_line(picture: Picture, decision: Decision, line: Line, rank: int | Non
     paint = f'border="1" bgcolor="{fill}" color="{border}"'
     if line.is_struck:
         paint = f'border="1" style="dashed" color="{LIGHT.line}"'
-    target = SIGNS.get(node.kind, "") + _name(node)
-    effect = _struck(escape(line.row.effect), line.is_struck) if line.row.effect else " "
+    # A cell of a table has no shape, so a sign tells the ends apart.
+    target = (f"{END_SIGNS[node.kind]} " if node.kind in END_SIGNS else "") + _name(node)
+    effect = struck(escape(line.row.effect), line.is_struck) if line.row.effect else " "
     says = f' href="#" title="{_text(line.says)}"' if line.off is not None else ""  # only a link shows its title
     cells = [
-        f'<td align="left">{_sign(line)}{rank if rank is not None else ""}</td>',
+        f'<td align="left">{sign(line)}{rank if rank is not None else ""}</td>',
         f'<td align="left"{says}>{guard}</td>',
         f"<td {paint}>{target}</td>",
         f'<td align="left">{effect}</td>',
         f'<td align="left">{_detail(node) or " "}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
-
-
-def _sign(line: Line) -> str:
-    return f"<b>{line.sign}</b> " if line.sign else ""
-
-
-def _turn(line: Line) -> str:
-    return f" <b>{line.turn}</b>" if line.turn else ""
-
-
-def _struck(says: str, is_struck: bool) -> str:
-    return f"<s>{says}</s>" if is_struck else says
 
 
 def _numbers(steps: tuple[int, ...]) -> str:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from attrs import frozen
 
 from rungwise.fsm.diagram.colours import LIGHT, MARK
+from rungwise.fsm.diagram.marks import sign, struck, turn
 from rungwise.fsm.diagram.model import SIGNS, Arc, Decision, Kind, Line, Node, Note, Picture, columns, wrapped
 
 # Words that begin a statement or end a block in the language; a state of that name gets another id, not another label.
@@ -145,7 +146,7 @@ def _lines(arc: Arc) -> str:
 
 
 def _line(line: Line) -> str:
-    return _sign(line) + _numbers("", line.steps) + _struck(_escaped(line.text), line.is_struck) + _turn(line)
+    return sign(line) + _numbers("", line.steps) + struck(_escaped(line.text), line.is_struck) + turn(line)
 
 
 def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
@@ -156,7 +157,7 @@ def _chain(picture: Picture, decision: Decision, name: str) -> dict[str, str]:
         node = picture.node(line.row.target)
         guard = " ".join(filter(None, ["else" if place > 1 else "", line.row.guard]))
         says = f"{guard} → {line.row.target}".strip() + (f" / {line.row.effect}" if line.row.effect else "")
-        says = _sign(line) + _struck(_escaped(says), line.is_struck) + _turn(line)
+        says = sign(line) + struck(_escaped(says), line.is_struck) + turn(line)
         says += "".join(f"<br>{words}" for words in (_detail(node), _why(line)) if words)
         says += _numbers("<br>taken at ", line.steps, "") + _numbers("<br>false at ", line.tried, "")
         is_marked = bool(line.steps) or line.change == "added"
@@ -173,8 +174,8 @@ def _why(line: Line) -> str:
 
 def _state(node: Node) -> str:
     detail = f"<br>{_detail(node)}" if node.pieces else ""
-    sign = f"{SIGNS[node.change]} " if node.change else ""
-    says = f"<b>{sign}{_struck(_escaped(node.name), node.is_struck)}</b>{detail}"
+    change = f"{SIGNS[node.change]} " if node.change else ""
+    says = f"<b>{change}{struck(_escaped(node.name), node.is_struck)}</b>{detail}"
     look = _class(node.kind, is_struck=node.is_struck, is_marked=node.visited or node.change == "added")
     return _node(_id(node.name), says, node.kind, look)
 
@@ -189,19 +190,7 @@ def _node(name: str, says: str, kind: Kind, look: str) -> str:
 
 
 def _detail(node: Node) -> str:
-    return "".join(_struck(_escaped(words), is_struck) for words, is_struck in node.pieces)
-
-
-def _sign(line: Line) -> str:
-    return f"<b>{line.sign}</b> " if line.sign else ""
-
-
-def _turn(line: Line) -> str:
-    return f" <b>{line.turn}</b>" if line.turn else ""
-
-
-def _struck(says: str, is_struck: bool) -> str:
-    return f"<s>{says}</s>" if is_struck else says
+    return "".join(struck(_escaped(words), is_struck) for words, is_struck in node.pieces)
 
 
 def _escaped(says: str) -> str:

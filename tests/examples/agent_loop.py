@@ -1,8 +1,8 @@
 """An agent with tools: a budget for each turn, its journal, and a conversation that is stored and gone on from.
 
-    python tests/examples/agent_loop.py /tmp/birds "Who nests by the Vomb?"
-    python tests/examples/agent_loop.py /tmp/birds "How many of each?"      # goes on from there
-    rungwise explain /tmp/birds/journal.json -o turn.html                   # what the last turn did, step by step
+    python tests/examples/agent_loop.py birds "Who nests by the Vomb?"
+    python tests/examples/agent_loop.py birds "How many of each?"      # goes on from there
+    rungwise explain birds/journal.json -o turn.html                   # what the last turn did, step by step
 
 It plays against the embedded provider, without a key; `--model` (and `--base-url`) asks a real one.
 """

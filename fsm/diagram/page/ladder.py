@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from rungwise.fsm.diagram.model import ENDS, Decision, Kind, Line, Node, Picture
-
-SIGNS: dict[Kind, str] = {"answer": "✓", "lesser": "◐", "error": "✕"}
-"""What tells outcomes apart where colours do not."""
+from rungwise.fsm.diagram.model import ENDS, Decision, Line, Node, Picture
+from rungwise.fsm.journal.digest.words import END_SIGNS
 
 
 def ladder(picture: Picture) -> str:
@@ -26,7 +24,7 @@ def ladder_of(picture: Picture, decisions: Iterable[Decision]) -> str:
 
 def state_chip(node: Node) -> str:
     """Write a state as small as a word; an outcome with the sign of what it is."""
-    sign = f'<span aria-hidden="true">{SIGNS[node.kind]}</span> ' if node.kind in SIGNS else ""
+    sign = f'<span aria-hidden="true">{END_SIGNS[node.kind]}</span> ' if node.kind in END_SIGNS else ""
     kind = f"{node.kind} end" if node.kind in ENDS else node.kind
     title = f' title="{escape(node.says)}"' if node.says else ""
     return f'<span class="chip {kind}"{title}>{sign}{escape(node.name)}</span>'

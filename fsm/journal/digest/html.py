@@ -6,12 +6,10 @@ from html import escape
 from typing import Final
 
 from rungwise.fsm.journal.digest import Digest, Line
-from rungwise.fsm.journal.digest.words import counted, plain
+from rungwise.fsm.journal.digest.words import END_SIGNS, counted, plain
 
 MOST_LINES: Final = 60
 """Lines that are shown of a run, and of each run within."""
-
-SIGNS: Final = {"answer": "✓", "lesser": "◐", "error": "✕"}
 
 _STYLE: Final = (
     ".rungwise{border:1px solid;border-radius:8px;font:14px/1.45 system-ui,sans-serif;max-width:960px;"
@@ -34,7 +32,7 @@ def digest_html(digest: Digest) -> str:
     """Write a run in brief; everything in it that a stranger chose is escaped."""
     left = f"; left: {escape(digest.left)}" if digest.left else ""
     says = f'<p class="rw-says">{escape(digest.says)}</p>' if digest.says else ""
-    sign = f'<span aria-hidden="true">{SIGNS[digest.kind]}</span> ' if digest.kind in SIGNS else ""
+    sign = f'<span aria-hidden="true">{END_SIGNS[digest.kind]}</span> ' if digest.kind in END_SIGNS else ""
     return (
         f'<div class="rungwise"><style>{_STYLE}</style>'
         f"<p>{sign}<b>{escape(digest.name)} {escape(digest.headline)}</b></p>"

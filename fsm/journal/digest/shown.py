@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-class Shown:
+class Shown(ABC):
     """Show a run in brief; who inherits from this says which, and what is shown where there is nothing to tell."""
 
     __slots__ = ()
 
-    def _digest(self) -> Digest | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _digest(self) -> Digest | None: ...
 
     def _in_short(self) -> str:
         return repr(self)

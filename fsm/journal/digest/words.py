@@ -6,6 +6,9 @@ from typing import Final
 
 from rungwise.fsm.values.usage import Usage
 
+END_SIGNS: Final = {"answer": "✓", "lesser": "◐", "error": "✕"}
+"""What tells outcomes apart where colours and shapes do not."""
+
 _UNITS: Final = ((0.1, 1.0, "s"), (1e-4, 1e3, "ms"), (0.0, 1e6, "µs"))
 _LAST_ROUNDED: Final = 100
 _LEAST_COST: Final = 1e-4
