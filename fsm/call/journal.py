@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from attrs import define
 
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
@@ -32,6 +31,7 @@ from rungwise.fsm.journal.record import Record
 from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import define
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.digest import Digest

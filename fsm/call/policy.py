@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Any, ClassVar, Literal, get_args
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.table import CALL
@@ -17,6 +17,7 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.suggest import did_you_mean
 from rungwise.fsm.values.toml import read_toml, text_of_file
 

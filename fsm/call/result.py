@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall
@@ -15,6 +15,7 @@ from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, 
 from rungwise.fsm.failures.classify import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.shown import Shown
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:

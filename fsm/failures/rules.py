@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.patterns import Pattern
+from rungwise.fsm.values.records import frozen
 
 if TYPE_CHECKING:
     from rungwise.fsm.failures.body import ErrorBody
