@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from attrs import define
-
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.journal import Journal, Links, Setting
@@ -20,6 +18,7 @@ from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.values.records import define
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 

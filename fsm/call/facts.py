@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.limits import LARGEST_LIMIT
@@ -13,6 +13,7 @@ from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.values.records import define
 
 CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 """The events after which text may be gone on from."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.waiting import RAISING, cap_of, is_drawn, wait_of
 from rungwise.fsm.failures.failure import Failure
@@ -25,9 +23,10 @@ class RungWait:
 NO_WAIT = RungWait(0.0, None)
 
 
-@attrs.define(eq=False)
 class Position(Run):
     """Move a call through its table, and work out what its rungs wait and which cap they send."""
+
+    __slots__ = ()
 
     @classmethod
     def of(cls, policy: Policy, backends: int) -> Position:
