@@ -96,3 +96,42 @@ def test_a_call_leaves_nothing_for_the_collector(
 
         assert garbage(lambda: runner.run(one())) == 0
         runner.run(client.aclose())
+
+
+PROTOCOLS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama", "Bedrock")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
+    mode: str, protocol: str, serve: Callable[..., EmbeddedProvider], caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02))
+    options = {"region": "eu-north-1"} if protocol == "Bedrock" else {}
+    backend = getattr(rungwise, protocol)("model", base_url=provider.base_url, api_key="sk-key-0123456789", **options)
+    client, steps, said = Client(backend, observer=lambda step: steps.append(step)), list[Any](), list[str]()
+
+    def note(events: Any, heard: list[Any]) -> None:
+        said.extend(event.text for event in heard if isinstance(event, rungwise.Text))
+        ring: list[Any] = [events]
+        ring.append(ring)
+
+    async def leave() -> None:
+        events = client.astream("Where?")
+        note(events, [await anext(events) for _ in range(2)])
+        del events
+        gc.collect()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    gc.collect()
+    if mode == "stream":
+        events = client.stream("Where?")
+        note(events, list(islice(events, 2)))
+        del events
+        gc.collect()
+        client.close()
+    else:
+        asyncio.run(leave())
+    assert steps[-1].target == "cancelled"
+    assert not caplog.records
