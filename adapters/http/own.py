@@ -8,7 +8,7 @@ one that was passed in would be.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -201,7 +201,7 @@ class OwnResponse:
             else:
                 run(connection.fill(self._limits), self._limits.cancellation)
 
-    async def apieces(self) -> AsyncIterator[bytes]:
+    async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
             if data:

@@ -1,14 +1,12 @@
 """Make a hundred thousand calls in one process, with mixed faults, and look whether memory and descriptors stay flat.
 
-    python tests/benchmarks/soak.py [--calls 100000] [--json soak.json]
+python tests/benchmarks/soak.py [--calls 100000] [--json soak.json]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-import platform
 import random
 import subprocess
 import sys
@@ -132,7 +130,14 @@ def main() -> None:
                 last = done // every
                 freed = garbage.objects
                 now = counts.counted()
-                print(done, f"{time.monotonic()-began:.0f}s", {k: v if k != "memory" else f"{v/2**20:.1f}" for k, v in now.items()}, f"garbage/call {garbage.objects/done:.1f}", f"longest {soak.longest:.2f}", flush=True)
+                print(
+                    done,
+                    f"{time.monotonic() - began:.0f}s",
+                    {k: v if k != "memory" else f"{v / 2**20:.1f}" for k, v in now.items()},
+                    f"garbage/call {garbage.objects / done:.1f}",
+                    f"longest {soak.longest:.2f}",
+                    flush=True,
+                )
                 if args.types:
                     kinds = counts.types()
                     if before is not None:

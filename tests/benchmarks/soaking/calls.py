@@ -22,7 +22,9 @@ MODELS = 3_000
 POLICY = rungwise.Policy(
     limits=rungwise.Limits(retries=2, reasks=1, continuations=2),
     budget=rungwise.Budget(attempts=8, seconds=3.0),
-    waits=rungwise.Waits(**dict.fromkeys(("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), 0.002)),
+    waits=rungwise.Waits(
+        **dict.fromkeys(("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), 0.002)
+    ),
     timeouts=rungwise.Timeouts(connect=0.5, first_token=0.25, stall=0.1, total=0.5),
 )
 TURN_POLICY = rungwise.TurnPolicy(call=POLICY)

@@ -17,8 +17,14 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 from attrs import define, field
 
 HOLDERS = (dict, set, list, deque, OrderedDict, WeakSet, WeakKeyDictionary, WeakValueDictionary)
-RUNNING = {"tasks": asyncio.Task, "generators": GeneratorType, "async generators": AsyncGeneratorType,
-           "coroutines": CoroutineType, "frames": FrameType, "exceptions": BaseException}
+RUNNING = {
+    "tasks": asyncio.Task,
+    "generators": GeneratorType,
+    "async generators": AsyncGeneratorType,
+    "coroutines": CoroutineType,
+    "frames": FrameType,
+    "exceptions": BaseException,
+}
 
 
 def memory() -> int:
