@@ -255,3 +255,24 @@ def test_no_generator_is_left_to_the_event_loop(
     gc.collect()
     assert not left
     assert not warned
+
+
+def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
+    serve: Callable[..., EmbeddedProvider], backend_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps: list[Any] = []
+    client = Client(
+        backend_of(serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, hang=True, cut_after=900)))
+    )
+    held: list[Any] = []
+
+    async def main() -> None:
+        for _ in range(12):  # an event loop ends the generators that are left in any order
+            held.append(client.astream("Where?"))
+            await anext(held[-1])
+        steps.append(client._connections.in_this_loop().http)
+
+    asyncio.run(main())
+    assert [each.result.outcome for each in held] == ["cancelled"] * 12
+    assert [steps[0].pool._taken, steps[0].pool._active] == [0, set()]
+    assert not caplog.records

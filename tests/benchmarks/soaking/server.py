@@ -66,6 +66,7 @@ KINDS: dict[str, tuple[int, ScriptedReply | None]] = {
 
 GARBAGE = random.Random(1).randbytes(700)
 MODEL = re.compile(r"soak-\d+")
+GARBAGE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 700\r\n\r\n"
 RESET = struct.pack("ii", 1, 0)
 SILENCE = 5.0
 """Seconds after which the server itself gives a silent or a dripping connection up."""
@@ -140,7 +141,7 @@ class Soaked(asyncio.Protocol):
         if kind in ("cut", "reset_midway", "silent_midway"):
             share = self.draw.random()
             whole = b"".join(pieces)
-            head, pieces = head, (whole[: 1 + int(share * (len(whole) - 1))],)
+            pieces = (whole[: 1 + int(share * (len(whole) - 1))],)
             after = {"cut": self.transport.close, "reset_midway": self.reset}.get(kind, self.be_silent)
         elif kind == "closed_behind":
             after = self.transport.close
