@@ -276,3 +276,23 @@ def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
     assert [each.result.outcome for each in held] == ["cancelled"] * 12
     assert [steps[0].pool._taken, steps[0].pool._active] == [0, set()]
     assert not caplog.records
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
+    loop: str, serve: Callable[..., EmbeddedProvider], backend_of: Any
+) -> None:
+    client = Client(backend_of(serve(ANSWER)))
+
+    async def main(client: Client) -> None:
+        await client.acall("Where?")
+
+    anyio.run(main, client, backend=loop)
+    gc.collect()
+    connections = weakref.ref(client._connections)
+    gc.disable()
+    try:
+        del client
+        assert connections() is None
+    finally:
+        gc.enable()
