@@ -8,8 +8,8 @@ one that was passed in would be.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
@@ -18,6 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 import anyio
 import h11
 import httpx
+from attrs import define, field
 
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.endpoint import DEFAULT_PORTS, is_this_machine
@@ -147,21 +148,41 @@ class OwnHttp(_PooledHttp):
             self._proxied.http.close()
 
 
+@define(eq=False)
+class _Place:
+    """Hold a place for a task.
+
+    It is no generator: an event loop that ends closes all of those that are left, in any order, and a stream could not
+    leave one that was closed before.
+    """
+
+    _pool: Pool
+    _seconds: float | None
+    _cancellation: Cancellation
+    _waiter: Waiter = field(init=False)
+
+    async def __aenter__(self) -> bool:
+        woken = anyio.Event()
+        self._waiter = Waiter(woken.set)
+        try:
+            if not self._pool.take_place(self._waiter):
+                with suppress(TimeoutError):
+                    await within(self._seconds, woken.wait, cancellation=self._cancellation)
+        except BaseException:
+            self._pool.leave(self._waiter)
+            raise
+        return self._waiter.has_place
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.leave(self._waiter)
+
+
 class OwnAsyncHttp(_PooledHttp):
     """Send requests from the tasks of one event loop; see `OwnHttp`."""
 
-    @asynccontextmanager
-    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
+    def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
         """Hold a place among the connections; see `OwnHttp.place`."""
-        woken = anyio.Event()
-        waiter = Waiter(woken.set)
-        try:
-            if not self.pool.take_place(waiter):
-                with suppress(TimeoutError):
-                    await within(seconds, woken.wait, cancellation=cancellation)
-            yield waiter.has_place
-        finally:
-            self.pool.leave(waiter)
+        return _Place(self.pool, seconds, cancellation)
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
@@ -201,7 +222,7 @@ class OwnResponse:
             else:
                 run(connection.fill(self._limits), self._limits.cancellation)
 
-    async def apieces(self) -> AsyncIterator[bytes]:
+    async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
             if data:

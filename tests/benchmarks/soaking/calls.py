@@ -22,7 +22,9 @@ MODELS = 3_000
 POLICY = rungwise.Policy(
     limits=rungwise.Limits(retries=2, reasks=1, continuations=2),
     budget=rungwise.Budget(attempts=8, seconds=3.0),
-    waits=rungwise.Waits(**dict.fromkeys(("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), 0.002)),
+    waits=rungwise.Waits(
+        **dict.fromkeys(("retry_base", "retry_cap", "overload_cap", "reask_base", "reask_cap"), 0.002)
+    ),
     timeouts=rungwise.Timeouts(connect=0.5, first_token=0.25, stall=0.1, total=0.5),
 )
 TURN_POLICY = rungwise.TurnPolicy(call=POLICY)
@@ -64,6 +66,18 @@ class Stage:
         day = rungwise.SharedBudget(rungwise.Budget(attempts=10**9, seconds=None))
         self.session = rungwise.SharedBudget(rungwise.Budget(attempts=100_000, seconds=None, output_tokens=10**9), day)
 
+    def close(self) -> None:
+        """Close the connections that are idle; the clients can be used on."""
+        for client in self.clients:
+            client.close()
+        self.borrowed.close()
+        self.borrowed = httpx.Client()
+
+    async def aclose(self) -> None:
+        """Close those of the running event loop."""
+        for client in self.clients:
+            await client.aclose()
+
     def note(self, step: Any) -> None:
         """Observe a step."""
         self.steps += 1
@@ -89,9 +103,7 @@ class Stage:
 
 def drain(events: Iterable[Any]) -> str:
     """Read a stream to its end."""
-    last = None
-    for last in events:
-        pass
+    *_, last = events
     return str(last.outcome)
 
 
@@ -213,11 +225,7 @@ async def awhole_call(stage: Stage, number: int) -> str:
 
 
 async def adrain(events: Any) -> str:
-    last = None
-    async for last in events:
-        pass
-    assert last is not None
-    return str(last.outcome)
+    return str([event async for event in events][-1].outcome)
 
 
 async def astream(stage: Stage, number: int) -> str:
@@ -226,7 +234,7 @@ async def astream(stage: Stage, number: int) -> str:
 
 async def aleft_stream(stage: Stage, number: int) -> str:
     events = stage.lasting(number).astream(QUESTION)
-    if not _is_asyncio():  # trio warns of every asynchronous generator that is left
+    if not is_asyncio():  # trio warns of every asynchronous generator that is left
         await events.aclose()
         return "left"
     for _ in range(number % 4):
@@ -248,7 +256,7 @@ async def aclosed_stream(stage: Stage, number: int) -> str:
 
 async def cancelled_task(stage: Stage, number: int) -> str:
     making = stage.lasting(number).acall(QUESTION)
-    if not _is_asyncio():
+    if not is_asyncio():
         with anyio.move_on_after(number % 10 / 1_000):
             return (await making).outcome
         return "task cancelled"
@@ -294,7 +302,8 @@ async def aborrowed_call(stage: Stage, number: int) -> str:
         return (await stage.client(number % 50, async_http=borrowed).acall(QUESTION)).outcome
 
 
-def _is_asyncio() -> bool:
+def is_asyncio() -> bool:
+    """Tell whether the running event loop is one of asyncio; else it is trio's."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import threading
+import weakref
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,14 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 from attrs import define, field
 
 HOLDERS = (dict, set, list, deque, OrderedDict, WeakSet, WeakKeyDictionary, WeakValueDictionary)
-RUNNING = {"tasks": asyncio.Task, "generators": GeneratorType, "async generators": AsyncGeneratorType,
-           "coroutines": CoroutineType, "frames": FrameType, "exceptions": BaseException}
+RUNNING = {
+    "tasks": asyncio.Task,
+    "generators": GeneratorType,
+    "async generators": AsyncGeneratorType,
+    "coroutines": CoroutineType,
+    "frames": FrameType,
+    "exceptions": BaseException,
+}
 
 
 def memory() -> int:
@@ -41,22 +48,29 @@ def descriptors() -> int:
 
 def caches() -> dict[str, int]:
     """Return the size of every cache and registry that a module of the library holds."""
-    return dict(sorted(_caches()))
+    return {name: size for name, (size, _) in sorted(_caches())}
 
 
-def _caches() -> Iterator[tuple[str, int]]:
-    from rungwise.adapters.learned import LEARNED
+def largest() -> dict[str, int | None]:
+    """Return how many entries each of them may have; None where that is said nowhere, and must not grow."""
+    return {name: most for name, (_, most) in sorted(_caches())}
 
-    yield "learned: lessons", len(LEARNED._known)
-    yield "learned: servers", len(LEARNED._servers)
+
+def _caches() -> Iterator[tuple[str, tuple[int, int | None]]]:
+    from rungwise.adapters.learned import LEARNED, MOST_PLACES
+
+    yield "learned: lessons", (len(LEARNED._known), MOST_PLACES)
+    yield "learned: servers", (len(LEARNED._servers), MOST_PLACES)
+    yield "weakref.finalize", (len(weakref.finalize._registry), None)  # type: ignore[attr-defined]
     for name, module in list(sys.modules.items()):
         if not name.startswith("rungwise"):
             continue
         for attribute, value in list(vars(module).items()):
-            if hasattr(value, "cache_info") and getattr(value, "__module__", name) in (name, "httpx"):
-                yield f"{name}.{attribute}", value.cache_info().currsize
+            if hasattr(value, "cache_info"):
+                found = value.cache_info()
+                yield f"{name}.{attribute}", (found.currsize, found.maxsize)
             elif type(value) in HOLDERS and not attribute.startswith("__"):
-                yield f"{name}.{attribute}", len(value)
+                yield f"{name}.{attribute}", (len(value), None)
 
 
 @define
@@ -80,7 +94,7 @@ def counted() -> dict[str, Any]:
     for _ in range(3):  # what one pass lets go of may hold more
         gc.collect()
     objects = gc.get_objects()
-    found = {
+    return {
         "memory": memory(),
         "objects": len(objects),
         "blocks": sys.getallocatedblocks(),
@@ -88,7 +102,6 @@ def counted() -> dict[str, Any]:
         "threads": threading.active_count(),
         **{name: sum(isinstance(each, kind) for each in objects) for name, kind in RUNNING.items()},
     }
-    return found
 
 
 def types() -> Counter[str]:

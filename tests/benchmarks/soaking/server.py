@@ -25,8 +25,15 @@ CUT = ScriptedReply(text="The sky is blue because air scatters", chunk_size=12, 
 HUGE = ScriptedReply(text="blue " * 60_000, chunk_size=60_000)
 TOOLS = ScriptedReply(tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vomb"}'}])
 HALF_TOOLS = ScriptedReply(tool_calls=[{"id": "call_1", "name": "look", "arguments": '{"lake": "Vo'}], finish="length")
-TOO_LONG = {"message": "maximum context length is 8192 tokens, however you requested 9000 tokens", "code": "context_length_exceeded"}
-UNSUPPORTED = {"message": "Unsupported parameter: 'temperature'", "param": "temperature", "code": "unsupported_parameter"}
+TOO_LONG = {
+    "message": "maximum context length is 8192 tokens, however you requested 9000 tokens",
+    "code": "context_length_exceeded",
+}
+UNSUPPORTED = {
+    "message": "Unsupported parameter: 'temperature'",
+    "param": "temperature",
+    "code": "unsupported_parameter",
+}
 
 KINDS: dict[str, tuple[int, ScriptedReply | None]] = {
     "answer": (52, ANSWER),
@@ -59,6 +66,7 @@ KINDS: dict[str, tuple[int, ScriptedReply | None]] = {
 
 GARBAGE = random.Random(1).randbytes(700)
 MODEL = re.compile(r"soak-\d+")
+GARBAGE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 700\r\n\r\n"
 RESET = struct.pack("ii", 1, 0)
 SILENCE = 5.0
 """Seconds after which the server itself gives a silent or a dripping connection up."""
@@ -133,7 +141,7 @@ class Soaked(asyncio.Protocol):
         if kind in ("cut", "reset_midway", "silent_midway"):
             share = self.draw.random()
             whole = b"".join(pieces)
-            head, pieces = head, (whole[: 1 + int(share * (len(whole) - 1))],)
+            pieces = (whole[: 1 + int(share * (len(whole) - 1))],)
             after = {"cut": self.transport.close, "reset_midway": self.reset}.get(kind, self.be_silent)
         elif kind == "closed_behind":
             after = self.transport.close
@@ -147,14 +155,16 @@ class Soaked(asyncio.Protocol):
 
     def drawn(self, body: bytes) -> str:
         """Draw a kind; a request with tools that has no result yet is most often answered by a call."""
-        if b'look' in body and b"heron" not in body and self.draw.random() < 0.6:
+        if b"look" in body and b"heron" not in body and self.draw.random() < 0.6:
             return "tools"
         return self.draw.choices(NAMES, WEIGHTS)[0]
 
     def accident(self, kind: str) -> None:
         if kind == "garbage":
             is_http = self.draw.random() < 0.5
-            head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 700\r\n\r\n" if is_http else b""
+            head = (
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 700\r\n\r\n" if is_http else b""
+            )
             self.transport.write(head + GARBAGE)
             if not is_http:
                 self.transport.close()
@@ -189,7 +199,9 @@ KINDS["tools"] = (0, TOOLS)
 async def main(seed: int) -> None:
     """Serve until standard input is closed; one port plays faults, the other answers well."""
     draw, loop = random.Random(seed), asyncio.get_running_loop()
-    servers = [await loop.create_server(partial(Soaked, draw, well), "0.0.0.0", 0, backlog=1024) for well in (False, True)]
+    servers = [
+        await loop.create_server(partial(Soaked, draw, well), "0.0.0.0", 0, backlog=1024) for well in (False, True)
+    ]
     print(*[server.sockets[0].getsockname()[1] for server in servers], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 
