@@ -16,8 +16,7 @@ from rungwise.fsm.call.reply_filter import without_seed
 from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.call.table import ANSWERS, KEEPS_TEXT
 from rungwise.fsm.call.transcript import PLAIN, Reading, Transcript
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
-from rungwise.fsm.failures.classify import event_of_failure
+from rungwise.fsm.failures.events import FORMAT_PARAMETER, event_of_failure
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank

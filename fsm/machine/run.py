@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from attrs import field
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
-from rungwise.fsm.machine.machine import RowMachine, machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.records import define
+
+if TYPE_CHECKING:
+    from rungwise.fsm.machine.machine import RowMachine
 
 
 @define(eq=False)
