@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
 import anyio
@@ -25,6 +25,7 @@ from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
 from rungwise.adapters.http.environment import environment_named
+from rungwise.adapters.http.heads import read_headers
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool, Waiter
@@ -37,7 +38,22 @@ HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"
 # Our own places bound it; httpx does not see that a connection holds a reply nobody asked for, or belongs to a parent.
 _UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
-_url = lru_cache(maxsize=64)(httpx.URL)
+
+class _Place(NamedTuple):
+    """Hold what a URL says: where to connect, what to ask there, and what it is called in the request."""
+
+    origin: Origin
+    hostname: str
+    host: str
+    target: bytes
+
+
+@lru_cache(maxsize=64)
+def _place_of(url: str) -> _Place:
+    parsed = httpx.URL(url)
+    name, port = parsed.raw_host.decode("ascii"), parsed.port or DEFAULT_PORTS[parsed.scheme]
+    origin = (parsed.scheme, name, port)
+    return _Place(origin, parsed.host, parsed.netloc.decode("ascii"), parsed.raw_path)
 
 
 def _for_proxies() -> dict[str, Any]:
@@ -70,27 +86,28 @@ class _PooledHttp:
         return context
 
     def _is_proxied(self, request: HttpRequest) -> bool:
-        url = _url(request.url)
-        if not self._proxies or is_this_machine(url.host):  # a proxy would be given the keys of what is on this machine
+        if not self._proxies:
             return False
-        return bool(self._proxies.get(url.scheme) or self._proxies.get("all")) and not proxy_bypass(url.host)
+        (scheme, *_), host, *_ = _place_of(request.url)
+        if is_this_machine(host):  # a proxy would be given the keys of what is on this machine
+            return False
+        return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(host)
 
     def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
         """Send a request on an idle connection or a new one, and read the head of the answer."""
-        url = _url(request.url)
-        host, port = url.raw_host.decode("ascii"), url.port or DEFAULT_PORTS[url.scheme]
-        origin: Origin = (url.scheme, host, port)
+        origin, _, host, target = _place_of(request.url)
         connection = self.pool.take(origin, is_fresh=limits.is_fresh)
         if connection is None:
-            context = self._context if url.scheme == "https" else None
-            connection = Connection(origin, (yield from connect(host, port, context, limits)))
+            scheme, name, port = origin
+            context = self._context if scheme == "https" else None
+            connection = Connection(origin, (yield from connect(name, port, context, limits)))
             self.pool.add(connection)
         body = request.body
         given = {name.lower(): value for name, value in request.headers.items()}
-        headers = {"host": url.netloc.decode("ascii"), **HEADERS, **given, "content-length": str(len(body))}
+        headers = {"host": host, **HEADERS, **given, "content-length": str(len(body))}
         idle_seconds = connection.idle_seconds
         try:
-            head = yield from connection.ask(request.method, url.raw_path, headers.items(), body, limits)
+            head = yield from connection.ask(request.method, target, headers.items(), body, limits)
         except BaseException as error:
             if isinstance(error, StaleConnection):
                 self.pool.lost(origin, idle_seconds)
@@ -189,7 +206,7 @@ class OwnResponse:
 
     def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
         self.status_code = head.status_code
-        self.headers = httpx.Headers(list(head.headers))
+        self.headers = read_headers(head.headers.raw_items())
         self._pool, self._limits = pool, limits
         self._connection: Connection | None = connection
 
