@@ -137,7 +137,7 @@ class Connection:
     def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
         while True:
             early, self._early = self._early, None
-            event = early or self._next_event()
+            event = early or (self._next_event() if self._has_read else h11.NEED_DATA)
             if isinstance(event, h11.Response):
                 return event
             if event is h11.NEED_DATA:

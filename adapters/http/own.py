@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
-import anyio
 import h11
 import httpx
 
@@ -30,7 +29,7 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool, Waiter
 from rungwise.adapters.http.sockets import connect
-from rungwise.adapters.http.waiting import Operation, arun, check, run, within
+from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """What every request says beside the headers of its backend."""
@@ -39,21 +38,21 @@ HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"
 _UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
 
-class _Place(NamedTuple):
+class _Target(NamedTuple):
     """Hold what a URL says: where to connect, what to ask there, and what it is called in the request."""
 
     origin: Origin
     hostname: str
     host: str
-    target: bytes
+    path: bytes
 
 
 @lru_cache(maxsize=64)
-def _place_of(url: str) -> _Place:
+def _target_of(url: str) -> _Target:
     parsed = httpx.URL(url)
     name, port = parsed.raw_host.decode("ascii"), parsed.port or DEFAULT_PORTS[parsed.scheme]
     origin = (parsed.scheme, name, port)
-    return _Place(origin, parsed.host, parsed.netloc.decode("ascii"), parsed.raw_path)
+    return _Target(origin, parsed.host, parsed.netloc.decode("ascii"), parsed.raw_path)
 
 
 def _for_proxies() -> dict[str, Any]:
@@ -88,14 +87,14 @@ class _PooledHttp:
     def _is_proxied(self, request: HttpRequest) -> bool:
         if not self._proxies:
             return False
-        (scheme, *_), host, *_ = _place_of(request.url)
+        (scheme, *_), host, *_ = _target_of(request.url)
         if is_this_machine(host):  # a proxy would be given the keys of what is on this machine
             return False
         return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(host)
 
     def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
         """Send a request on an idle connection or a new one, and read the head of the answer."""
-        origin, _, host, target = _place_of(request.url)
+        origin, _, host, path = _target_of(request.url)
         connection = self.pool.take(origin, is_fresh=limits.is_fresh)
         if connection is None:
             scheme, name, port = origin
@@ -107,7 +106,7 @@ class _PooledHttp:
         headers = {"host": host, **HEADERS, **given, "content-length": str(len(body))}
         idle_seconds = connection.idle_seconds
         try:
-            head = yield from connection.ask(request.method, target, headers.items(), body, limits)
+            head = yield from connection.ask(request.method, path, headers.items(), body, limits)
         except BaseException as error:
             if isinstance(error, StaleConnection):
                 self.pool.lost(origin, idle_seconds)
@@ -116,11 +115,75 @@ class _PooledHttp:
         return connection, head
 
 
+class _Holder:
+    """Hold a place in a block; a class and no generator, because each call has one."""
+
+    __slots__ = ("_cancellation", "_pool", "_seconds", "_waiter")
+
+    def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
+        self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
+        self._waiter: Waiter | None = None
+
+    def leave(self) -> None:
+        """Give the place back, or leave the queue."""
+        if self._waiter is not None:
+            self._pool.leave(self._waiter)
+            self._waiter = None
+
+    def __del__(self) -> None:
+        self.leave()  # a signal may come in the instant before a block is left
+
+
+class _Place(_Holder):
+    """Hold a place in a `with` block."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> bool:
+        woken = Mailbox[None]()
+        self._waiter = waiter = Waiter(lambda: woken.put(None))
+        try:
+            if not self._pool.take_place(waiter):
+                forget = self._cancellation.on_cancel(waiter.wake)
+                try:
+                    with suppress(Nothing):
+                        woken.get(self._seconds)
+                finally:
+                    forget()
+                check(self._cancellation)
+        except BaseException:
+            self.leave()
+            raise
+        return waiter.has_place
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+
+class _AsyncPlace(_Holder):
+    """Hold a place in an `async with` block."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> bool:
+        woken = Bell()
+        self._waiter = waiter = Waiter(woken.ring)
+        try:
+            if not self._pool.take_place(waiter):
+                await woken.wait(self._seconds, self._cancellation)
+        except BaseException:
+            self.leave()
+            raise
+        return waiter.has_place
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+
 class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
-    @contextmanager
-    def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
+    def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
         """Hold a place among the connections, and tell whether there was one in time.
 
         Arguments:
@@ -130,20 +193,7 @@ class OwnHttp(_PooledHttp):
         Raises:
             CallEnded: the call was cancelled meanwhile.
         """
-        woken = Mailbox[None]()
-        waiter = Waiter(lambda: woken.put(None))
-        try:
-            if not self.pool.take_place(waiter):
-                forget = cancellation.on_cancel(waiter.wake)
-                try:
-                    with suppress(Nothing):
-                        woken.get(seconds)
-                finally:
-                    forget()
-                check(cancellation)
-            yield waiter.has_place
-        finally:
-            self.pool.leave(waiter)
+        return _Place(self.pool, seconds, cancellation)
 
     def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedResponse:
         """Send a request and return the response, its body unread."""
@@ -167,18 +217,9 @@ class OwnHttp(_PooledHttp):
 class OwnAsyncHttp(_PooledHttp):
     """Send requests from the tasks of one event loop; see `OwnHttp`."""
 
-    @asynccontextmanager
-    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
+    def place(self, seconds: float | None, cancellation: Cancellation) -> _AsyncPlace:
         """Hold a place among the connections; see `OwnHttp.place`."""
-        woken = anyio.Event()
-        waiter = Waiter(woken.set)
-        try:
-            if not self.pool.take_place(waiter):
-                with suppress(TimeoutError):
-                    await within(seconds, woken.wait, cancellation=cancellation)
-            yield waiter.has_place
-        finally:
-            self.pool.leave(waiter)
+        return _AsyncPlace(self.pool, seconds, cancellation)
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
