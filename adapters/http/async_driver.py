@@ -7,7 +7,6 @@ from contextlib import aclosing, suppress
 
 import anyio
 from anyio.lowlevel import checkpoint
-from attrs import frozen
 
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.driver import Driver, needs_fresh, partial
@@ -22,6 +21,7 @@ from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage, Send
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.values.frozen_map import thawed
+from rungwise.fsm.values.records import frozen
 
 AsyncCompactor = Callable[[tuple[PlainMessage, ...]], Awaitable[Sequence[PlainMessage | Message]]]
 

@@ -8,9 +8,10 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.adapters.http.connection import Connection, Origin
+from rungwise.fsm.values.records import define
 
 SOON = 1.0
 """Seconds within which a server that closes its connections behind a reply has done so: one idle for longer is kept."""

@@ -6,7 +6,9 @@ import re
 from typing import Any, Final, Protocol
 
 import orjson
-from attrs import define, field
+from attrs import field
+
+from rungwise.fsm.values.records import define
 
 Piece = tuple[Any, str]
 """A text, behind the kind of text that it is."""

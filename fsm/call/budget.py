@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import define
-
 from rungwise.fsm.call.kept import Kept
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
@@ -13,6 +11,7 @@ from rungwise.fsm.call.shared import Share
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

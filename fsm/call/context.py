@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.chain import Chain
@@ -20,6 +20,7 @@ from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.values.records import define
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 

@@ -12,12 +12,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.fsm.call.account import Account
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.pricing import LARGEST_PRICED_CAP, dearest_prompt, price_of
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import Usage
 
 logger = logging.getLogger("rungwise")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.limits import LARGEST_LIMIT
@@ -15,6 +15,7 @@ from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.values.records import define
 
 CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 """The events after which text may be gone on from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, evolve
+from attrs import evolve
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
@@ -17,6 +17,7 @@ from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
 from rungwise.fsm.call.wish import wish_of, with_wish
 from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.values.records import define
 
 
 @define(eq=False, repr=False)

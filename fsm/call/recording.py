@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from attrs import define
-
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.delivery import Delivery
 from rungwise.fsm.call.link import Link
@@ -16,6 +14,7 @@ from rungwise.fsm.call.position import NO_WAIT, RungWait
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
+from rungwise.fsm.values.records import define
 
 logger = logging.getLogger("rungwise")
 

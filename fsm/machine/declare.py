@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.errors import TableError
+from rungwise.fsm.values.records import frozen
 
 
 def _name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Self
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
 from rungwise.fsm.machine.machine import RowMachine, machine_of
 from rungwise.fsm.machine.table import Row, Table
+from rungwise.fsm.values.records import define
 
 
 @define(eq=False)

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.tools import calls_in
 from rungwise.adapters.wires.decoding import SPARE
+from rungwise.fsm.values.records import define
 
 _MOST: Final = 10_000  # values of a chunk that are looked at; no chunk of a model has as many
 _SHOWN: Final = frozenset({"role", "content", "reasoning_content", "refusal", "tool_calls", "function_call"})
