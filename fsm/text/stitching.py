@@ -7,6 +7,7 @@ repeating it.
 
 from __future__ import annotations
 
+import re
 from array import array
 
 MINIMUM_ECHO = 6
@@ -14,6 +15,11 @@ MINIMUM_ECHO = 6
 
 MINIMUM_OVERLAP = 12
 """The shortest overlap or restart that is dropped, in code points: some two words. Shorter ones come by chance."""
+
+_HEAD = 64
+"""Letters that tell of nearly every text that it is not periodic, at a fraction of what it takes to compare halves."""
+
+_VISIBLE = re.compile(r"\S")
 
 _QUICK_TRIES = 16
 """How many places for an overlap are compared one by one; a text that offers more is read letter by letter."""
@@ -42,15 +48,20 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
     declared = _without_declared(gathered, part, stripped) if echoes else None
     if declared is not None:
         return declared
-    core = gathered.strip()
-    if part.startswith(core[:MINIMUM_ECHO]) or part.startswith(gathered[:MINIMUM_ECHO]):
-        known = _without_echo(gathered, core, part)
+    if part.startswith(gathered[:MINIMUM_ECHO]) or (gathered[0].isspace() and part.startswith(_beginning(gathered))):
+        known = _without_echo(gathered, gathered.strip(), part)
         if known is not None:
             return known
     overlap = _overlap(gathered, part)
-    if overlap and not _is_unsure(gathered, core):
+    if overlap and not _is_unsure(gathered, gathered.strip()):
         return part[overlap:]
     return part.removeprefix(stripped)
+
+
+def _beginning(gathered: str) -> str:
+    """Return what an echo without the whitespace before it begins with; no more of a long text is looked at."""
+    visible = _VISIBLE.search(gathered)
+    return "" if visible is None else gathered[visible.start() : visible.start() + MINIMUM_ECHO].rstrip()
 
 
 def _without_declared(gathered: str, part: str, stripped: str) -> str | None:
@@ -141,8 +152,8 @@ def is_periodic(text: str) -> bool:
         text: any text; it is searched in time that grows with its length only.
     """
     half = len(text) // 2
-    if not half:
-        return False
+    if not half or (half > _HEAD and text.find(text[:_HEAD], 1, half + _HEAD) < 0):
+        return False  # where its first letters do not return, its first half does not
     # Where its first half returns first is the smallest period, if there is one that short (Fine and Wilf).
     period = text.find(text[: len(text) - half], 1)
     return period > 0 and text.startswith(text[period:])
