@@ -17,7 +17,7 @@ from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.values.records import define
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"

@@ -16,8 +16,7 @@ from rungwise.fsm.call.reply_filter import without_seed
 from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.call.table import ANSWERS, KEEPS_TEXT
 from rungwise.fsm.call.transcript import PLAIN, Reading, Transcript
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
-from rungwise.fsm.failures.classify import event_of_failure
+from rungwise.fsm.failures.events import FORMAT_PARAMETER, event_of_failure
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank
@@ -115,7 +114,7 @@ def _observe_reply(
     if event == "answered" and expects_json and gathered and not is_json(gathered + new):
         event = "malformed"  # another backend of the chain was asked for prose
     is_spare = event in _CUT and (
-        is_too_little(gathered + new)
+        is_too_little(gathered, new)
         # What was cut so soon may as well be the beginning of all that was said before: it is asked for again.
         or may_restart(gathered, visible)
         or (event != "truncated" and bool(gathered) and is_too_little(visible))
@@ -222,9 +221,15 @@ def may_restart(gathered: str, text: str) -> bool:
     return 0 < len(begun) < MINIMUM_OVERLAP and gathered.lstrip().startswith(begun)
 
 
-def is_too_little(text: str) -> bool:
-    """Tell whether so little text was cut that nobody could tell an echo of it from an answer that goes on."""
-    return len(text.strip()) < MINIMUM_ECHO
+def is_too_little(*texts: str) -> bool:
+    """Tell whether so little text was cut that nobody could tell an echo of it from an answer that goes on.
+
+    Arguments:
+        texts: what it is made of, in order; they are joined only where none of them is enough.
+    """
+    return all(len(text.strip()) < MINIMUM_ECHO for text in texts) and (
+        len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
+    )
 
 
 def _evidence(

@@ -16,7 +16,7 @@ from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
 from rungwise.fsm.call.wish import wish_of, with_wish
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.values.records import define
 
 

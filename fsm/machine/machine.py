@@ -24,10 +24,6 @@ class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
         super().__init__(*args, **kwargs)
         self.row, self.test, self.count = row, test, count
 
-    def holds(self, run: Run) -> bool:
-        """Tell whether its guard holds."""
-        return self.test is None or self.test(run)
-
     def take(self, run: Run) -> None:
         """Take this row, whose guard holds."""
         if self.count is not None:
@@ -138,11 +134,3 @@ Count = Callable[["Run"], None]
 
 def _count_attempt(run: Run) -> None:
     run.attempts += 1
-
-
-def machine_of(table: Table) -> RowMachine:
-    """Return the table's one machine, built on first use."""
-    machine: RowMachine | None = vars(table).get("_machine")
-    if machine is None:
-        machine = vars(table)["_machine"] = RowMachine(table)
-    return machine

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import gt
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from attrs import field
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
-from rungwise.fsm.machine.machine import RowMachine, machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.records import define
+
+if TYPE_CHECKING:
+    from rungwise.fsm.machine.machine import RowMachine
 
 
 @define(eq=False)
@@ -97,7 +100,7 @@ class Run:
         was, self.facts = self.facts, self.machine.mask(facts)
         try:
             for each in self.machine.tried(event, self.table.hub):
-                if each.holds(self):
+                if each.test is None or each.test(self):
                     return each.row
             return None
         finally:
