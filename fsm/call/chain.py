@@ -72,6 +72,8 @@ class Chain:
 
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
+        if self.is_at_end:
+            return None
         here = self.link.identities
         for index in range(self.index + 1, len(self.links)):
             link = self.links[index]
