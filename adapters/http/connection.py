@@ -47,6 +47,7 @@ class Connection:
     _has_read: bool = field(default=False, init=False)
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
+    _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
     _broken: httpx.RemoteProtocolError | None = field(default=None, init=False)
 
     @property
@@ -129,7 +130,7 @@ class Connection:
                 return event
             if event is h11.NEED_DATA:
                 try:
-                    yield from self._read(limits)
+                    yield from self.fill(limits)
                 except httpx.NetworkError as error:
                     if unsent is None:
                         raise
@@ -145,28 +146,43 @@ class Connection:
         Raises:
             httpx.RemoteProtocolError: the body is broken.
         """
+        if self._needs_data:
+            return b""
         if self._broken is not None:
             raise self._broken
         protocol, pieces = self._protocol, list[bytes]()
+        if protocol.their_state is not h11.SEND_BODY:
+            return None
         try:
-            # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
-            while protocol.their_state is h11.SEND_BODY and isinstance(event := self._next_event(), h11.Data):
+            # h11's kinds are abstract classes, which take long to tell what is none of them.
+            while type(event := protocol.next_event()) is h11.Data:
                 pieces.append(event.data)
-        except httpx.RemoteProtocolError as error:
-            self._broken = error  # h11 says so only once
+            # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
+            self._needs_data = event is h11.NEED_DATA
+        except h11.RemoteProtocolError as error:
+            self._broken = httpx.RemoteProtocolError(str(error))  # h11 says so only once
             if not pieces:
-                raise
+                raise self._broken from error
         if pieces:
             return b"".join(pieces)
-        return b"" if protocol.their_state is h11.SEND_BODY else None
+        return b"" if self._needs_data else None
 
-    def fill(self, limits: AttemptLimits) -> Operation[None]:
-        """Read on in the body.
+    def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[None]:
+        """Read on in the answer.
+
+        Arguments:
+            waits_first: as in `read`.
 
         Raises:
             httpx.TransportError: the connection is broken, or its time is up.
         """
-        return self._read(limits)
+        data = yield from read(self.sock, limits, waits_first=waits_first)
+        if data:
+            self._has_read = True
+        elif self._protocol.their_state is h11.SEND_RESPONSE:
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        self._needs_data = False
+        self._protocol.receive_data(data)
 
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.
@@ -187,11 +203,3 @@ class Connection:
             return self._protocol.next_event()
         except h11.RemoteProtocolError as error:
             raise httpx.RemoteProtocolError(str(error)) from error
-
-    def _read(self, limits: AttemptLimits) -> Operation[None]:
-        data = yield from read(self.sock, limits)
-        if data:
-            self._has_read = True
-        elif self._protocol.their_state is h11.SEND_RESPONSE:
-            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-        self._protocol.receive_data(data)
