@@ -260,7 +260,7 @@ class OwnResponse:
             if data:
                 yield data
             else:
-                run(connection.fill(self._limits), self._limits.cancellation)
+                run(connection.fill(self._limits, waits_first=True), self._limits.cancellation)
 
     async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
