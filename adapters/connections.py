@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from asyncio import AbstractEventLoop
 from typing import Any
 from weakref import WeakSet
 
@@ -69,6 +67,10 @@ class Connections:
 
     def _forget_closed_loops(self) -> None:
         """Let go of event loops that are closed, and close the connections that they left."""
+        if not self._in_loops:
+            return
+        from asyncio import AbstractEventLoop  # which threads do without
+
         for loop in [loop for loop in self._in_loops if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
             http = self._in_loops.pop(loop).http
             if http is not None:
@@ -106,8 +108,10 @@ class Connections:
 
 def _event_loop(otherwise: object) -> object:
     """Return the running asyncio loop; on another kind of loop there is only one to a client."""
+    from asyncio import get_running_loop
+
     try:
-        return asyncio.get_running_loop()
+        return get_running_loop()
     except RuntimeError:
         return otherwise
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 Soon = Callable[[Callable[[], object]], object]
@@ -11,6 +10,8 @@ Soon = Callable[[Callable[[], object]], object]
 
 def is_asyncio() -> bool:
     """Tell whether the running event loop is one of asyncio; else it is trio's."""
+    import asyncio  # which calls in threads do without
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -21,6 +22,8 @@ def is_asyncio() -> bool:
 def soon() -> Soon:
     """Return what calls something in the running event loop."""
     if is_asyncio():
+        import asyncio
+
         return asyncio.get_running_loop().call_soon_threadsafe
     import trio  # which is running, so it is there
 
