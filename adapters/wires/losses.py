@@ -68,6 +68,8 @@ def losses(
             own.append(one)
         else:
             foreign.append(one)
+    if not (foreign or request.tools or unsaid or is_portable):
+        return ()  # nearly always
     said, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
     marks = sum(_POINT in tool for tool in lost_tools) + sum((said + tools)[each] for each in _MARKS - form.MARKS)

@@ -413,9 +413,8 @@ class Call:
                 return None
             proposal = granted
         self._proposed, self._in_flight = None, proposal
-        context = self._context
-        notes = [each for each in (context.newly_lost(), context.newly_heeded(), context.newly_worded()) if each]
-        self._recorder.record(self.position.fire("sent"), proposal=proposal, note="; ".join(notes) or None)
+        note = self._context.newly_told()
+        self._recorder.record(self.position.fire("sent"), proposal=proposal, note=note)
         return proposal.send
 
     def _shorten_nothing(self) -> None:

@@ -141,10 +141,11 @@ def _observe_failure(
     failure: Failure, proposal: Proposal, transcript: Transcript, counted: _Counted, delivered: str
 ) -> Observation:
     """Classify a failure and name the repair that it allows, if any."""
-    send, rejected = proposal.send, failure.parameter
+    send, named, rejected = proposal.send, failure, failure.parameter
     if proposal.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
         rejected = FORMAT_PARAMETER  # the rest of it is left out where this was not what was wrong
-    repair = repair_of(evolve(failure, parameter=rejected))
+        named = evolve(failure, parameter=rejected)
+    repair = repair_of(named)
     if repair in transcript.repaired or (rejected == FORMAT_PARAMETER and not proposal.may_ask_in_words):
         repair = None  # without it, nothing would ask for JSON
     if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:
