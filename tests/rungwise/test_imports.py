@@ -192,9 +192,22 @@ THE_CORE = "from rungwise import Call, Policy"
 A_CLIENT = "from rungwise import Call, Client, OpenAIChat, Policy"
 
 SLOW_TO_LOAD = (
-    *("asyncio", "concurrent", "decimal", "difflib", "email", "hashlib", "hmac", "html", "http", "logging", "pathlib"),
+    *(
+        "asyncio",
+        "concurrent",
+        "datetime",
+        "decimal",
+        "difflib",
+        "email",
+        "hashlib",
+        "hmac",
+        "html",
+        "http",
+        "logging",
+        "pathlib",
+    ),
     *("multiprocessing", "random", "secrets", "shutil", "socket", "ssl", "subprocess", "tempfile", "tomllib", "urllib"),
-    *("unittest", "xml", "zoneinfo"),
+    *("unittest", "uuid", "xml", "zoneinfo"),
 )
 """What of the standard library takes milliseconds, and a call does without until it needs it."""
 
@@ -234,7 +247,7 @@ def test_a_call_loads_nothing_that_reviews_tables_or_tests_policies() -> None:
 
 def test_the_core_loads_little() -> None:
     loaded = loaded_by(THE_CORE) - loaded_by("")
-    assert others_among(loaded) == {"attr", "attrs", "orjson"}
+    assert others_among(loaded) == {"attr", "attrs"}
     assert parts_of(SLOW_TO_LOAD, loaded) == set()
     ours = parts_of(["rungwise"], loaded)
     assert parts_of(["rungwise.adapters", "rungwise.fsm.turn"], ours) == set()
