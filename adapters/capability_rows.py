@@ -7,13 +7,16 @@ the prompt and the answer together, also where a provider counts them apart.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from attrs import field
 
 from rungwise.adapters.capability import Capabilities
 from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import frozen
+
+
+_ANY: Final[Any] = ""
 
 
 def _pattern(pattern: str) -> Pattern:
@@ -32,8 +35,8 @@ class CapabilityRow:
     """
 
     apis: str = ""
-    host: Pattern = field(default="", converter=_pattern)
-    model: Pattern = field(default="", converter=_pattern)
+    host: Pattern = field(default=_ANY, converter=_pattern)
+    model: Pattern = field(default=_ANY, converter=_pattern)
     known: Capabilities
 
     def fits(self, api: str, host: str, model: str) -> bool:

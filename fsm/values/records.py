@@ -45,4 +45,5 @@ def _shown(self: Any) -> str:
 
 def _value(instance: object, field: attrs.Attribute[Any]) -> str:
     value = getattr(instance, field.name) if field.init else getattr(instance, field.name, attrs.NOTHING)
-    return repr(value) if field.repr is True else str(field.repr(value))
+    write: Any = field.repr  # True, or a function
+    return repr(value) if write is True else str(write(value))
