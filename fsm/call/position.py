@@ -72,4 +72,4 @@ class Position(Run):
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""
-        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked)
+        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked) if any(self.spent) else asked
