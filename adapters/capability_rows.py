@@ -15,7 +15,6 @@ from rungwise.adapters.capability import Capabilities
 from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import frozen
 
-
 _ANY: Final[Any] = ""
 
 

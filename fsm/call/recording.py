@@ -110,7 +110,7 @@ class Recorder:
         journal.record(recorded)
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
-        if self.observer is not None or logger.isEnabledFor(logging.INFO):
+        if self.observer is not None or logger().isEnabledFor(INFO):
             announce(journal, self.observer)
 
     def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:

@@ -36,7 +36,7 @@ __all__ = ["define", "frozen", "record"]
 
 
 @recursive_repr()
-def _shown(self: Any) -> str:
+def _shown(self: object) -> str:
     """Write a value as attrs does."""
     built = next(kind for kind in type(self).__mro__ if vars(kind).get("__repr__") is _shown)  # it may be a base
     told = [f"{field.name}={_value(self, field)}" for field in attrs.fields(built) if field.repr is not False]
