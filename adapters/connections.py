@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from asyncio import AbstractEventLoop
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.streams import LoopStream, RunningCalls, SyncStream
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 ThreadCalls = RunningCalls[SyncStream[Any, Any], OwnHttp]
 LoopCalls = RunningCalls[LoopStream[Any, Any], OwnAsyncHttp]
@@ -106,8 +107,10 @@ class Connections:
 
 def _event_loop() -> AbstractEventLoop | None:
     """Return the running asyncio loop; None on another kind of loop, of which there is only one to a client."""
+    from asyncio import get_running_loop  # which calls in threads do without
+
     try:
-        return asyncio.get_running_loop()
+        return get_running_loop()
     except RuntimeError:
         return None
 

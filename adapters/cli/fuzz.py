@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -92,7 +91,10 @@ def fuzz(
     chosen = policy or default_of(turn=turn)
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
-    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    if seed is None:
+        from secrets import randbelow  # which loads OpenSSL, and the help of all commands loads this module
+
+        seed = randbelow(1_000_000)
     share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
     with _no_litter(), _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http, hostile=share) as fuzzer:
         _check_certificate(fuzzer)

@@ -6,7 +6,6 @@ a cancellation meanwhile, and the operation itself raises when its time is up, e
 
 from __future__ import annotations
 
-import asyncio
 import math
 import select
 import socket
@@ -14,13 +13,16 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.loops import running_loop, soon
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 Want = Literal["read", "write"]
 
@@ -134,7 +136,7 @@ class Bell:
 
     __slots__ = ("_event", "_future")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, loop: AbstractEventLoop | None = None) -> None:
         loop = loop or running_loop()
         self._future = None if loop is None else loop.create_future()
         self._event = anyio.Event() if loop is None else None
@@ -170,7 +172,7 @@ class Bell:
 
 
 async def _until_ready_on(
-    loop: asyncio.AbstractEventLoop, sock: socket.socket, wait: WaitFor, cancellation: Cancellation
+    loop: AbstractEventLoop, sock: socket.socket, wait: WaitFor, cancellation: Cancellation
 ) -> None:
     """Wait for a socket in a task of asyncio."""
     bell, fd = Bell(loop), sock.fileno()
