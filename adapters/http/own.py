@@ -139,7 +139,7 @@ class _Place(_Holder):
     __slots__ = ("_bell",)
 
     def __enter__(self) -> bool:
-        self._bell = Mailbox[None]()
+        self._bell: Mailbox[None] = Mailbox()
         try:
             if not self._pool.take_place(self):
                 forget = self._cancellation.on_cancel(self.wake)
