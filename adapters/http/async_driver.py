@@ -82,7 +82,7 @@ class AsyncDriver(Driver):
 
     async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Send one request and hand out the reply as it comes."""
-        response = None
+        response = chunks = None
         try:
             response = await self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.apieces()
@@ -109,6 +109,8 @@ class AsyncDriver(Driver):
                 response.close()  # which waits for nothing
             elif response is not None:
                 with anyio.CancelScope(shield=True):
+                    if chunks is not None:
+                        await chunks.aclose()  # or an event loop has to, once it was collected
                     await response.aclose()
 
     async def _reserve(self, call: Call, send: Send) -> bool:

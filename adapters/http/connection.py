@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+import weakref
 from collections.abc import Iterable
 from functools import lru_cache, partial
 from typing import Final
@@ -16,6 +17,7 @@ from rungwise.adapters.http.heads import write_head
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.sockets import is_quiet, read, what_came, write
 from rungwise.adapters.http.waiting import Operation
+from rungwise.fsm.tracebacks import forget_locals
 from rungwise.fsm.values.records import define
 
 Origin = tuple[str, str, int]
@@ -60,6 +62,13 @@ class Connection:
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
     _broken: httpx.RemoteProtocolError | None = field(default=None, init=False)
+    _closing: weakref.finalize[[], Connection] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # A client that nobody closes is let go of quietly. It is the first that the collector does, while the socket
+        # is whole: a finalizer of its own would find that closed already, with a warning.
+        self._closing = weakref.finalize(self, self.sock.close)
+        self._closing.atexit = False
 
     @property
     def is_old(self) -> bool:
@@ -78,7 +87,7 @@ class Connection:
 
     def close(self) -> None:
         """Close it, whatever it is doing."""
-        self.sock.close()
+        self._closing()
 
     def ask(
         self, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, limits: AttemptLimits
@@ -167,6 +176,7 @@ class Connection:
             while protocol.their_state is h11.SEND_BODY and isinstance(event := self._next_event(), h11.Data):
                 pieces.append(event.data)
         except httpx.RemoteProtocolError as error:
+            forget_locals(error)  # its traceback would hold this connection
             self._broken = error  # h11 says so only once
             if not pieces:
                 raise

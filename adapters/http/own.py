@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -163,7 +163,10 @@ class _Place(_Holder):
 
 
 class _AsyncPlace(_Holder):
-    """Hold a place in an `async with` block."""
+    """Hold a place in an `async with` block.
+
+    A generator would be closed by an event loop that ends, maybe before the stream that is in the block.
+    """
 
     __slots__ = ("_bell",)
 
@@ -266,7 +269,7 @@ class OwnResponse:
             else:
                 run(connection.fill(self._limits), self._limits.cancellation)
 
-    async def apieces(self) -> AsyncIterator[bytes]:
+    async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
             if data:

@@ -27,7 +27,7 @@ from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.facts import FactFinder
 from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.lessons import Lessons
+from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.link import Link, PlainLink
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.observe import observe, observe_cancel
@@ -135,8 +135,9 @@ class Call:
             within=within,
             lessons=lessons,
         )
-        check_deadline(deadline)
-        context.spending.given_deadline = deadline
+        if deadline is not None:
+            check_deadline(deadline)
+            context.spending.given_deadline = deadline
         self._context, self._jitter = context, jitter
         self.request, self.turn, self.is_streaming = request, turn, is_streaming
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
@@ -193,13 +194,16 @@ class Call:
         Raises:
             IllegalEvent: the call has begun already.
         """
-        self.spending.begin(now)
-        if self.spending.share is not None:
-            self.spending.share.shared.begin(now)
-        self.journal.setting.note_deadline(self.spending)
-        if self.link.problem is not None:
-            self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
-        self._heed()
+        spending, chain = self.spending, self._context.chain
+        spending.begin(now)
+        if spending.share is not None:
+            spending.share.shared.begin(now)
+        if spending.given_deadline is not None or spending.share is not None:
+            self.journal.setting.note_deadline(spending)
+        if chain.link.problem is not None:
+            self._recorder.skip(self.position.state, chain.leave_unusable())
+        if self._context.lessons is not NO_LESSONS:
+            self._heed()
         return self._propose(0.0)
 
     @property
@@ -287,10 +291,12 @@ class Call:
             counter=self._counter,
             delivered=self._delivery.close(),
         )
-        own = own_facts_of(self.position.table, observation, self._context.transcript.gathered)
+        position, own = self.position, ()
+        if position.table.own_facts:
+            own = own_facts_of(position.table, observation, self._context.transcript.gathered)
         self._gather(observation)
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
-        if self.position.is_guarded(observation.event):
+        if position.is_guarded(observation.event):
             facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.asks_for_little)
         return self._advance(observation, facts + own)
 
@@ -375,19 +381,19 @@ class Call:
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Fire the event and go where the table leads."""
-        context, position, chain = self._context, self.position, self._context.chain
+        context, position, event = self._context, self.position, observation.event
         if "overran" in facts and self._in_flight is not None:
             self.spending.overran = self._in_flight.send.max_tokens
-        self.spending.pay(observation.evidence.usage, chain.link.prices)
+        self.spending.pay(observation.evidence.usage, context.chain.link.prices)
         self._outcome.note(observation)
-        row = position.fire(observation.event, facts)
+        row = position.fire(event, facts)
         self._proposed = self._in_flight = None
         if row.target in context.policy.table.outcomes:
             self._end(row, observation=observation, facts=facts)
             return None
-        wait = position.wait(context.policy, observation.event, facts, observation.failure, self._jitter)
+        wait = position.wait(context.policy, event, facts, observation.failure, self._jitter)
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
-        if observation.event in ANSWERS:
+        if event in ANSWERS:
             context.transcript.discard()
         context.transcript.prepare(position.rung, observation)
         if row.target == "fallback":
@@ -413,9 +419,8 @@ class Call:
                 return None
             proposal = granted
         self._proposed, self._in_flight = None, proposal
-        context = self._context
-        notes = [each for each in (context.newly_lost(), context.newly_heeded(), context.newly_worded()) if each]
-        self._recorder.record(self.position.fire("sent"), proposal=proposal, note="; ".join(notes) or None)
+        note = self._context.newly_told()
+        self._recorder.record(self.position.fire("sent"), proposal=proposal, note=note)
         return proposal.send
 
     def _shorten_nothing(self) -> None:

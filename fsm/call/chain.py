@@ -65,6 +65,11 @@ class Chain:
         self.index, self.link = index, self.links[index]
         self.shapes = shapes_of(self.link)
 
+    @property
+    def is_at_end(self) -> bool:
+        """Tell whether no backend stands behind the one that is asked."""
+        return self.index + 1 == len(self.links)
+
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
         here = self.link.identities
@@ -77,8 +82,6 @@ class Chain:
     def to_come(self) -> list[Link]:
         """List the backends that would be asked one after another from here, without the current one."""
         coming: list[Link] = []
-        if self.index + 1 == len(self.links):
-            return coming
         here = self.link.identities
         for link in self.links[self.index + 1 :]:
             if link.problem is None and not (link.identities & here):
