@@ -52,21 +52,16 @@ def test_a_method_and_a_target_are_looked_at_too(method: str, target: bytes) -> 
 @given(st.dictionaries(st.text(max_size=6), st.text(st.characters(max_codepoint=0xFF), max_size=12), max_size=4))
 @example({"x": "a\r\ny: b"})
 def test_whatever_is_written_is_read_again_as_that_and_nothing_else(headers: dict[str, str]) -> None:
-    said = {**{name.lower(): value for name, value in headers.items()}, "host": "h"}
+    said = {**{name.lower(): value for name, value in headers.items()}, "host": "h", "content-length": "0"}
     try:
         head = write_head("POST", b"/", said)
     except (httpx.LocalProtocolError, UnicodeEncodeError):
         return
-    said = {name: value for name, value in said.items() if name != "content-length"}
     server = h11.Connection(h11.SERVER)
     server.receive_data(head)
-    try:
-        read = server.next_event()
-    except h11.RemoteProtocolError as error:
-        assert "ontent-Length" in str(error)  # the one header that h11 reads for what it says
-        return
+    read = server.next_event()
     assert isinstance(read, h11.Request)
-    assert {name.decode(): value.decode() for name, value in read.headers if name != b"content-length"} == said
+    assert {name.decode(): value.decode() for name, value in read.headers} == said
     assert server.trailing_data == (b"", False)
 
 
