@@ -62,15 +62,20 @@ def _caches() -> Iterator[tuple[str, tuple[int, int | None]]]:
     yield "learned: lessons", (len(LEARNED._known), MOST_PLACES)
     yield "learned: servers", (len(LEARNED._servers), MOST_PLACES)
     yield "weakref.finalize", (len(weakref.finalize._registry), None)  # type: ignore[attr-defined]
+    seen = set()  # a name that several modules import
     for name, module in list(sys.modules.items()):
         if not name.startswith("rungwise"):
             continue
         for attribute, value in list(vars(module).items()):
+            if id(value) in seen or not (hasattr(value, "cache_info") or type(value) in HOLDERS):
+                continue
+            seen.add(id(value))
+            named = sys.intern(f"{name}.{attribute}")  # so that samples take no memory for it
             if hasattr(value, "cache_info"):
                 found = value.cache_info()
-                yield f"{name}.{attribute}", (found.currsize, found.maxsize)
-            elif type(value) in HOLDERS and not attribute.startswith("__"):
-                yield f"{name}.{attribute}", (len(value), None)
+                yield named, (found.currsize, found.maxsize)
+            elif not attribute.startswith("__"):
+                yield named, (len(value), None)
 
 
 @define

@@ -11,7 +11,7 @@ OUTCOMES: Final = frozenset(
     | {"finished", "gave_up", "limit_reached", "stalled"}  # of turns
     | {"left", "task cancelled", "timed out"}  # of those whose caller had gone
 )
-WARM_UP: Final = 0.15
+WARM_UP: Final = 0.2
 """The share of a run in which caches fill and memory finds its size; nothing is judged there."""
 
 TOLERANCES: Final = {"memory": 0.05, "objects": 0.02, "blocks": 0.02}
