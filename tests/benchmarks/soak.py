@@ -46,7 +46,7 @@ HANGS = 300
 """Seconds after which a round hangs, and the process ends with the stacks of its threads."""
 
 COLUMNS = {
-    **{"calls": "calls", "seconds": "s", "memory": "MiB", "objects": "objects", "blocks": "blocks"},
+    **{"calls": "calls", "seconds": "s", "memory": "MiB", "in use": "in use", "objects": "objects", "blocks": "blocks"},
     **{"idle descriptors": "fds", "descriptors": "closed", "threads": "threads", "tasks": "tasks"},
     **{"garbage": "garbage/call", "longest": "longest"},
 }
@@ -92,7 +92,7 @@ def sampled(rounds: Rounds, garbage: Garbage, began: float) -> dict[str, Any]:
 
 def show(sample: Mapping[str, Any]) -> None:
     """Print a sample in a line."""
-    shown = {**sample, "memory": f"{sample['memory'] / 2**20:.1f}"}
+    shown = {**sample, **{name: f"{sample[name] / 2**20:.1f}" for name in ("memory", "in use")}}
     print("  ".join(f"{shown[name]:>{max(len(title), 7)}}" for name, title in COLUMNS.items()), flush=True)
 
 
@@ -100,10 +100,11 @@ def soak(calls: int, every: int, seed: int, *, shows_types: bool) -> dict[str, A
     """Make the calls, and return what was seen."""
     watch, garbage, samples = Watch(), Garbage(), list[dict[str, Any]]()
     watch.begin()
-    load()
     print("  ".join(f"{title:>7}" for title in COLUMNS.values()))
     with server(seed) as ports:
-        rounds, began, known = Rounds(Stage(ports), random.Random(seed)), time.monotonic(), types()
+        stage = Stage(ports)
+        load(stage)
+        rounds, began, known = Rounds(stage, random.Random(seed)), time.monotonic(), types()
         while rounds.done < calls:
             faulthandler.dump_traceback_later(HANGS, exit=True)
             rounds.make(min(ROUND, max(1, calls // FEWEST), calls - rounds.done))
