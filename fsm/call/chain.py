@@ -65,8 +65,15 @@ class Chain:
         self.index, self.link = index, self.links[index]
         self.shapes = shapes_of(self.link)
 
+    @property
+    def is_at_end(self) -> bool:
+        """Tell whether no backend stands behind the one that is asked."""
+        return self.index + 1 == len(self.links)
+
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
+        if self.is_at_end:
+            return None
         here = self.link.identities
         for index in range(self.index + 1, len(self.links)):
             link = self.links[index]
@@ -77,8 +84,6 @@ class Chain:
     def to_come(self) -> list[Link]:
         """List the backends that would be asked one after another from here, without the current one."""
         coming: list[Link] = []
-        if self.index + 1 == len(self.links):
-            return coming
         here = self.link.identities
         for link in self.links[self.index + 1 :]:
             if link.problem is None and not (link.identities & here):
