@@ -21,13 +21,14 @@ import httpx
 
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.endpoint import DEFAULT_PORTS, is_this_machine
-from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
+from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp, BorrowedResponse
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
 from rungwise.adapters.http.environment import environment_named
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool, Waiter
+from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Operation, arun, check, run, within
 
@@ -55,7 +56,7 @@ class _PooledHttp:
     """
 
     def __init__(self, max_connections: int) -> None:
-        self.pool = Pool(max_connections)
+        self.pool: Pool[Connection] = Pool(max_connections)
         self._proxies = getproxies()
         if self._proxies:
             with environment_named():
@@ -163,7 +164,7 @@ class OwnAsyncHttp(_PooledHttp):
         finally:
             self.pool.leave(waiter)
 
-    async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> AsyncResponse:
         """Send a request and return the response, its body unread."""
         if self._is_proxied(request):
             return await self._proxied.send(request, limits)
@@ -187,7 +188,9 @@ class OwnResponse:
 
     is_decoded = False
 
-    def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
+    def __init__(
+        self, pool: Pool[Connection], connection: Connection, head: h11.Response, limits: AttemptLimits
+    ) -> None:
         self.status_code = head.status_code
         self.headers = httpx.Headers(list(head.headers))
         self._pool, self._limits = pool, limits

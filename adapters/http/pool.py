@@ -7,10 +7,11 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import define, field
 
-from rungwise.adapters.http.connection import Connection, Origin
+from rungwise.adapters.http.connection import Origin
 
 SOON = 1.0
 """Seconds within which a server that closes its connections behind a reply has done so: one idle for longer is kept."""
@@ -24,8 +25,32 @@ class Waiter:
     has_place: bool = False
 
 
+class Kept(Protocol):
+    """A connection that may be kept for another request; see `Connection`."""
+
+    origin: Origin
+
+    @property
+    def is_old(self) -> bool:
+        """Tell whether it has been idle for long enough."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """Return for how long it has been idle."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether it can take a request."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+C = TypeVar("C", bound=Kept)
+
+
 @define(eq=False)
-class Pool:
+class Pool(Generic[C]):
     """Keep idle connections, and let no more than a number of calls have one; the others wait in turn.
 
     Arguments:
@@ -37,8 +62,8 @@ class Pool:
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _taken: int = field(default=0, init=False)
     _waiting: deque[Waiter] = field(factory=deque, init=False)
-    _idle: list[Connection] = field(factory=list, init=False)
-    _active: set[Connection] = field(factory=set, init=False)
+    _idle: list[C] = field(factory=list, init=False)
+    _active: set[C] = field(factory=set, init=False)
     _closers: set[Origin] = field(factory=set, init=False)
     _is_closed: bool = field(default=False, init=False)
 
@@ -74,13 +99,13 @@ class Pool:
 
     # connections
 
-    def take(self, origin: Origin, *, is_fresh: bool) -> Connection | None:
+    def take(self, origin: Origin, *, is_fresh: bool) -> C | None:
         """Take the idle connection to an origin that was used last; None where a new one is to be made.
 
         Arguments:
             is_fresh: whether none that has served a request will do; then those to the origin are closed.
         """
-        found, useless = None, list[Connection]()
+        found, useless = None, list[C]()
         with self._lock:
             while self._idle and self._idle[0].is_old:
                 useless.append(self._idle.pop(0))
@@ -114,12 +139,12 @@ class Pool:
             with self._lock:
                 self._closers.add(origin)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: C) -> None:
         """Count a new connection."""
         with self._lock:
             self._active.add(connection)
 
-    def give_back(self, connection: Connection, *, is_usable: bool) -> None:
+    def give_back(self, connection: C, *, is_usable: bool) -> None:
         """Keep a connection for the next request, or close it."""
         with self._lock:
             self._active.discard(connection)
@@ -146,7 +171,7 @@ class Pool:
             connection.close()
 
 
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_pools: weakref.WeakSet[Pool[Any]] = weakref.WeakSet()
 
 
 def _forget() -> None:
