@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import socketserver
 import ssl
@@ -15,6 +16,10 @@ import attrs
 import pytest
 
 from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise.adapters import connections
+from rungwise.adapters.http.aiohttp_transport import AiohttpHttp
+from rungwise.adapters.http.loops import is_asyncio
+from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.rendering import render
 from support import ways
@@ -36,6 +41,17 @@ def one_tls_context() -> Iterator[None]:
     """Load the certificates once: each HTTP client takes 25 ms for them, and no test here speaks TLS."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def transport() -> Iterator[None]:
+    """Where `TRANSPORT=aiohttp` is set, run every asynchronous call on aiohttp's connections, as if asked to."""
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("TRANSPORT") == "aiohttp":
+            patch.setattr(
+                connections, "OwnAsyncHttp", lambda most: (AiohttpHttp if is_asyncio() else OwnAsyncHttp)(most)
+            )
         yield
 
 
