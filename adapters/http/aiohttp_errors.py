@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 import httpx
+from aiohttp.http_exceptions import HttpProcessingError
 
 UNANSWERED = "Server disconnected without sending a response."
 
@@ -24,8 +25,9 @@ def as_ours(error: Exception) -> Exception:
         if broken is not None:
             return _from(error, httpx.ReadError)
         return httpx.RemoteProtocolError(f"the body is broken or incomplete ({_kind(error)})")
-    if isinstance(error, aiohttp.ClientResponseError):
-        return httpx.RemoteProtocolError(f"the answer is not HTTP ({_kind(error)})")
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
+        what, quotes, _ = error.message.partition(":\n")  # behind that it shows what came
+        return httpx.RemoteProtocolError(f"the answer is not HTTP: {what if quotes else _kind(error)}")
     if isinstance(error, OSError):
         return _from(error, httpx.ReadError)
     if isinstance(error, aiohttp.ClientError):

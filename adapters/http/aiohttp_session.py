@@ -37,13 +37,42 @@ WHOLE: Final = 2**20
 
 
 class _Heard(ResponseHandler):
-    """Note whether anything has come: where a reset ends an answer, aiohttp does not say whether it had begun."""
+    """Note what has come, and let what stands behind a head spoil no head.
+
+    aiohttp does not say whether an answer had begun where a reset ends it, nor what came behind an answer that was not
+    asked for; and of what it reads in one go, it drops the head and the body where something behind them is broken.
+    """
 
     has_heard = False
+    behind_head = -1
+    end = b""
+
+    def begin_anew(self) -> None:
+        """Wait for another answer."""
+        self.has_heard, self.behind_head, self.end = False, -1, b""
 
     def data_received(self, data: bytes) -> None:
-        self.has_heard = True
-        super().data_received(data)
+        self.has_heard, self.end = True, (self.end + data[-4:])[-4:]
+        if self.behind_head < 0 and (end := data.find(b"\r\n\r\n") + 4) > 3:
+            super().data_received(data[:end])
+            data, self.behind_head = data[end:], 0
+        if data:
+            if self.behind_head >= 0:
+                self.behind_head += len(data)
+            super().data_received(data)
+
+    def set_exception(self, exc: BaseException, *cause: Any) -> None:
+        """Take what is wrong, and tell whoever reads a body of which aiohttp would not say that it is broken."""
+        super().set_exception(exc, *cause)
+        body = self._payload
+        if body is not None and not body.is_eof() and body.exception() is None:
+            body.set_exception(exc)
+
+    def has_heard_exactly(self, response: aiohttp.ClientResponse) -> bool:
+        """Tell whether what has come is one answer and nothing else, as far as its last bytes or its length show."""
+        if "transfer-encoding" in response.headers:
+            return self.end == b"\r\n\r\n"
+        return self.behind_head == response.content.total_bytes
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -52,7 +81,7 @@ class _Connector(aiohttp.TCPConnector):
     def __init__(self, context: Any) -> None:
         self.is_asked = self.is_connecting = self.has_connected = False
         self.limits = AttemptLimits()
-        self.protocol: ResponseHandler | None = None
+        self.protocol: _Heard | None = None
         self.transport: asyncio.Transport | None = None
         kept: dict[str, Any] = {"limit": 0, "keepalive_timeout": KEEP, "use_dns_cache": False}
         super().__init__(resolver=_Names(self), ssl=context or True, **kept)
@@ -66,13 +95,15 @@ class _Connector(aiohttp.TCPConnector):
     def __del__(self) -> None:
         """Say nothing, and touch no event loop: it may have ended, or be that of a forked child's parent."""
 
-    async def _create_connection(self, *args: Any) -> ResponseHandler:
+    async def _create_connection(self, *args: Any) -> _Heard:
         """Connect, as a connector may do in its own way."""
         limits = self.limits
         self.is_connecting = self.has_connected = True
         seconds = limits.moment(limits.connect) - time.monotonic()
         connect = super()._create_connection
-        self.protocol = protocol = await within(seconds, connect, *args, cancellation=limits.cancellation)
+        protocol = await within(seconds, connect, *args, cancellation=limits.cancellation)
+        assert isinstance(protocol, _Heard)
+        self.protocol = protocol
         self.transport = protocol.transport  # which the protocol forgets when it is closed, with bytes still unsent
         self.is_connecting = False
         return protocol
@@ -92,7 +123,7 @@ class _Names(AbstractResolver):
             ResolveResult(
                 hostname=host,
                 host=f"{address[0]}%{address[3]}" if address[3:] and address[3] else address[0],
-                port=port,
+                port=address[1],
                 family=kind,
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
@@ -155,7 +186,7 @@ class SessionConnection:
     @property
     def _is_clean(self) -> bool:
         protocol = self._connector.protocol
-        return protocol is not None and protocol.is_connected() and not protocol.should_close
+        return protocol is not None and protocol.is_connected() and not (protocol.should_close or protocol.has_heard)
 
     async def ask(
         self, method: str, url: URL, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
@@ -169,8 +200,6 @@ class SessionConnection:
         connector = self._connector
         connector.limits, connector.is_asked = limits, True
         connector.is_connecting = connector.has_connected = False
-        if isinstance(connector.protocol, _Heard):
-            connector.protocol.has_heard = False
         data = body if len(body) <= WHOLE else _pieces(body)
 
         async def send() -> aiohttp.ClientResponse:
@@ -190,16 +219,19 @@ class SessionConnection:
     def _has_gone_stale(self) -> bool:
         """Tell whether the request went out on a connection that had served before, and on which nothing came back."""
         connector = self._connector
-        return not connector.has_connected and not getattr(connector.protocol, "has_heard", True)
+        return connector.protocol is not None and not (connector.has_connected or connector.protocol.has_heard)
 
     def finish(self, response: aiohttp.ClientResponse) -> bool:
         """Make ready for the next request behind a response; tell whether that can be."""
+        connector, protocol = self._connector, self._connector.protocol
+        connector.is_asked, self.idle_since = False, time.monotonic()
         # aiohttp lets go of the connection by itself, once the answer is whole and the request was sent.
-        is_done = response.content.at_eof() and response.connection is None and self._is_clean
-        if not is_done:
+        is_done = response.content.at_eof() and response.connection is None
+        if protocol is None or not is_done or not protocol.has_heard_exactly(response):
             response.close()
-        self._connector.is_asked, self.idle_since = False, time.monotonic()
-        return is_done
+            return False
+        protocol.begin_anew()
+        return self._is_clean
 
     def close(self) -> None:
         """Close it, whatever it is doing."""

@@ -44,6 +44,10 @@ def one_tls_context() -> Iterator[None]:
         yield
 
 
+def _opened(most: int) -> OwnAsyncHttp:
+    return AiohttpHttp(most) if is_asyncio() else OwnAsyncHttp(most)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def transport() -> Iterator[None]:
     """Where `TRANSPORT=aiohttp` is set, run every asynchronous call on aiohttp's connections, as if asked to."""
