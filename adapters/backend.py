@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.records import frozen
 
 PIECE: Final = 2**16
 """The most bytes of a body that are unpacked or looked at in one go."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.adapters.capability import Capabilities
+from rungwise.fsm.values.records import frozen
 
 
 def _pattern(pattern: str) -> re.Pattern[str]:

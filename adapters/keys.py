@@ -6,9 +6,10 @@ import os
 import re
 from typing import Final
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.adapters.endpoint import as_secret, check_key
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret
 
 

@@ -5,44 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple
 
 import aiohttp
-import h11
 import httpx
 from yarl import URL
 
 from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.endpoint import DEFAULT_PORTS
 from rungwise.adapters.http.aiohttp_errors import as_ours
 from rungwise.adapters.http.aiohttp_session import SessionConnection
 from rungwise.adapters.http.connection import Origin, StaleConnection
+from rungwise.adapters.http.heads import read_headers, write_head
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.loops import is_asyncio
-from rungwise.adapters.http.own import HEADERS, OwnAsyncHttp
+from rungwise.adapters.http.own import HEADERS, OwnAsyncHttp, target_of
 from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.waiting import within
 from rungwise.fsm.errors import ConfigurationError
 
 
-class _Place(NamedTuple):
-    origin: Origin
-    host: str
-    target: str
-    url: URL
-
-
 @lru_cache(maxsize=64)
-def _place_of(url: str) -> _Place:
-    parsed = httpx.URL(url)
-    name, port = parsed.raw_host.decode("ascii"), parsed.port or DEFAULT_PORTS[parsed.scheme]
-    host, target = parsed.netloc.decode("ascii"), parsed.raw_path.decode("ascii")
-    # Encoded as it is: what a backend signed must go out letter by letter.
-    return _Place((parsed.scheme, name, port), host, target, URL(f"{parsed.scheme}://{host}{target}", encoded=True))
+def _url_of(origin: Origin, host: str, path: bytes) -> URL:
+    """Return a URL that is encoded as it is: what a backend has signed must go out letter by letter."""
+    return URL(f"{origin[0]}://{host}{path.decode('ascii')}", encoded=True)
 
 
 class AiohttpHttp(OwnAsyncHttp):
@@ -65,16 +53,17 @@ class AiohttpHttp(OwnAsyncHttp):
         """Send a request and return the response, its body unread."""
         if self._is_proxied(request):
             return await self._proxied.send(request, limits)
-        origin, host, target, url = _place_of(request.url)
+        origin, _, host, path = target_of(request.url)
         connection = self.pool.take(origin, is_fresh=limits.is_fresh)
         if connection is None:
-            connection = SessionConnection(origin, self._context if url.scheme == "https" else None)
+            connection = SessionConnection(origin, self._context if origin[0] == "https" else None)
             self.pool.add(connection)
         given = {name.lower(): value for name, value in request.headers.items()}
         headers = {"host": host, **HEADERS, **given, "content-length": str(len(request.body))}
         idle_seconds = connection.idle_seconds
         try:
-            _check_head(request.method, target, headers)
+            write_head(request.method, path, headers)  # refuses what has no place in a head, as aiohttp does in part
+            url = _url_of(origin, host, path)
             response = await connection.ask(request.method, url, headers, request.body, limits)
             if response.status < 200:
                 response.close()
@@ -85,14 +74,6 @@ class AiohttpHttp(OwnAsyncHttp):
             self.pool.give_back(connection, is_usable=False)
             raise
         return AiohttpResponse(self.pool, connection, response, limits)
-
-
-def _check_head(method: str, target: str, headers: dict[str, str]) -> None:
-    """Refuse what has no place in a head, such as the end of a line: aiohttp lets some of it through."""
-    try:
-        h11.Request(method=method, target=target, headers=[*headers.items()])
-    except h11.LocalProtocolError as error:
-        raise httpx.LocalProtocolError(str(error)) from error
 
 
 def _leave(pool: Pool[SessionConnection], loop: asyncio.AbstractEventLoop, process: int) -> None:
@@ -114,12 +95,12 @@ class AiohttpResponse:
         response: aiohttp.ClientResponse,
         limits: AttemptLimits,
     ) -> None:
-        self.status_code, self.headers = response.status, httpx.Headers([*response.raw_headers])
+        self.status_code, self.headers = response.status, read_headers(response.raw_headers)
         self._pool, self._response, self._limits = pool, response, limits
         self._connection: SessionConnection | None = connection
         self._error: BaseException | None = None
 
-    async def apieces(self) -> AsyncIterator[bytes]:
+    async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
         content = self._response.content
         while self._connection is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import frozen
-
 from rungwise.adapters.backend import Backend
 from rungwise.adapters.deadline import Deadline, Deadlines
 from rungwise.adapters.http.cancellation import Cancellation
@@ -17,6 +15,7 @@ from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.records import frozen
 
 LATE: Final = 0.001
 """Seconds behind a deadline at which it has surely passed."""

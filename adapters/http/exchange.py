@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.utils import formatdate
+from functools import lru_cache
+from math import floor
 from typing import Final
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from rungwise.adapters.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.http.connection import StaleConnection
@@ -26,6 +28,7 @@ from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception
 from rungwise.fsm.tracebacks import forget_locals
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.secret import NO_HEADERS
 
 LARGEST_REPLY: Final = 8 * 2**20
@@ -87,6 +90,12 @@ class WholeBody:
         if failure.reason == "malformed" and self.is_error:
             return self.backend.decode(self.status, self.headers, b"")  # the status alone says what went wrong
         return failure
+
+
+@lru_cache(maxsize=4)
+def _date_at(second: int) -> str:
+    """Return a moment as headers have it, which is the same for all replies of a second."""
+    return formatdate(second, usegmt=True)
 
 
 def _is_of_reading(error: Exception) -> bool:
@@ -153,7 +162,7 @@ class Exchange:
             self._failure = UNREADABLE
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
-            headers = {**rest, "date": formatdate(self.wall_clock() - CLOCK_SKEW, usegmt=True)}
+            headers = {**rest, "date": _date_at(floor(self.wall_clock() - CLOCK_SKEW))}
         kind = headers.get("content-type", "").lower()
         is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
         if self.is_streaming and is_stream and self._encoding is not None:

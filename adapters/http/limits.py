@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.clocks import Clocks
 from rungwise.fsm.call.policy import Timeouts
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Send
+from rungwise.fsm.values.records import define
 
 LINGER = 0.1
 """Seconds to wait after the terminal event for the end of the body, so that the connection can be used again."""

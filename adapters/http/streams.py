@@ -7,12 +7,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.tracebacks import without_locals
+from rungwise.fsm.values.records import define
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.result import TurnResult
@@ -132,6 +133,7 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
         """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if await self.end():
             self._ended = True
+            await self._events.aclose()  # which may have events left behind the end of what ran
 
     async def end(self) -> bool:
         """End what runs, or have it ended by the task that is waiting for an event; tell whether it has ended.

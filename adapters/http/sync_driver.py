@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 
-from attrs import frozen
-
 from rungwise.adapters.http.borrowed import BorrowedHttp
 from rungwise.adapters.http.driver import Driver, needs_fresh, partial
 from rungwise.adapters.http.exchange import Exchange
@@ -20,6 +18,7 @@ from rungwise.fsm.call.parts import Message
 from rungwise.fsm.call.request import PlainMessage, Send
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.values.frozen_map import thawed
+from rungwise.fsm.values.records import frozen
 
 Compactor = Callable[[tuple[PlainMessage, ...]], Sequence[PlainMessage | Message]]
 

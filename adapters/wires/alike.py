@@ -6,12 +6,14 @@ import re
 from typing import Any, Final, Protocol
 
 import orjson
-from attrs import define, field
+from attrs import field
+
+from rungwise.fsm.values.records import define
 
 Piece = tuple[Any, str]
 """A text, behind the kind of text that it is."""
 
-_QUOTE, _BACKSLASH = b'"\\'  # as numbers, which are found in an eighth of the time
+_STRING: Final = rb'("(?:[^"\\]++|\\.)*+")'  # possessive, so that no line makes the search go back
 
 
 class PieceReader(Protocol):
@@ -49,16 +51,16 @@ class AlikeLines:
         Arguments:
             line: begins with `begins`, and ends with `ends`.
         """
-        if self._whole is not None:
+        if self._whole is None:
+            text = line[len(self.begins) - 1 : 1 - len(self.ends)]  # with its quotes
+        else:
             found = self._whole.fullmatch(line)
             text = b"" if found is None else found[1]
-        else:
-            text = line[len(self.begins) : -len(self.ends)]
-        if not text or _QUOTE in text or _BACKSLASH in text:
-            return None
         try:
-            content = text.decode()
-        except UnicodeDecodeError:
+            content: str = orjson.loads(text)
+        except orjson.JSONDecodeError:  # more differs, or there is half a surrogate pair
+            return None
+        if not content:
             return None
         self._credit += 1
         self.last = line
@@ -92,7 +94,8 @@ class AlikeLines:
             self.begins, self.ends = heads[0], tails[-1]
             others = b"(?:%b)" % self.volatile.pattern
             around = [others.join(map(re.escape, pieces)) for pieces in (heads, tails)]
-            self._whole = re.compile(rb'([^"\\]+)'.join(around), self.volatile.flags)
+            before, after = around[0].removesuffix(b'"'), around[1].removeprefix(b'"')
+            self._whole = re.compile(before + _STRING + after, self.volatile.flags)
 
 
 _PRICE: Final = 8  # lines like it that must follow for learning one to have paid

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from attrs import define
-
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.pricing import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

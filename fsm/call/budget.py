@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import define
-
 from rungwise.fsm.call.kept import Kept
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
@@ -13,6 +11,7 @@ from rungwise.fsm.call.shared import Share
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -191,19 +190,16 @@ class Spending:
             return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
         return None
 
-    def lacking(self, attempts: int, wait: float, cap: int | None) -> str | None:
-        """Name the part of the call's own budget that does not allow the next attempt, if any.
+    def lacking(self, wait: float, cap: int | None) -> str | None:
+        """Name the part of the call's own budget that does not allow the next attempt, besides what `spent` names.
 
         Arguments:
-            attempts: how many were made.
-            wait: seconds until the next one goes out.
+            wait: seconds until it goes out.
             cap: its output cap in tokens, lowered to what is left.
         """
+        late = self._late_after(wait)
+        if late is not None or cap is None or cap >= 1:
+            return late
         budget = self.budget
-        known = self.spent(attempts) or self._late_after(wait)
-        if known is not None:
-            return known
-        if cap is not None and cap < 1:
-            tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
-            return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"
-        return None
+        tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
+        return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"

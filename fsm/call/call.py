@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import define
-
 from rungwise.fsm.call.budget import Spending, check_deadline
 from rungwise.fsm.call.causes import cause_of
 from rungwise.fsm.call.clocks import Clocks
@@ -53,6 +51,7 @@ from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.values.records import define
 
 NO_CHAIN = (PlainLink(),)
 NO_TURN = TurnContext()
@@ -414,9 +413,8 @@ class Call:
                 return None
             proposal = granted
         self._proposed, self._in_flight = None, proposal
-        context = self._context
-        notes = [each for each in (context.newly_lost(), context.newly_heeded(), context.newly_worded()) if each]
-        self._recorder.record(self.position.fire("sent"), proposal=proposal, note="; ".join(notes) or None)
+        note = self._context.newly_told()
+        self._recorder.record(self.position.fire("sent"), proposal=proposal, note=note)
         return proposal.send
 
     def _shorten_nothing(self) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define
-
 from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.values.records import define
 
 
 @define(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
@@ -17,6 +17,7 @@ from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.wish import wish_of
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

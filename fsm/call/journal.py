@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from attrs import define
 
 from rungwise.fsm.call.budget import Spending
-from rungwise.fsm.call.digest import digest_of_journal
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.link import Link, PlainLink, Prices
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping
 from rungwise.fsm.call.request import Request
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.digest import Digest
-from rungwise.fsm.journal.digest.shown import Shown
 from rungwise.fsm.journal.forms import (
     COUNT,
     FLAG,
@@ -32,8 +28,13 @@ from rungwise.fsm.journal.forms import (
     or_null,
 )
 from rungwise.fsm.journal.record import Record
+from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import define
+
+if TYPE_CHECKING:
+    from rungwise.fsm.journal.digest import Digest
 
 _DEADLINES = ("deadline", "within_deadline")
 
@@ -46,15 +47,14 @@ class Links:
 
     Arguments:
         live: the backends.
-        losses: what the requests to each of them have left out of what was asked, by its place; those alone that were
-            asked.
+        losses: what the requests to each of them have left out of what was asked; None for those that were not asked.
     """
 
     __slots__ = ("live", "losses")
 
     def __init__(self, live: tuple[Link, ...]) -> None:
         self.live = live
-        self.losses: dict[int, tuple[str, ...]] = {}
+        self.losses: list[tuple[str, ...] | None] = [None] * len(live)
 
     @property
     def plain(self) -> tuple[PlainLink, ...]:
@@ -63,8 +63,9 @@ class Links:
         told: list[dict[str, Any]] = [
             {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
         ]
-        for index, losses in self.losses.items():
-            told[index]["losses"] = losses
+        for each, losses in zip(told, self.losses, strict=True):
+            if losses is not None:
+                each["losses"] = losses
         return tuple([PlainLink(**each) for each in told])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -190,6 +191,8 @@ class Journal(Shown, Record):
     setting: Setting
 
     def _digest(self) -> Digest | None:
+        from rungwise.fsm.call.digest import digest_of_journal  # digests are for who looks at a journal
+
         return digest_of_journal(self)
 
     def _in_short(self) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from attrs import Factory, evolve, field, frozen, validators
+from attrs import Factory, evolve, field, validators
 
 from rungwise.fsm.call.options import COMMON_PARAMETERS
 from rungwise.fsm.call.request import Request, token_count
@@ -15,6 +15,7 @@ from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.fields import instance, number
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import note
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import NO_HEADERS
 
 HIGHEST_PRICE = 1e12
@@ -124,6 +125,10 @@ def _sentences(instance: object, attribute: Any, value: Any) -> None:
         raise ConfigurationError(f"{where} must be texts")
 
 
+def _told(losses: Iterable[str]) -> tuple[str, ...]:
+    return tuple(losses)  # attrs reads the signature of a converter, and parses that of a built-in: 2 ms at import
+
+
 def _own_identity(link: PlainLink) -> frozenset[tuple[str, str]]:
     return frozenset({("name", str(link.name))})
 
@@ -151,7 +156,7 @@ class PlainLink:
     stall: float | None = field(default=None, validator=validators.optional(number(above_zero=True)))
     prices: Prices | None = field(default=None, validator=validators.optional(instance(Prices)))
     identities: frozenset[tuple[str, str]] = field(default=Factory(_own_identity, takes_self=True))
-    losses: tuple[str, ...] = field(default=(), converter=tuple, validator=_sentences)
+    losses: tuple[str, ...] = field(default=(), converter=_told, validator=_sentences)
 
     def lost(self, request: Request) -> tuple[str, ...]:
         """Return its losses, whatever is asked."""
@@ -176,7 +181,7 @@ def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
         first: the first backend of the chain.
         link: the backend that is asked.
     """
-    if not request.headers or link is first:
+    if link is first or not request.headers:
         return request.headers
     origin = getattr(link, "origin", None)  # a backend of the user's own may not say; a plain link says ""
     return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
@@ -237,16 +242,19 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
         first: the first backend of the chain, in whose form the parameters are.
         link: the backend that is asked.
     """
-    meant, lost = parameters_for(request, first, link), getattr(link, "lost", None)
+    lost = getattr(link, "lost", None)  # a backend of the user's own may not say
+    foreign = []
     if link is not first:
         lost = getattr(link, "lost_behind", lost)
-    foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
+        meant = parameters_for(request, first, link)
+        foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
     taken = tools_for(request, first, link)
     if len(taken) < len(request.tools):
-        others = [tool for tool in request.tools if not any(tool is each for each in taken)]
+        kept = set(map(id, taken))
+        others = [tool for tool in request.tools if id(tool) not in kept]
         foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
         request = evolve(request, tools=taken)
-    own = lost(request) if callable(lost) else ()  # a backend of the user's own may not say
+    own = lost(request) if callable(lost) else ()
     return tuple([note(each) for each in (*foreign, *own)])
 
 

@@ -6,9 +6,10 @@ The longest tokens of the usual vocabularies hold some 16 bytes, so a word witho
 
 from __future__ import annotations
 
-from attrs import define, evolve
+from attrs import evolve
 
 from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN = 16

@@ -16,8 +16,7 @@ from rungwise.fsm.call.reply_filter import without_seed
 from rungwise.fsm.call.request import CAP_PARAMETERS
 from rungwise.fsm.call.table import ANSWERS, KEEPS_TEXT
 from rungwise.fsm.call.transcript import PLAIN, Reading, Transcript
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
-from rungwise.fsm.failures.classify import event_of_failure
+from rungwise.fsm.failures.events import FORMAT_PARAMETER, event_of_failure
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank
@@ -142,10 +141,11 @@ def _observe_failure(
     failure: Failure, proposal: Proposal, transcript: Transcript, counted: _Counted, delivered: str
 ) -> Observation:
     """Classify a failure and name the repair that it allows, if any."""
-    send, rejected = proposal.send, failure.parameter
+    send, named, rejected = proposal.send, failure, failure.parameter
     if proposal.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
         rejected = FORMAT_PARAMETER  # the rest of it is left out where this was not what was wrong
-    repair = repair_of(evolve(failure, parameter=rejected))
+        named = evolve(failure, parameter=rejected)
+    repair = repair_of(named)
     if repair in transcript.repaired or (rejected == FORMAT_PARAMETER and not proposal.may_ask_in_words):
         repair = None  # without it, nothing would ask for JSON
     if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.observation import Observation
@@ -12,6 +12,7 @@ from rungwise.fsm.call.result import Result
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.thinking import split_thinking
+from rungwise.fsm.values.records import define
 
 
 @define(eq=False, repr=False)

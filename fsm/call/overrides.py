@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import threading
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.values.records import frozen
 
 
 @frozen

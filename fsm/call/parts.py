@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
+from rungwise.fsm.values.records import frozen
 
 _NO_EXTRAS = FrozenMap()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from os import PathLike
 from typing import Any, ClassVar, Literal, get_args
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.table import CALL
@@ -18,6 +17,8 @@ from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import frozen
+from rungwise.fsm.values.suggest import did_you_mean
 from rungwise.fsm.values.toml import read_toml, text_of_file
 
 LARGEST_JITTER = 3
@@ -301,7 +302,7 @@ class Policy:
         return policy
 
     @classmethod
-    def load(cls, path: str | Path, *, table: Table = CALL) -> Policy:
+    def load(cls, path: str | PathLike[str], *, table: Table = CALL) -> Policy:
         """Read a policy from a TOML file.
 
         Arguments:
@@ -321,8 +322,7 @@ class Policy:
 
 
 def _unknown(what: str, name: object, known: Any) -> str:
-    close = difflib.get_close_matches(name[:LARGEST_LIMIT], list(known), n=1) if isinstance(name, str) else ()
-    hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+    hint = did_you_mean(name, known, f"there are: {', '.join(known)}")
     return f"unknown {what} {short(name)}; {hint}"
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
-
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.waiting import RAISING, cap_of, is_drawn, wait_of
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.machine.run import Run
+from rungwise.fsm.values.records import record
 
 
-@attrs.frozen
+@record
 class RungWait:
     """Hold the seconds of a wait, and the number that chance drew for it, if it did."""
 
@@ -24,9 +23,10 @@ class RungWait:
 NO_WAIT = RungWait(0.0, None)
 
 
-@attrs.define(eq=False)
 class Position(Run):
     """Move a call through its table, and work out what its rungs wait and which cap they send."""
+
+    __slots__ = ()
 
     @classmethod
     def of(cls, policy: Policy, backends: int) -> Position:
@@ -36,7 +36,8 @@ class Position(Run):
             policy: the table and its limits.
             backends: how many there are, which bounds the fallbacks.
         """
-        return cls.at_start(policy.table, policy.limits.bounded(policy.table.limits, backends))
+        limits = policy.limits.bounded(policy.table.limits, backends)  # which are in the order of the counters
+        return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
 
     @property
     def rung(self) -> Rung:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, evolve
+from attrs import evolve
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
@@ -16,7 +16,8 @@ from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
 from rungwise.fsm.call.wish import wish_of, with_wish
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
+from rungwise.fsm.values.records import define
 
 
 @define(eq=False, repr=False)
@@ -97,16 +98,16 @@ class Proposer:
             proposal: what would be sent.
             wait: seconds until it goes out.
         """
-        context, send = self.context, proposal.send
-        attempts = context.position.attempts
-        lacking = context.spending.spent(attempts)  # first: where nothing is left for anybody, nothing is kept
-        lacking = lacking or (None if self._is_first else eaten_by(context, send.max_tokens, wait))
-        lacking = lacking or context.spending.lacking(attempts, wait, send.max_tokens)
-        share = context.spending.share
+        context, cap = self.context, proposal.send.max_tokens
+        spending, share = context.spending, context.spending.share
+        lacking = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
+        if lacking is None and context.kept is not NOTHING_KEPT and not self._is_first:
+            lacking = eaten_by(context, cap, wait)
+        lacking = lacking or spending.lacking(wait, cap)
         if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
             lacking = None if self._is_first else shared_eaten_by(context)
             prices = context.chain.link.prices
-            lacking = lacking or share.lacking(context.spending.now, wait, proposal.prompt_tokens, prices)
+            lacking = lacking or share.lacking(spending.now, wait, proposal.prompt_tokens, prices)
         return lacking
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any
-
-from attrs import define
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.delivery import Delivery
@@ -16,8 +13,8 @@ from rungwise.fsm.call.position import NO_WAIT, RungWait
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
-
-logger = logging.getLogger("rungwise")
+from rungwise.fsm.values.log import INFO, logger
+from rungwise.fsm.values.records import define
 
 Observer = Callable[[Step], None]
 
@@ -28,9 +25,9 @@ def announce(journal: Record, observer: Observer | None) -> None:
         try:
             observer(journal.last)
         except Exception as error:
-            logger.warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
-    if logger.isEnabledFor(logging.INFO):
-        logger.info("%s", journal.last)
+            logger().warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
+    if logger().isEnabledFor(INFO):
+        logger().info("%s", journal.last)
 
 
 @define(eq=False, repr=False)

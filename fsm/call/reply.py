@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.call.parts import Part, ReasoningPart, TextPart, ToolCall, as_parts, calls_of, reasoning_of, text_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.label import label
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]

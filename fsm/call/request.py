@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from attrs import Factory, evolve, field, frozen, validators
+from attrs import Factory, evolve, field, validators
 
 from rungwise.fsm.call.options import CommonOptions, with_common
 from rungwise.fsm.call.parts import Message
@@ -13,6 +13,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import SecretMap
 
 PlainMessage = Mapping[str, Any]

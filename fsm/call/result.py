@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import field
 
-from rungwise.fsm.call.digest import digest_of_result
 from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
-from rungwise.fsm.failures.classify import KEY_HINT_REASONS
+from rungwise.fsm.failures.events import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.digest import Digest, Spent
-from rungwise.fsm.journal.digest.brief import brief
-from rungwise.fsm.journal.digest.shown import Shown
+from rungwise.fsm.journal.shown import Shown
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import Usage
+
+if TYPE_CHECKING:
+    from rungwise.fsm.journal.digest import Digest
 
 
 @frozen(repr=False)
@@ -67,11 +68,16 @@ class Result(Shown):
     turn: tuple[Part, ...] = field(default=(), eq=False)
 
     def __repr__(self) -> str:
+        from rungwise.fsm.journal.digest import Spent  # digests are for who looks at a result
+        from rungwise.fsm.journal.digest.brief import brief
+
         spent = Spent(attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost)
         calls = ", ".join(f"calls {call.name}" for call in self.tool_calls)
         return brief("Result", self.outcome, self.text, self.cause or calls, spent)
 
     def _digest(self) -> Digest | None:
+        from rungwise.fsm.call.digest import digest_of_result
+
         return digest_of_result(self)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import define, field
+from attrs import field
 
 from rungwise.fsm.call.estimate import MESSAGE_TOKENS, estimate_tokens, tokens_of
 from rungwise.fsm.call.lessons import Lessons
@@ -16,7 +16,7 @@ from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
-from rungwise.fsm.values.records import record
+from rungwise.fsm.values.records import define, record
 
 
 @record(kw_only=True)

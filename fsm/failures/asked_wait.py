@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from math import ceil
 
 from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.moments import EPOCH_MILLISECONDS
+from rungwise.fsm.values.patterns import Pattern
 
 _ABSURD = 1e9
 """Seconds (31 years) from which on a number is no wait, but a point in time since 1970."""
@@ -31,16 +32,16 @@ _Source = Callable[[Mapping[str, str], object, str], float | None]  # of headers
 _UNITS = (("ms", 0.001), ("mil", 0.001), ("m", 60.0), ("s", 1.0), ("h", 3600.0), ("d", 86400.0))  # by first letters
 _BODY_FIELDS = {"retry_after": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
-_FINER = re.compile(r"\.\d{7}", re.ASCII)  # than microseconds
-_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_PART = re.compile(
+_FINER = Pattern(r"\.\d{7}", re.ASCII)  # than microseconds
+_NUMBER = Pattern(r"\d+(?:\.\d+)?", re.ASCII)
+_PART = Pattern(
     r"(\d{1,20}(?:\.\d{1,20})?)\s{0,3}"
     r"(ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])(?:\s{0,3},|\s{1,3}and\b)?\s{0,3}",
     re.ASCII | re.IGNORECASE,
 )
-_DURATION = re.compile(f"(?:{_PART.pattern}){{1,8}}", _PART.flags)
-_WORDING = re.compile(
-    rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.pattern})", _PART.flags
+_DURATION = Pattern(f"(?:{_PART.text}){{1,8}}", _PART.flags)
+_WORDING = Pattern(
+    rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})", _PART.flags
 )
 
 
@@ -71,7 +72,18 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
 
 def has_date(headers: Mapping[str, str]) -> bool:
     """Tell whether headers give a `Date` that a point in time can count from."""
-    return _now(plain_headers(headers)) is not None
+    given = headers.items() if isinstance(headers, Mapping) else ()
+    return any(_is_date(value) for name, value in given if isinstance(name, str) and name.lower() == "date")
+
+
+def _is_date(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST_HEADER and _is_moment(text)
+
+
+@lru_cache(maxsize=16)
+def _is_moment(text: str) -> bool:
+    """Tell whether this is a date: that of all replies of a second, so that only the first of them is read closely."""
+    return _now({"date": text.strip()}) is not None
 
 
 def _once(value: str) -> str:
@@ -126,13 +138,19 @@ def _moment(text: str, finer: timedelta = timedelta()) -> datetime | None:
     """
     if len(text) > _LONGEST_WAIT:
         return None
-    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+    for parse in (datetime.fromisoformat, _http_date):
         try:
             moment = parse(text) + (finer if _FINER.search(text) else timedelta())
             return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         except (ArithmeticError, LookupError, TypeError, ValueError):
             continue
     return None
+
+
+def _http_date(text: str) -> datetime:
+    from email.utils import parsedate_to_datetime  # which loads sockets, and few replies ask for it
+
+    return parsedate_to_datetime(text)
 
 
 def _now(headers: Mapping[str, str]) -> datetime | None:
@@ -212,7 +230,7 @@ def _wording(headers: Mapping[str, str], body: object, message: str) -> float | 
 
 def _buckets(remaining: str, reset: str) -> _Source:
     """Read the resets of the buckets that have nothing left; the longest, for the request needs them all."""
-    pattern = re.compile(remaining)
+    pattern = Pattern(remaining)
 
     def read(headers: Mapping[str, str], body: object, message: str) -> float | None:
         found = ((pattern.fullmatch(name), value) for name, value in headers.items())

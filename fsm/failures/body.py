@@ -8,16 +8,19 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
-from attrs import Factory, define
+from attrs import Factory
 
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.failures.rules import STATUS_OF_CODE
+from rungwise.fsm.values.patterns import Pattern
+from rungwise.fsm.values.records import define
 
 # How many output tokens there is room for: `cap` outright, `below` exclusively, or `limit` less `used` and `more`.
 # vLLM gives no more than a lower bound of the prompt; there, where what was `asked` for fills most of the `limit`, half
 # of it is tried, and otherwise the prompt is to blame. What OpenRouter's remaining credit affords is a cap too: one
 # shorter request succeeds now, and where it is too short the next refusal leads on to the fallback.
 _AVAILABLE: Final = tuple(
-    re.compile(pattern.replace(r"\d+", r"\d[\d,]{0,14}"), re.IGNORECASE | re.DOTALL)
+    Pattern(pattern.replace(r"\d+", r"\d[\d,]{0,14}"), re.IGNORECASE | re.DOTALL)
     for pattern in (
         r"exceed context limit: (?P<used>\d+) \+ \d+ > (?P<limit>\d+)",
         r"context length is (?P<limit>\d+) tokens.{0,40}requested (?:about )?\d+ tokens \((?P<used>\d+) "
@@ -42,7 +45,7 @@ _AVAILABLE: Final = tuple(
 _NAME: Final = r"(?<![\w.])['\"`]?([A-Za-z_][\w.\[\]]{0,60})['\"`]?"
 _QUOTED: Final = rf"(?=['\"`]){_NAME}"
 _NAMED: Final = tuple(
-    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    Pattern(pattern, re.IGNORECASE | re.MULTILINE)
     for pattern in (
         rf"(?:unsupported|unknown|unrecognized) (?:parameter|argument|field|name|value)(?:s|\(s\))?:? ?{_QUOTED}",
         rf"(?:unrecognized request arguments? supplied|argument not supported[^:]{{0,30}}): {_NAME}",
@@ -64,10 +67,7 @@ _NAMED: Final = tuple(
 )
 _CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
 
-FORMAT_PARAMETER: Final = "response_format"
-"""What the parameter that asks for JSON is called in a failure, whatever the provider calls it."""
-
-_PARAMETER: Final = re.compile(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
+_PARAMETER: Final = Pattern(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 
 # Without these it would be another question, or another kind of answer: never dropped to please a provider.
 _KEPT_PARAMETERS: Final = frozenset(
@@ -100,11 +100,11 @@ _WORDS: Final = (
     *("code", "status", "type", "__type", "reason", "blockReason", "error_code", "status_code", "http_code"),
     *("quotaId", "error_type", "limit_source"),
 )
-_CODE: Final = re.compile(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
-_NUMBER: Final = re.compile(r"\d{3,4}", re.ASCII)
-_LAST_NUMBER: Final = re.compile(r"\((\d{4})\)\s{0,10}\Z", re.ASCII)
-_PAGE: Final = re.compile(r"\A\s*<[!?/a-z]", re.IGNORECASE)
-_HTTP_ERROR: Final = re.compile(r"[45]\d\d", re.ASCII)
+_CODE: Final = Pattern(r"[\w.:#/-]{1,80}", re.ASCII)  # anything else in a code's place is prose, and may be private
+_NUMBER: Final = Pattern(r"\d{3,4}", re.ASCII)
+_LAST_NUMBER: Final = Pattern(r"\((\d{4})\)\s{0,10}\Z", re.ASCII)
+_PAGE: Final = Pattern(r"\A\s*<[!?/a-z]", re.IGNORECASE)
+_HTTP_ERROR: Final = Pattern(r"[45]\d\d", re.ASCII)
 _MOST_TOKENS: Final = 10**9
 
 

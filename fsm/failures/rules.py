@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.values.patterns import Pattern
+from rungwise.fsm.values.records import frozen
 
 if TYPE_CHECKING:
     from rungwise.fsm.failures.body import ErrorBody
@@ -29,8 +31,8 @@ _BUSY: Final[_Statuses] = frozenset({None, 408, 429, *range(500, 600)})
 _VAGUE: Final = _BAD_REQUEST | {403, 404, 500}  # statuses that say so little that a number is believed before them
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    return re.compile(text, re.IGNORECASE | re.DOTALL) if text else None
+def _pattern(text: str | None) -> Pattern | None:
+    return Pattern(text, re.IGNORECASE | re.DOTALL) if text else None
 
 
 @frozen
@@ -48,10 +50,10 @@ class Rule:
 
     reason: Reason
     statuses: _Statuses
-    codes: re.Pattern[str] | None = field(default=None, converter=_pattern)
-    prose: re.Pattern[str] | None = field(default=None, converter=_pattern)
-    numbers: re.Pattern[str] | None = field(default=None, converter=_pattern, kw_only=True)
-    unless: re.Pattern[str] | None = field(default=None, converter=_pattern, kw_only=True)
+    codes: Pattern | None = field(default=None, converter=_pattern)
+    prose: Pattern | None = field(default=None, converter=_pattern)
+    numbers: Pattern | None = field(default=None, converter=_pattern, kw_only=True)
+    unless: Pattern | None = field(default=None, converter=_pattern, kw_only=True)
 
     def is_named(self, error: ErrorBody, status: int | None) -> bool:
         """Tell whether a structured code or number of a response names this rule's reason."""

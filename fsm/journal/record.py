@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 import orjson
-from attrs import define, field, frozen
+from attrs import field
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, OBJECT, OBJECTS, TEXT, Forms, check_object, forms_of, or_null
 from rungwise.fsm.values.checks import is_text
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy
 from rungwise.fsm.values.label import label, note, short
-from rungwise.fsm.values.records import record
+from rungwise.fsm.values.records import define, frozen, record
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 if TYPE_CHECKING:

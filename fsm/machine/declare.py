@@ -7,12 +7,14 @@ runs is compiled from these values (`fsm/machine/machine.py`), and the proof, th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import attrs
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.errors import TableError
+from rungwise.fsm.values.records import frozen
 
 
 def _name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
@@ -184,7 +186,7 @@ class Rung:
         if self.wait not in (None, "retry", "reask"):
             raise TableError(f"Rung({self.name!r}).wait must be 'retry' or 'reask', or left out, not {self.wait!r}")
 
-    @property
+    @cached_property
     def counter(self) -> str:
         """Name the counter of which it takes a unit."""
         return _plural(self.unit)

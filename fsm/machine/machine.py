@@ -140,11 +140,3 @@ Count = Callable[["Run"], None]
 
 def _count_attempt(run: Run) -> None:
     run.attempts += 1
-
-
-def machine_of(table: Table) -> RowMachine:
-    """Return the table's one machine, built on first use."""
-    machine: RowMachine | None = vars(table).get("_machine")
-    if machine is None:
-        machine = vars(table)["_machine"] = RowMachine(table)
-    return machine

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from attrs import define, field, frozen
+from attrs import field
 
 from rungwise.fsm.call.journal import Journal, read_policy
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.journal.digest import Digest
-from rungwise.fsm.journal.digest.shown import Shown
 from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step
-from rungwise.fsm.turn.digest import digest_of_turn_journal
+from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import CALLS
 from rungwise.fsm.values.checks import is_flag, is_text
+from rungwise.fsm.values.records import define, frozen
 from rungwise.fsm.values.usage import Usage  # noqa: F401 # the type of an inherited field, for who reads signatures
+
+if TYPE_CHECKING:
+    from rungwise.fsm.journal.digest import Digest
 
 
 @frozen(kw_only=True)
@@ -71,6 +73,8 @@ class TurnJournal(Shown, Record):
     calls: list[Journal] = field(factory=list)
 
     def _digest(self) -> Digest | None:
+        from rungwise.fsm.turn.digest import digest_of_turn_journal  # as in `Journal`
+
         return digest_of_turn_journal(self)
 
     def _in_short(self) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import define
-
 from rungwise.fsm.call.recording import Observer, announce
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.journal.record import Evidence, RecordedStep
@@ -14,6 +12,7 @@ from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.tally import Tally
+from rungwise.fsm.values.records import define
 
 
 @define(eq=False, repr=False)

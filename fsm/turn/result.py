@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.call.parts import Message, ToolCall
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBudget
-from rungwise.fsm.journal.digest import Digest, Spent
-from rungwise.fsm.journal.digest.brief import brief
-from rungwise.fsm.journal.digest.shown import Shown
-from rungwise.fsm.turn.digest import digest_of_turn_result
+from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.frozen_map import thawed
+from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import Usage
+
+if TYPE_CHECKING:
+    from rungwise.fsm.journal.digest import Digest
 
 
 @frozen(repr=False)
@@ -59,10 +60,15 @@ class TurnResult(Shown):
     shapes: Shapes = field(default=NEUTRAL, eq=False)
 
     def __repr__(self) -> str:
+        from rungwise.fsm.journal.digest import Spent  # as in `Result`
+        from rungwise.fsm.journal.digest.brief import brief
+
         taken = {name: getattr(self, name) for name in ("calls", "attempts", "seconds", "usage", "cost")}
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**taken))
 
     def _digest(self) -> Digest | None:
+        from rungwise.fsm.turn.digest import digest_of_turn_result
+
         return digest_of_turn_result(self)
 
     @property

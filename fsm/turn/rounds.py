@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from rungwise.fsm.turn.reading import ReadMessage, answers_behind
+from rungwise.fsm.values.records import define, frozen
 
 
 @frozen

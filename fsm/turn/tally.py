@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import define
-
 from rungwise.fsm.call.result import Result
 from rungwise.fsm.errors import IllegalEvent
+from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field
 
 from rungwise.fsm.call.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
@@ -17,6 +17,7 @@ from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.results import shortened, told
 from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.values.records import define, frozen
 
 
 @frozen

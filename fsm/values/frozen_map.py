@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import date, time
@@ -14,8 +13,9 @@ from uuid import UUID
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import note
+from rungwise.fsm.values.patterns import Pattern
 
-_NAME = re.compile(r"[A-Za-z_]{1,24}")
+_NAME = Pattern(r"[A-Za-z_]{1,24}")
 DEEPEST = 200
 """How deep what a caller gives may be nested: with what is put around it, JSON writers take no more than 254."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from reprlib import Repr
 from typing import Any, Final
+
+from rungwise.fsm.values.patterns import Pattern
 
 LONGEST: Final = 80
 """Characters of a provider's word that are kept: no known finish reason, error code or model id has more."""
@@ -16,7 +17,7 @@ LONGEST_QUOTE: Final = 120
 """Characters of a quotation in an error."""
 
 _READ_AT_MOST: Final = 4096  # what is looked at of a text that has to be cut anyway
-_ESCAPES: Final = re.compile(
+_ESCAPES: Final = Pattern(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]*[0-~]"

@@ -7,16 +7,18 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
+from rungwise.fsm.values.patterns import Pattern
+
 EPOCH_MILLISECONDS: Final = 1e11
 """Numbers from here on (the year 5138 in seconds) count milliseconds since 1970."""
 
 LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 """Seconds since 1970 behind which no year has four digits."""
 
-_RFC_3339: Final = re.compile(
+_RFC_3339: Final = Pattern(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,20})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
 )
-_NUMBER: Final = re.compile(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
+_NUMBER: Final = Pattern(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
 
 _NOISE: Final = 0.01
 """Milliseconds by which a moment that was counted on one clock and then on another may have become earlier."""

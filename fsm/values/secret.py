@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn, Self
 
-_SALT: Final = secrets.token_bytes(32)
+_SALT: Final = os.urandom(32)
 
 
 class _Shared:
@@ -46,7 +45,9 @@ class Secret(_Shared):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Secret, str)):
             return NotImplemented
-        return secrets.compare_digest(self._text.encode("utf-8", "surrogatepass"), _bytes(str(other)))
+        from secrets import compare_digest  # which loads OpenSSL, and few programs compare keys
+
+        return compare_digest(self._text.encode("utf-8", "surrogatepass"), _bytes(str(other)))
 
     def __hash__(self) -> int:
         return hash(self._text)
@@ -89,8 +90,10 @@ NO_HEADERS: Final = SecretMap()
 
 def fingerprint(headers: Mapping[str, str]) -> str:
     """Return what tells these headers from others in this process, and nobody anything outside of it."""
+    from hashlib import blake2b  # likewise
+
     told = repr(sorted((name.lower(), value) for name, value in headers.items()))
-    return hashlib.blake2b(_bytes(told), key=_SALT, digest_size=6).hexdigest()
+    return blake2b(_bytes(told), key=_SALT, digest_size=6).hexdigest()
 
 
 def _bytes(text: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Final
 
@@ -19,8 +18,10 @@ def did_you_mean(name: object, known: Iterable[str], otherwise: str = "", *, cut
         otherwise: what is returned where none is near.
         cutoff: how much alike two names must be, on `difflib`'s scale from 0 to 1.
     """
+    from difflib import get_close_matches  # which is for those alone who wrote something wrong
+
     unknown = name[:LONGEST_NAME] if isinstance(name, str) else ""
-    close = difflib.get_close_matches(unknown, list(known), n=1, cutoff=cutoff)
+    close = get_close_matches(unknown, list(known), n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else otherwise
 
 

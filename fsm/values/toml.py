@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any, Final
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import short
+from rungwise.fsm.values.patterns import Pattern
 
-BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+BARE_KEY: Final = Pattern(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
-_UNSAFE: Final = re.compile(r"[^ -~]")
+_UNSAFE: Final = Pattern(r"[^ -~]")
 
 
 def read_toml(text: str) -> dict[str, Any]:
@@ -27,6 +26,8 @@ def read_toml(text: str) -> dict[str, Any]:
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"TOML must be a text, not {type(text).__name__}")
+    import tomllib  # which most programs do without
+
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors write
     except tomllib.TOMLDecodeError as error:
@@ -43,6 +44,8 @@ def text_of_file(path: str | PathLike[str]) -> str:
     Raises:
         ConfigurationError: the file cannot be read; the message names it.
     """
+    from pathlib import Path  # likewise
+
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import field
 
 from rungwise.fsm.call.reply import StopReason
+from rungwise.fsm.values.records import frozen
 
 CapField = Literal["max_tokens", "max_completion_tokens"]
 

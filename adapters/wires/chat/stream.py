@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import evolve, field
 
 from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.chat.beside import Beside
@@ -35,6 +35,7 @@ from rungwise.adapters.wires.sse import EventReader
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.records import define
 
 TEXT: Final[Kind] = (Text, Text)
 REASONING: Final[Kind] = (Reasoning, Reasoning)
@@ -43,6 +44,11 @@ ENVELOPES: Final = frozenset(path[0] for path, what in ERRORS if what is None)
 """Members of a chunk in which an error may stand beside a choice."""
 ELSEWHERE: Final = frozenset({"error", *(path[0] for path in USAGE if path != ("usage",))})
 """Members of a chunk that say more than its choice and its `usage` do."""
+_OF_CHOICE: Final = frozenset({"index", "delta", "finish_reason", "logprobs"})
+_OF_DELTA: Final = frozenset({"role", "content", "tool_calls"})
+_OF_CALL: Final = frozenset({"index", "id", "type", "function"})
+_OF_FUNCTION: Final = frozenset({"name", "arguments"})
+"""What a chunk may hold in which arguments of a call go on: no member of a provider's own."""
 
 
 @define(eq=False, repr=False)
@@ -123,7 +129,7 @@ class ChatDecoder(StreamDecoder):
         return read_reply(self.headers, body, sends_finish_reason=self._sends_finish_reason, provider=self.provider)
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return what a chunk says that holds one piece of text or reasoning and nothing else, as most do."""
+        """Return what a chunk says that holds one piece of text, of reasoning or of a call, as most do."""
         if not self.started:
             return None
         try:
@@ -143,10 +149,41 @@ class ChatDecoder(StreamDecoder):
                 if len(delta) > 1:
                     items = [item for item in items if item[1] and item[0] != "role"]
                 ((name, text),) = items
+                if name == "tool_calls":
+                    return self._arguments_in(value, choice, text)
                 return (KINDS[name], text) if text and type(text) is str else None
         except (KeyError, TypeError, ValueError, AttributeError):
             pass
         return None
+
+    def _arguments_in(self, value: Mapping[str, Any], choice: Mapping[str, Any], calls: Any) -> Piece | None:
+        """Return what a chunk adds to the arguments of a call that has begun, under the index of that call."""
+        (call,) = calls
+        function, index = call["function"], call["index"]
+        if (
+            type(index) is int
+            and self._calls.has(index)
+            and not call.get("id")
+            and not function.get("name")
+            and call.keys() <= _OF_CALL
+            and function.keys() <= _OF_FUNCTION
+            and choice["delta"].keys() <= _OF_DELTA
+            and choice.keys() <= _OF_CHOICE
+            and choice.get("logprobs") is None
+            and ENVELOPES.isdisjoint(value)
+            and all(self._about.get(name) is not None or value.get(name) is None for name in ABOUT)
+        ):
+            text = function["arguments"]
+            return (index, text) if text and type(text) is str else None
+        return None
+
+    def take_piece(self, kind: Kind | int, text: str) -> None:
+        """Take a piece of the text, of the reasoning, or of the call with this index."""
+        if isinstance(kind, int):
+            self._calls.go_on(kind, text)
+            self.unshown += len(text)
+        else:
+            super().take_piece(kind, text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other chunk."""

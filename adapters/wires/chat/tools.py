@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from io import StringIO
 from typing import Any, Final, Self
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, evolve
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended, weight_of
 from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.values.records import define, frozen
 
 WEIGHT: Final = 200
 """Bytes that a call counts for beside its id, name and arguments, so that empty ones fill no memory either."""
@@ -76,9 +77,9 @@ class _Slot:
     id: str = ""
     name: str = ""
     extras: dict[str, Any] = Factory(dict)
-    _is_named_again: bool = False
+    is_named_again: bool = False
     _new: list[str] = Factory(list)
-    _arguments: StringIO = Factory(StringIO)
+    _arguments: HeldText = Factory(HeldText)
     _scanner: ObjectScanner = Factory(ObjectScanner)
 
     def add(self, piece: str) -> None:
@@ -107,8 +108,8 @@ class _Slot:
             if piece.name != self.name:
                 return True
             # Alone, it may come at the end of a call as well as before the arguments of another.
-            self._is_named_again = self._is_named_again or self.is_whole
-        return self._is_named_again and bool(piece.arguments.strip())
+            self.is_named_again = self.is_named_again or self.is_whole
+        return self.is_named_again and bool(piece.arguments.strip())
 
     @property
     def arguments(self) -> str:
@@ -186,6 +187,19 @@ class ToolCalls:
         if extras:
             slot.extras |= extras
             self._extras_size += weight_of(as_json(extras).encode())
+
+    def has(self, index: int) -> bool:
+        """Tell whether there is a call under an index."""
+        return index in self._by_index
+
+    def go_on(self, index: int, arguments: str) -> None:
+        """Take a piece of the arguments of a call, which says nothing but its index beside that."""
+        slot = self._by_index.get(index)
+        if slot is None or slot.is_named_again:  # it may begin another call
+            self.add({"index": index, "function": {"arguments": arguments}})
+        else:
+            slot.add(arguments)
+            self.letters += len(arguments)
 
     def _find(self, index: int | None, identifier: str) -> _Slot | None:
         if index is not None:

@@ -15,6 +15,7 @@ from rungwise.fsm.failures import asked_wait
 from rungwise.fsm.failures import body as failure_body
 from rungwise.fsm.failures import classify as failures
 from rungwise.fsm.failures import rules as failure_rules
+from rungwise.fsm.values.patterns import Pattern
 
 LONG = 15_000  # characters; the taxonomy never looks at more than 10 000 of a message
 SECONDS = 0.4  # of the processor; a linear pattern takes a hundredth of it, the fastest quadratic one 0.6 s
@@ -22,16 +23,16 @@ SECONDS = 0.4  # of the processor; a linear pattern takes a hundredth of it, the
 
 def patterns_in(value: Any, *, of_codes: bool) -> Iterator[re.Pattern[str]]:
     """Find the compiled patterns in a module, in its tables and in its rules."""
-    if isinstance(value, re.Pattern):
+    if isinstance(value, Pattern):
         if (value in ON_CODES) is of_codes:
-            yield value
+            yield value.compiled
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from patterns_in(item, of_codes=of_codes)
     elif isinstance(value, failure_rules.Rule) and of_codes:
-        yield from filter(None, [value.codes, value.numbers])
+        yield from (each.compiled for each in (value.codes, value.numbers) if each)
     elif isinstance(value, failure_rules.Rule):
-        yield from filter(None, [value.prose, value.unless])
+        yield from (each.compiled for each in (value.prose, value.unless) if each)
 
 
 MODULES = (asked_wait, failure_body, failure_rules, failures)

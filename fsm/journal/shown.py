@@ -6,13 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rungwise.fsm.journal.digest import Digest
-from rungwise.fsm.journal.digest.html import digest_html
-from rungwise.fsm.journal.digest.terminal import digest_texts
-
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
+
+    from rungwise.fsm.journal.digest import Digest
 
 
 class Shown(ABC):
@@ -27,8 +25,12 @@ class Shown(ABC):
         return repr(self)
 
     def _repr_html_(self) -> str | None:
+        from rungwise.fsm.journal.digest.html import digest_html
+
         digest = self._digest()
         return None if digest is None else digest_html(digest)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        from rungwise.fsm.journal.digest.terminal import digest_texts
+
         yield from digest_texts(self._digest(), self._in_short())

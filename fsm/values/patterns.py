@@ -1,0 +1,51 @@
+"""Regular expressions that are compiled when they are first looked for.
+
+Compiling the patterns of the failures takes longer than loading all else of the core, and most programs never meet one
+of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+
+
+class Pattern:
+    """Hold a pattern; it is used as a compiled one is.
+
+    Arguments:
+        text: the regular expression.
+        flags: as for `re.compile`.
+    """
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self.text, self.flags = text, flags
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.text!r})"
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """Return the pattern, compiled."""
+        return re.compile(self.text, self.flags)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Find the pattern anywhere in a text."""
+        return self.compiled.search(text)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """Find the pattern at the beginning of a text."""
+        return self.compiled.match(text)
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        """Match the pattern with the whole of a text."""
+        return self.compiled.fullmatch(text)
+
+    def findall(self, text: str) -> list[tuple[str, ...]]:
+        """List the groups of every place of a text at which the pattern stands."""
+        return self.compiled.findall(text)
+
+    def sub(self, by: str | Callable[[re.Match[str]], str], text: str) -> str:
+        """Put something else where the pattern stands in a text."""
+        return self.compiled.sub(by, text)

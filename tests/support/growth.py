@@ -1,0 +1,123 @@
+"""How work grows with what it is given: what there is to grow, and what is counted of it."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
+
+from attrs import frozen
+
+from support import workloads
+from support.workloads import Work
+
+
+@frozen
+class Growth:
+    """Hold one kind of work that grows.
+
+    Arguments:
+        name: what grows, in a word or two.
+        unit: of its size.
+        sizes: those that are measured, smallest first.
+        prepare: returns the work of one size, which can be done again and again.
+        inherent: what of it grows faster than its size, and must: bytes that are sent again.
+    """
+
+    name: str
+    unit: str
+    sizes: tuple[int, ...]
+    prepare: Callable[[int], Work]
+    inherent: str = ""
+
+
+_SENT_AGAIN = "the text so far is sent with each request, so bytes on the wire grow with the square of the parts"
+_SENT_BACK = "each reply repeats the text so far"
+_RESENT = "each call of a turn is sent the whole conversation"
+
+_ALL = (
+    Growth("parts", "parts", (10, 30, 100, 300, 1000), workloads.parts),
+    Growth("parts of one text", "parts", (10, 30, 100, 300, 1000), workloads.parts_of_one_text),
+    Growth("parts, streamed", "parts", (10, 30, 100, 300, 1000), workloads.parts_streamed),
+    Growth("parts, encoded", "parts", (10, 30, 100, 300, 1000), workloads.parts_encoded, _SENT_AGAIN),
+    Growth("parts, echoed", "parts", (10, 30, 100, 300, 1000), workloads.parts_prefilled, _SENT_BACK),
+    Growth("parts over HTTP", "parts", (10, 30, 100, 300, 1000), workloads.parts_over_http, _SENT_AGAIN),
+    Growth("chunks", "chunks", (10, 100, 1_000, 10_000, 100_000), workloads.chunks),
+    Growth("characters", "characters", (1_000, 10_000, 100_000, 1_000_000), workloads.characters),
+    Growth("messages", "messages", (1, 10, 100, 1_000, 10_000), workloads.messages),
+    Growth("tool calls", "tool calls", (1, 10, 100, 1_000, 5_000), workloads.tool_calls),
+    Growth("tool calls, streamed", "tool calls", (1, 10, 100, 1_000, 5_000), workloads.tool_calls_streamed),
+    Growth("tools", "tools", (1, 10, 100, 1_000), workloads.tools),
+    Growth("backends", "backends", (1, 10, 50, 200), workloads.backends),
+    Growth("backends that fail", "backends", (1, 10, 50, 200), workloads.backends_that_fail),
+    Growth("clients", "backends", (1, 10, 50, 200), workloads.clients),
+    Growth("calls under one budget", "calls", (1, 10, 100, 1_000), workloads.shared_calls),
+    Growth("calls that wait for one budget", "calls", (1, 10, 100, 1_000), workloads.calls_that_wait),
+    Growth("rounds of a turn", "rounds", (1, 10, 50, 150, 500), workloads.rounds, _RESENT),
+    Growth("tool calls in a round", "tool calls", (1, 10, 100, 500), workloads.calls_in_a_round),
+    Growth("a journal, written", "steps", (20, 200, 2_000), workloads.journal_written),
+    Growth("a journal, read", "steps", (20, 200, 2_000), workloads.journal_read),
+    Growth("a journal, replayed", "steps", (20, 200, 2_000), workloads.journal_replayed),
+    Growth("a journal, explained", "steps", (20, 200, 2_000), workloads.journal_explained),
+    Growth("a turn, replayed", "rounds", (10, 50, 150, 500), workloads.turn_replayed),
+    Growth("a picture", "bytes", (10_000, 100_000, 1_000_000, 10_000_000), workloads.picture),
+    Growth(
+        "a certificate, by its limits", "units of each limit", (1, 3, 10, 30, 100, 200), workloads.certificate_of_limits
+    ),
+    Growth("a certificate, by its backends", "backends", (1, 3, 10, 25, 50), workloads.certificate_of_backends),
+)
+
+GROWTHS: dict[str, Growth] = {each.name: each for each in _ALL}
+"""Everything that is to grow no faster than its size, by its name."""
+
+
+def calls_made(work: Work) -> int:
+    """Count the calls of functions that a piece of work makes, those of C code among them: always the same number."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def peak_of(work: Work) -> int:
+    """Return the most bytes that a piece of work holds at once beside what there was before."""
+    gc.collect()
+    was_tracing = tracemalloc.is_tracing()
+    if not was_tracing:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
+
+
+def per_unit(growth: Growth, sizes: Iterable[int], measure: Callable[[Work], float]) -> list[float]:
+    """Measure work of several sizes and return what each unit of it takes.
+
+    Arguments:
+        growth: what grows.
+        sizes: how much of it.
+        measure: measures one piece of work, which was done once before, so that what is built once is there.
+    """
+    found = []
+    for size in sizes:
+        work = growth.prepare(size)
+        work()
+        found.append(measure(work) / size)
+    return found
