@@ -98,7 +98,7 @@ def check_transport(transport: object, async_http: object) -> None:
         raise ConfigurationError("transport='aiohttp' cannot go with async_http, a client that has its own")
     if importlib.util.find_spec("aiohttp") is None:
         raise ConfigurationError(
-            "transport='aiohttp' needs aiohttp, which is not installed: pip install rungwise[aiohttp]"
+            "transport='aiohttp' needs aiohttp, which is not installed: pip install 'rungwise[aiohttp]'"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
 
 
@@ -16,7 +16,7 @@ class AsyncResponse(Protocol):
     def headers(self) -> Mapping[str, str]:
         """Return what its head says."""
 
-    def apieces(self) -> AsyncIterator[bytes]:
+    def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes."""
 
     async def aclose(self) -> None:

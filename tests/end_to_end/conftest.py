@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 import attrs
 import pytest
@@ -30,9 +31,12 @@ from support.runs import NAMES, Run, Scripted, Stage
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `.ci/run full` what is tried with the clients of httpx2 as with those of httpx, and takes real time."""
+    """Leave to `.ci/run full` what is tried with the clients of httpx2 as with those of httpx, and takes real time.
+
+    Likewise nine of ten that are tried on aiohttp's connections as on our own.
+    """
     for item in items:
-        if "httpx2." in item.name:
+        if "httpx2." in item.name or ("aiohttp" in item.name and crc32(item.name.encode()) % 10):
             item.add_marker(pytest.mark.full)
 
 
