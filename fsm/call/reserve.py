@@ -36,7 +36,7 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
         wanted: the output cap of an attempt at the current backend before anything lowers it, in tokens.
         prompt_tokens: those of the prompt, where money is counted.
     """
-    to_come = _to_come(context)
+    to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
         context.kept = NOTHING_KEPT
         return
@@ -141,8 +141,7 @@ def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends for which something is kept: those that can still be asked, each with an attempt."""
     if not context.policy.reserve.is_on:
         return ()
-    found = context.chain.to_come()
-    return found[: max(0, min(_fallbacks_left(context), _attempts_left(context) - 1))] if found else ()
+    return context.chain.to_come(min(_fallbacks_left(context), _attempts_left(context) - 1))
 
 
 def _fallbacks_left(context: CallContext) -> int:
