@@ -66,8 +66,15 @@ class Chain:
         self.index, self.link = index, self.links[index]
         self.shapes = shapes_of(self.link)
 
+    @property
+    def is_at_end(self) -> bool:
+        """Tell whether no backend stands behind the one that is asked."""
+        return self.index + 1 == len(self.links)
+
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
+        if self.is_at_end:
+            return None
         here = self.link.identities
         for index in range(self.index + 1, len(self.links)):
             link = self.links[index]

@@ -36,7 +36,7 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
         wanted: the output cap of an attempt at the current backend before anything lowers it, in tokens.
         prompt_tokens: those of the prompt, where money is counted.
     """
-    to_come = _to_come(context)
+    to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
         context.kept = NOTHING_KEPT
         return
