@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 
 import h11
 import httpx
@@ -24,6 +25,10 @@ KEEP = 5.0
 
 LARGEST_HEAD = 100 * 1024
 """Bytes of a head, or of one line between chunks, after which a response is broken."""
+
+
+_MOST_FRAMING: Final = 16
+"""Bytes around a chunk that came by itself; more than that may be much, and is not copied to be looked at."""
 
 
 class StaleConnection(httpx.ReadError):
@@ -48,6 +53,7 @@ class Connection:
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
     _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
+    _last_read: int = field(default=0, init=False)  # bytes
     _broken: httpx.RemoteProtocolError | None = field(default=None, init=False)
 
     @property
@@ -157,6 +163,9 @@ class Connection:
             # h11's kinds are abstract classes, which take long to tell what is none of them.
             while type(event := protocol.next_event()) is h11.Data:
                 pieces.append(event.data)
+                if event.chunk_end and self._is_alone(event.data):
+                    self._needs_data = True
+                    return bytes(event.data)
             # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
             self._needs_data = event is h11.NEED_DATA
         except h11.RemoteProtocolError as error:
@@ -166,6 +175,14 @@ class Connection:
         if pieces:
             return b"".join(pieces)
         return b"" if self._needs_data else None
+
+    def _is_alone(self, piece: bytes) -> bool:
+        """Tell whether one reading brought just this chunk, so that h11 would say that it needs more data.
+
+        It is seldom otherwise where each event is sent by itself, and h11 takes as long to say so as for the chunk.
+        """
+        framing = self._last_read - len(piece)
+        return framing <= _MOST_FRAMING and self._protocol.trailing_data == (b"\r\n", False)
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[None]:
         """Read on in the answer.
@@ -181,7 +198,7 @@ class Connection:
             self._has_read = True
         elif self._protocol.their_state is h11.SEND_RESPONSE:
             raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-        self._needs_data = False
+        self._needs_data, self._last_read = False, len(data)
         self._protocol.receive_data(data)
 
     def finish(self) -> bool:
