@@ -120,5 +120,5 @@ def check_sync(cancellation: object, compactor: object) -> None:
     """Refuse what cannot end a call in a thread, and what no thread can await."""
     if cancellation is not None and not isinstance(cancellation, Cancellation):
         raise ConfigurationError(f"cancellation must be a Cancellation, not {type(cancellation).__name__}")
-    if inspect.iscoroutinefunction(compactor):
+    if compactor is not None and inspect.iscoroutinefunction(compactor):
         raise ConfigurationError("the compactor is a coroutine function; only what is asynchronous can await it")

@@ -33,7 +33,7 @@ class Connections:
         self._borrowed_async = None if async_http is None else BorrowedAsyncHttp(async_http)
         self._most = most
         self.in_threads = ThreadCalls()
-        self._in_loops: dict[object, LoopCalls] = {}
+        self._in_loops: dict[AbstractEventLoop | None, LoopCalls] = {}
         self._lock = threading.Lock()
         _all.add(self)
 
@@ -60,7 +60,7 @@ class Connections:
 
     def in_this_loop(self) -> LoopCalls:
         """Return what ends the calls of this event loop, and holds its connections."""
-        loop = _event_loop(self)
+        loop = _event_loop()
         with self._lock:
             if loop not in self._in_loops:
                 self._forget_closed_loops()
@@ -69,7 +69,7 @@ class Connections:
 
     def _forget_closed_loops(self) -> None:
         """Let go of event loops that are closed, and close the connections that they left."""
-        for loop in [loop for loop in self._in_loops if isinstance(loop, AbstractEventLoop) and loop.is_closed()]:
+        for loop in [loop for loop in self._in_loops if loop is not None and loop.is_closed()]:
             http = self._in_loops.pop(loop).http
             if http is not None:
                 http.pool.close()
@@ -87,7 +87,7 @@ class Connections:
 
     async def aclose(self) -> None:
         """End the calls of this event loop, and close its connections."""
-        loop = _event_loop(self)
+        loop = _event_loop()
         with self._lock:
             running = self._in_loops.pop(loop, None)
         if running is None:
@@ -104,12 +104,12 @@ class Connections:
         self.in_threads, self._in_loops = ThreadCalls(), {}
 
 
-def _event_loop(otherwise: object) -> object:
-    """Return the running asyncio loop; on another kind of loop there is only one to a client."""
+def _event_loop() -> AbstractEventLoop | None:
+    """Return the running asyncio loop; None on another kind of loop, of which there is only one to a client."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
-        return otherwise
+        return None
 
 
 _all: WeakSet[Connections] = WeakSet()

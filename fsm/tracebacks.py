@@ -9,7 +9,7 @@ variables. (To clear the frames themselves would do the same, but `cgitb` cannot
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import wraps
 from inspect import iscoroutinefunction
 from types import FrameType, FunctionType, TracebackType
@@ -22,8 +22,8 @@ K = TypeVar("K", bound=type)
 _ENDS: Final = (StopIteration, StopAsyncIteration)
 
 
-def _stand_in() -> FrameType:
-    return sys._getframe()
+def _stand_in() -> Generator[None]:
+    yield
 
 
 def _no_locations(units: int) -> bytes:
@@ -36,7 +36,10 @@ _READ_BY_PRINTERS: Final = ("__name__", "__file__", "__loader__", "__spec__")
 
 
 def _frame_like(frame: FrameType) -> FrameType:
-    """Return a frame that has the names of another one, and has run to its end without a variable."""
+    """Return a frame that has the names of another one and no variable.
+
+    It is a generator's that never ran: a frame that has run holds the one that called it, and that one's variables.
+    """
     code = frame.f_code
     named = _CODE.replace(
         co_filename=code.co_filename,
@@ -45,8 +48,8 @@ def _frame_like(frame: FrameType) -> FrameType:
         co_firstlineno=code.co_firstlineno,
     )
     known: dict[str, Any] = {name: frame.f_globals.get(name) for name in _READ_BY_PRINTERS}
-    made: FrameType = FunctionType(named, {**known, "sys": sys})()
-    return made
+    made: Generator[None] = FunctionType(named, known)()
+    return cast("FrameType", made.gi_frame)
 
 
 def _without_variables(trace: TracebackType | None) -> TracebackType | None:

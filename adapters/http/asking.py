@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Final
 
 from rungwise.adapters.backend import HttpRequest
@@ -127,10 +127,11 @@ async def _apage(request: HttpRequest, http: OwnAsyncHttp | BorrowedAsyncHttp, c
         return None
 
 
-async def _aread(pieces: AsyncIterator[bytes], limits: AttemptLimits) -> bytes:
+async def _aread(pieces: AsyncGenerator[bytes], limits: AttemptLimits) -> bytes:
     body = bytearray()
-    async for piece in pieces:
-        body += piece
-        if len(body) > LARGEST_PAGE or limits.is_over:
-            break
+    async with aclosing(pieces):
+        async for piece in pieces:
+            body += piece
+            if len(body) > LARGEST_PAGE or limits.is_over:
+                break
     return bytes(body)

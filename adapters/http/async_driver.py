@@ -11,7 +11,7 @@ from anyio.lowlevel import checkpoint
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.driver import Driver, needs_fresh, partial
 from rungwise.adapters.http.exchange import Exchange
-from rungwise.adapters.http.own import OwnAsyncHttp
+from rungwise.adapters.http.own import OwnAsyncHttp, OwnResponse
 from rungwise.adapters.http.sync_driver import Compactor
 from rungwise.adapters.http.waiting import CallEnded, WakeUp, check, within
 from rungwise.fsm.call.call import Call
@@ -82,7 +82,7 @@ class AsyncDriver(Driver):
 
     async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Send one request and hand out the reply as it comes."""
-        response = None
+        response = chunks = None
         try:
             response = await self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.apieces()
@@ -105,8 +105,12 @@ class AsyncDriver(Driver):
         except Exception as error:
             exchange.fail(error)
         finally:
-            if response is not None:
+            if isinstance(response, OwnResponse):
+                response.close()  # which waits for nothing
+            elif response is not None:
                 with anyio.CancelScope(shield=True):
+                    if chunks is not None:
+                        await chunks.aclose()  # or an event loop has to, once it was collected
                     await response.aclose()
 
     async def _reserve(self, call: Call, send: Send) -> bool:

@@ -11,7 +11,7 @@ import contextvars
 import inspect
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import nullcontext, suppress
 from typing import Any, Protocol
 
@@ -158,6 +158,7 @@ class _Worker:
                 self._answers.put((task(), None, True))
             except BaseException as error:
                 self._answers.put((None, error, True))
+        self._answers = Mailbox()  # an error that nobody has taken holds this frame
         if self.response is not None:
             with suppress(Exception):
                 self.response.close()
@@ -260,7 +261,7 @@ class BorrowedAsyncResponse:
         self.is_decoded = comes_decoded(response)
         self._response, self._limits = response, limits
 
-    async def apieces(self) -> AsyncIterator[bytes]:
+    async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes."""
         chunks = self._response.aiter_bytes() if self.is_decoded else self._response.aiter_raw()
 

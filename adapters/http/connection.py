@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import socket
 import time
+import weakref
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import h11
 import httpx
 from attrs import field
 
+from rungwise.adapters.http.heads import write_head
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.sockets import is_quiet, read, what_came, write
 from rungwise.adapters.http.waiting import Operation
@@ -29,6 +31,15 @@ LARGEST_HEAD = 100 * 1024
 
 _MOST_FRAMING: Final = 16
 """Bytes around a chunk that came by itself; more than that may be much, and is not copied to be looked at."""
+
+_END: Final = h11.EndOfMessage()
+
+
+@lru_cache(maxsize=16)
+def _told(method: str, connection: str, upgrade: str) -> h11.Request:
+    """Return what h11 is told of a request that is written here: all that the reading of its answer depends on."""
+    asked = [("host", "-"), ("connection", connection), *([("upgrade", upgrade)] if upgrade else [])]
+    return h11.Request(method=method, target="/", headers=asked)
 
 
 class StaleConnection(httpx.ReadError):
@@ -55,6 +66,13 @@ class Connection:
     _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
     _last_read: int = field(default=0, init=False)  # bytes
     _broken: httpx.RemoteProtocolError | None = field(default=None, init=False)
+    _closing: weakref.finalize[[], Connection] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # A client that nobody closes is let go of quietly. It is the first that the collector does, while the socket
+        # is whole: a finalizer of its own would find that closed already, with a warning.
+        self._closing = weakref.finalize(self, self.sock.close)
+        self._closing.atexit = False
 
     @property
     def is_old(self) -> bool:
@@ -73,7 +91,7 @@ class Connection:
 
     def close(self) -> None:
         """Close it, whatever it is doing."""
-        self.sock.close()
+        self._closing()
 
     def ask(
         self, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, limits: AttemptLimits
@@ -97,10 +115,12 @@ class Connection:
         self, method: str, target: bytes, headers: Iterable[tuple[str, str]], body: bytes, limits: AttemptLimits
     ) -> Operation[httpx.WriteError | None]:
         """Send a request; return what broke that, because the server may have said why before it closed."""
-        protocol = self._protocol
+        said = dict(headers)
+        data = write_head(method, target, said) + body
+        # What h11 would write for it, after a closer look at every header, is of no use.
         try:
-            head = protocol.send(h11.Request(method=method, target=target, headers=list(headers)))
-            data = (head or b"") + (protocol.send(h11.Data(body)) or b"") + (protocol.send(h11.EndOfMessage()) or b"")
+            self._protocol.send(_told(method, said.get("connection", ""), said.get("upgrade", "")))
+            self._protocol.send(_END)
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error)) from error
         try:
@@ -131,7 +151,7 @@ class Connection:
     def _read_head(self, unsent: httpx.WriteError | None, limits: AttemptLimits) -> Operation[h11.Response]:
         while True:
             early, self._early = self._early, None
-            event = early or self._next_event()
+            event = early or (self._next_event() if self._has_read else h11.NEED_DATA)
             if isinstance(event, h11.Response):
                 return event
             if event is h11.NEED_DATA:
@@ -165,11 +185,12 @@ class Connection:
                 pieces.append(event.data)
                 if event.chunk_end and self._is_alone(event.data):
                     self._needs_data = True
-                    return bytes(event.data)
+                    return b"".join(pieces)
             # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
             self._needs_data = event is h11.NEED_DATA
         except h11.RemoteProtocolError as error:
-            self._broken = httpx.RemoteProtocolError(str(error))  # h11 says so only once
+            # h11 says so only once; its own error would hold this connection by its traceback.
+            self._broken = httpx.RemoteProtocolError(str(error))
             if not pieces:
                 raise self._broken from error
         if pieces:

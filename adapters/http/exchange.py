@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from email.utils import formatdate
+from functools import lru_cache
+from math import floor
 from typing import Final
 
 from attrs import evolve, field
@@ -90,6 +92,12 @@ class WholeBody:
         return failure
 
 
+@lru_cache(maxsize=4)
+def _date_at(second: int) -> str:
+    """Return a moment as headers have it, which is the same for all replies of a second."""
+    return formatdate(second, usegmt=True)
+
+
 def _is_of_reading(error: Exception) -> bool:
     """Tell whether a client that was passed in gave up reading before we did, by limits of its own."""
     return any(kind.__name__ == "ReadTimeout" for kind in type(error).__mro__)
@@ -154,7 +162,7 @@ class Exchange:
             self._failure = UNREADABLE
         if not has_date(headers):
             rest = {name: value for name, value in headers.items() if name.lower() != "date"}
-            headers = {**rest, "date": formatdate(self.wall_clock() - CLOCK_SKEW, usegmt=True)}
+            headers = {**rest, "date": _date_at(floor(self.wall_clock() - CLOCK_SKEW))}
         kind = headers.get("content-type", "").lower()
         is_stream = status == 200 or (200 < status < 300 and kind.startswith(STREAM_TYPES))
         if self.is_streaming and is_stream and self._encoding is not None:

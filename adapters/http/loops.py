@@ -18,6 +18,15 @@ def is_asyncio() -> bool:
     return True
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop of asyncio that runs this task; None on another kind, trio as the guest of one included."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return None
+    return None if task is None else task.get_loop()
+
+
 def soon() -> Soon:
     """Return what calls something in the running event loop."""
     if is_asyncio():

@@ -8,14 +8,13 @@ one that was passed in would be.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.request import getproxies, proxy_bypass
 
-import anyio
 import h11
 import httpx
 
@@ -25,11 +24,12 @@ from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResp
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
 from rungwise.adapters.http.environment import environment_named
+from rungwise.adapters.http.heads import read_headers
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool, Waiter
 from rungwise.adapters.http.sockets import connect
-from rungwise.adapters.http.waiting import Operation, arun, check, run, within
+from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """What every request says beside the headers of its backend."""
@@ -37,7 +37,22 @@ HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"
 # Our own places bound it; httpx does not see that a connection holds a reply nobody asked for, or belongs to a parent.
 _UNKEPT = httpx.Limits(max_connections=None, max_keepalive_connections=0)
 
-_url = lru_cache(maxsize=64)(httpx.URL)
+
+class _Target(NamedTuple):
+    """Hold what a URL says: where to connect, what to ask there, and what it is called in the request."""
+
+    origin: Origin
+    hostname: str
+    host: str
+    path: bytes
+
+
+@lru_cache(maxsize=64)
+def _target_of(url: str) -> _Target:
+    parsed = httpx.URL(url)
+    name, port = parsed.raw_host.decode("ascii"), parsed.port or DEFAULT_PORTS[parsed.scheme]
+    origin = (parsed.scheme, name, port)
+    return _Target(origin, parsed.host, parsed.netloc.decode("ascii"), parsed.raw_path)
 
 
 def _for_proxies() -> dict[str, Any]:
@@ -70,27 +85,28 @@ class _PooledHttp:
         return context
 
     def _is_proxied(self, request: HttpRequest) -> bool:
-        url = _url(request.url)
-        if not self._proxies or is_this_machine(url.host):  # a proxy would be given the keys of what is on this machine
+        if not self._proxies:
             return False
-        return bool(self._proxies.get(url.scheme) or self._proxies.get("all")) and not proxy_bypass(url.host)
+        (scheme, *_), host, *_ = _target_of(request.url)
+        if is_this_machine(host):  # a proxy would be given the keys of what is on this machine
+            return False
+        return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(host)
 
     def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
         """Send a request on an idle connection or a new one, and read the head of the answer."""
-        url = _url(request.url)
-        host, port = url.raw_host.decode("ascii"), url.port or DEFAULT_PORTS[url.scheme]
-        origin: Origin = (url.scheme, host, port)
+        origin, _, host, path = _target_of(request.url)
         connection = self.pool.take(origin, is_fresh=limits.is_fresh)
         if connection is None:
-            context = self._context if url.scheme == "https" else None
-            connection = Connection(origin, (yield from connect(host, port, context, limits)))
+            scheme, name, port = origin
+            context = self._context if scheme == "https" else None
+            connection = Connection(origin, (yield from connect(name, port, context, limits)))
             self.pool.add(connection)
         body = request.body
         given = {name.lower(): value for name, value in request.headers.items()}
-        headers = {"host": url.netloc.decode("ascii"), **HEADERS, **given, "content-length": str(len(body))}
+        headers = {"host": host, **HEADERS, **given, "content-length": str(len(body))}
         idle_seconds = connection.idle_seconds
         try:
-            head = yield from connection.ask(request.method, url.raw_path, headers.items(), body, limits)
+            head = yield from connection.ask(request.method, path, headers.items(), body, limits)
         except BaseException as error:
             if isinstance(error, StaleConnection):
                 self.pool.lost(origin, idle_seconds)
@@ -99,11 +115,78 @@ class _PooledHttp:
         return connection, head
 
 
+class _Holder:
+    """Hold a place in a block; a class and no generator, because each call has one."""
+
+    __slots__ = ("_cancellation", "_pool", "_seconds", "_waiter")
+
+    def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
+        self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
+        self._waiter: Waiter | None = None
+
+    def leave(self) -> None:
+        """Give the place back, or leave the queue."""
+        if self._waiter is not None:
+            self._pool.leave(self._waiter)
+            self._waiter = None
+
+    def __del__(self) -> None:
+        self.leave()  # a signal may come in the instant before a block is left
+
+
+class _Place(_Holder):
+    """Hold a place in a `with` block."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> bool:
+        woken = Mailbox[None]()
+        self._waiter = waiter = Waiter(lambda: woken.put(None))
+        try:
+            if not self._pool.take_place(waiter):
+                forget = self._cancellation.on_cancel(waiter.wake)
+                try:
+                    with suppress(Nothing):
+                        woken.get(self._seconds)
+                finally:
+                    forget()
+                check(self._cancellation)
+        except BaseException:
+            self.leave()
+            raise
+        return waiter.has_place
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+
+class _AsyncPlace(_Holder):
+    """Hold a place in an `async with` block.
+
+    A generator would be closed by an event loop that ends, maybe before the stream that is in the block.
+    """
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> bool:
+        woken = Bell()
+        self._waiter = waiter = Waiter(woken.ring)
+        try:
+            if not self._pool.take_place(waiter):
+                await woken.wait(self._seconds, self._cancellation)
+        except BaseException:
+            self.leave()
+            raise
+        return waiter.has_place
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+
 class OwnHttp(_PooledHttp):
     """Send requests from threads."""
 
-    @contextmanager
-    def place(self, seconds: float | None, cancellation: Cancellation) -> Iterator[bool]:
+    def place(self, seconds: float | None, cancellation: Cancellation) -> _Place:
         """Hold a place among the connections, and tell whether there was one in time.
 
         Arguments:
@@ -113,20 +196,7 @@ class OwnHttp(_PooledHttp):
         Raises:
             CallEnded: the call was cancelled meanwhile.
         """
-        woken = Mailbox[None]()
-        waiter = Waiter(lambda: woken.put(None))
-        try:
-            if not self.pool.take_place(waiter):
-                forget = cancellation.on_cancel(waiter.wake)
-                try:
-                    with suppress(Nothing):
-                        woken.get(seconds)
-                finally:
-                    forget()
-                check(cancellation)
-            yield waiter.has_place
-        finally:
-            self.pool.leave(waiter)
+        return _Place(self.pool, seconds, cancellation)
 
     def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedResponse:
         """Send a request and return the response, its body unread."""
@@ -150,18 +220,9 @@ class OwnHttp(_PooledHttp):
 class OwnAsyncHttp(_PooledHttp):
     """Send requests from the tasks of one event loop; see `OwnHttp`."""
 
-    @asynccontextmanager
-    async def place(self, seconds: float | None, cancellation: Cancellation) -> AsyncIterator[bool]:
+    def place(self, seconds: float | None, cancellation: Cancellation) -> _AsyncPlace:
         """Hold a place among the connections; see `OwnHttp.place`."""
-        woken = anyio.Event()
-        waiter = Waiter(woken.set)
-        try:
-            if not self.pool.take_place(waiter):
-                with suppress(TimeoutError):
-                    await within(seconds, woken.wait, cancellation=cancellation)
-            yield waiter.has_place
-        finally:
-            self.pool.leave(waiter)
+        return _AsyncPlace(self.pool, seconds, cancellation)
 
     async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
         """Send a request and return the response, its body unread."""
@@ -189,7 +250,7 @@ class OwnResponse:
 
     def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
         self.status_code = head.status_code
-        self.headers = httpx.Headers(list(head.headers))
+        self.headers = read_headers(head.headers.raw_items())
         self._pool, self._limits = pool, limits
         self._connection: Connection | None = connection
 
@@ -201,7 +262,7 @@ class OwnResponse:
             else:
                 run(connection.fill(self._limits, waits_first=True), self._limits.cancellation)
 
-    async def apieces(self) -> AsyncIterator[bytes]:
+    async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
             if data:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 
 from attrs import field
@@ -37,8 +37,10 @@ class Pool:
     # Reentrant: the garbage collector may close a forgotten stream in the middle of any of these methods.
     _lock: threading.RLock = field(factory=threading.RLock, init=False)
     _taken: int = field(default=0, init=False)
-    _waiting: deque[Waiter] = field(factory=deque, init=False)
-    _idle: list[Connection] = field(factory=list, init=False)
+    _waiting: OrderedDict[Waiter, None] = field(factory=OrderedDict, init=False)
+    # In the order in which they became idle, all of them and those to each origin: no step looks at more than one end.
+    _idle: OrderedDict[Connection, None] = field(factory=OrderedDict, init=False)
+    _idle_to: dict[Origin, OrderedDict[Connection, None]] = field(factory=dict, init=False)
     _active: set[Connection] = field(factory=set, init=False)
     _closers: set[Origin] = field(factory=set, init=False)
     _is_closed: bool = field(default=False, init=False)
@@ -55,21 +57,20 @@ class Pool:
                 self._taken += 1
                 waiter.has_place = True
             else:
-                self._waiting.append(waiter)
+                self._waiting[waiter] = None
             return waiter.has_place
 
     def leave(self, waiter: Waiter) -> None:
         """Give a place back, or leave the queue."""
         with self._lock:
             if not waiter.has_place:
-                if waiter in self._waiting:
-                    self._waiting.remove(waiter)
+                self._waiting.pop(waiter, None)
                 return
             waiter.has_place = False
             if not self._waiting:
                 self._taken = max(0, self._taken - 1)  # a place of before a fork counts no more
                 return
-            following = self._waiting.popleft()
+            following, _ = self._waiting.popitem(last=False)
             following.has_place = True
         following.wake()
 
@@ -81,25 +82,44 @@ class Pool:
         Arguments:
             is_fresh: whether none that has served a request will do; then those to the origin are closed.
         """
-        found, useless = None, list[Connection]()
+        useless: list[Connection] = []
         with self._lock:
-            while self._idle and self._idle[0].is_old:
-                useless.append(self._idle.pop(0))
-            for connection in [idle for idle in reversed(self._idle) if idle.origin == origin]:
-                if not is_fresh and origin in self._closers and connection.idle_seconds < SOON:
-                    continue  # it may be closed at any moment; where it stays open, a later call has it
-                self._idle.remove(connection)
-                if not is_fresh and connection.is_usable:
-                    found = connection
-                    self._closers.discard(origin)
-                    self._active.add(found)
-                    break
-                useless.append(connection)
+            while self._idle and (oldest := next(iter(self._idle))).is_old:
+                self._remove(oldest)
+                useless.append(oldest)
+            found = self._usable(origin, useless, is_fresh=is_fresh)
             if found is None and self._idle and len(self._idle) + self._taken > self.max_connections:
-                useless.append(self._idle.pop(0))
+                oldest = next(iter(self._idle))
+                self._remove(oldest)
+                useless.append(oldest)
         for connection in useless:
             connection.close()
         return found
+
+    def _usable(self, origin: Origin, useless: list[Connection], *, is_fresh: bool) -> Connection | None:
+        """Take the connection that serves next, and add those that serve no more to the useless ones."""
+        while idle := self._idle_to.get(origin):
+            connection = next(reversed(idle))
+            if not is_fresh and origin in self._closers:
+                # The one that is open for longest; any other may be closed at any moment, and a later call has it.
+                connection = next(iter(idle))
+                if connection.idle_seconds < SOON:
+                    return None
+            self._remove(connection)
+            if not is_fresh and connection.is_usable:
+                self._closers.discard(origin)
+                self._active.add(connection)
+                return connection
+            useless.append(connection)
+        return None
+
+    def _remove(self, connection: Connection) -> None:
+        """Take a connection out of the idle ones."""
+        del self._idle[connection]
+        there = self._idle_to[connection.origin]
+        del there[connection]
+        if not there:
+            del self._idle_to[connection.origin]
 
     def lost(self, origin: Origin, idle_seconds: float) -> None:
         """Note that an idle connection was closed under a request, before a byte of an answer.
@@ -126,7 +146,8 @@ class Pool:
             self._active.discard(connection)
             is_kept = is_usable and not self._is_closed
             if is_kept:
-                self._idle.append(connection)
+                self._idle[connection] = None
+                self._idle_to.setdefault(connection.origin, OrderedDict())[connection] = None
         if not is_kept:
             connection.close()
 
@@ -134,7 +155,7 @@ class Pool:
         """Close every idle connection, and the others when they are given back."""
         with self._lock:
             self._is_closed = True
-            idle, self._idle = self._idle, []
+            idle, self._idle, self._idle_to = self._idle, OrderedDict(), {}
         for connection in idle:
             connection.close()
 
@@ -142,7 +163,8 @@ class Pool:
         """Begin anew in a forked child: what the parent has open is its own, down to the last byte."""
         self._lock = threading.RLock()
         connections = [*self._idle, *self._active]
-        self._taken, self._waiting, self._idle, self._active = 0, deque(), [], set()
+        self._taken, self._waiting, self._active = 0, OrderedDict(), set()
+        self._idle, self._idle_to = OrderedDict(), {}
         for connection in connections:
             connection.close()
 

@@ -133,6 +133,7 @@ class LoopStream(RunStream[AsyncGenerator[Event], End], AsyncIterator[Event | En
         """End what runs; what was delivered stays in the result. Who waits for an event meanwhile is told."""
         if await self.end():
             self._ended = True
+            await self._events.aclose()  # which may have events left behind the end of what ran
 
     async def end(self) -> bool:
         """End what runs, or have it ended by the task that is waiting for an event; tell whether it has ended.

@@ -6,6 +6,7 @@ a cancellation meanwhile, and the operation itself raises when its time is up, e
 
 from __future__ import annotations
 
+import asyncio
 import math
 import select
 import socket
@@ -19,7 +20,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
-from rungwise.adapters.http.loops import soon
+from rungwise.adapters.http.loops import running_loop, soon
 
 Want = Literal["read", "write"]
 
@@ -113,14 +114,76 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
             wait = next(operation)
             if wait is None:
                 await checkpoint()
-                continue
-            with suppress(TimeoutError):  # which the operation sees for itself
-                await within(wait.until - time.monotonic(), _until_ready, wait, cancellation=cancellation)
+            elif isinstance(wait.what, socket.socket) and (loop := running_loop()) is not None:
+                await _until_ready_on(loop, wait.what, wait, cancellation)
+            else:
+                with suppress(TimeoutError):  # which the operation sees for itself
+                    await within(wait.until - time.monotonic(), _until_ready, wait, cancellation=cancellation)
     except StopIteration as end:
         result: T = end.value
         return result
     finally:
         operation.close()
+
+
+class Bell:
+    """Wake a task of this event loop from within the loop, once.
+
+    On asyncio it is a future and a timer: anyio's scopes and events cost as much as all else that a wait does.
+    """
+
+    __slots__ = ("_event", "_future")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        loop = loop or running_loop()
+        self._future = None if loop is None else loop.create_future()
+        self._event = anyio.Event() if loop is None else None
+
+    def ring(self) -> None:
+        """Wake the task, or let it not fall asleep."""
+        if self._event is not None:
+            self._event.set()
+        elif self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, seconds: float | None, cancellation: Cancellation) -> None:
+        """Wait for so many seconds at most, or for as long as it takes.
+
+        Raises:
+            CallEnded: the call was ended by its client.
+        """
+        if self._event is not None:
+            with suppress(TimeoutError):
+                await within(seconds, self._event.wait, cancellation=cancellation)
+        elif self._future is not None:
+            check(cancellation)
+            is_timed = seconds is not None and seconds != math.inf
+            timer = self._future.get_loop().call_later(max(0.0, seconds), self.ring) if is_timed else None
+            forget = cancellation.on_cancel(self.ring)
+            try:
+                await self._future
+            finally:
+                forget()
+                if timer is not None:
+                    timer.cancel()
+            check(cancellation)
+
+
+async def _until_ready_on(
+    loop: asyncio.AbstractEventLoop, sock: socket.socket, wait: WaitFor, cancellation: Cancellation
+) -> None:
+    """Wait for a socket in a task of asyncio."""
+    bell, fd = Bell(loop), sock.fileno()
+    is_reading = wait.want == "read"
+    try:
+        (loop.add_reader if is_reading else loop.add_writer)(fd, bell.ring)
+    except NotImplementedError:  # on Windows, anyio has a thread that waits
+        await within(wait.until - time.monotonic(), _until_ready, wait, cancellation=cancellation)
+        return
+    try:
+        await bell.wait(wait.until - time.monotonic(), cancellation)
+    finally:
+        (loop.remove_reader if is_reading else loop.remove_writer)(fd)
 
 
 class WakeUp:

@@ -92,9 +92,9 @@ class Worker(threading.Thread):
             brought = Brought(self._context.run(self._called))
         except BaseException as error:
             brought = Brought(error=error)
-        call, self._call = self._call, _nothing
-        del call  # a thread that was left behind holds no arguments
-        self._report(brought)
+        report = self._report
+        del self._call, self._report  # a thread that was left behind holds no arguments, and no job that holds it
+        report(brought)
 
     def _called(self) -> Any:
         value = self._call()
@@ -114,7 +114,3 @@ class Worker(threading.Thread):
         sniffio = sys.modules.get("sniffio")
         if sniffio is not None:
             self._context.run(sniffio.current_async_library_cvar.set, None)
-
-
-def _nothing() -> None:
-    pass

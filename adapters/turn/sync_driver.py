@@ -102,4 +102,7 @@ def leave(turn: Turn, error: BaseException, now: float) -> None:
     result = turn.cancel(now, outcomes)
     if not isinstance(reason, CallEnded):
         reason.result = result  # type: ignore[attr-defined]
-        raise reason from None
+        try:
+            raise reason from None
+        finally:
+            del error, reason  # what is raised holds this frame, which must not hold it

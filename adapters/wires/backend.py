@@ -243,6 +243,8 @@ class HttpBackend(ABC):
     def _cannot_say(self, request: Request) -> Mapping[str, str]:
         """Return the common parameters of a request that go unsaid, each with the reason."""
         said = self._asked_of(request)
+        if not said:
+            return {}
         common = {name: said[name] for name in COMMON_PARAMETERS & said.keys()}
         return self.lost_parameters({name: value for name, value in common.items() if value is not None})
 
@@ -254,7 +256,9 @@ class HttpBackend(ABC):
 
     def lost(self, request: Request, *, is_portable: bool = False) -> tuple[str, ...]:
         """Say what of a request no body of this protocol can say, in a short sentence each; it is left out."""
-        return losses(request, self._cannot_say(request), self.shapes, self.in_words(request), is_portable=is_portable)
+        unsaid, form = self._cannot_say(request), self.shapes
+        wish = in_words(self._asked_of(request), unsaid, form, frozenset())
+        return losses(request, unsaid, form, wish, is_portable=is_portable)
 
     def lost_behind(self, request: Request) -> tuple[str, ...]:
         """Say the same of a request that was written for another backend, the first of the chain."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
-from io import StringIO
 from typing import Any, Final, Protocol
 
 from attrs import field
 
 from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import HalfHolder, mended
 from rungwise.adapters.wires.sse import EventHandler, EventReader
 from rungwise.fsm.call.events import Reasoning, Text
@@ -80,7 +80,7 @@ class StreamDecoder(ABC):
     done: bool = field(default=False, init=False)
     """Whether the stream has said that it is over."""
     error: Failure | None = field(default=None, init=False)
-    texts: dict[Hashable, StringIO] = field(factory=dict, init=False)
+    texts: dict[Hashable, HeldText] = field(factory=dict, init=False)
     """The text of each block so far. Pieces of it may end in half a surrogate pair; what is handed out never does."""
     _reader: Reader = field(init=False)
     _out: list[Text | Reasoning] = field(factory=list, init=False)
@@ -228,7 +228,7 @@ class StreamDecoder(ABC):
     def set_text(self, key: Hashable, text: str) -> None:
         """Put a text in the place of what came of a block: the provider's own last edition of it."""
         self._flush()
-        held = StringIO()
+        held = HeldText()
         self._letters += held.write(text) - (self.texts[key].tell() if key in self.texts else 0)
         self.texts[key] = held
 
@@ -239,7 +239,7 @@ class StreamDecoder(ABC):
         self._new.clear()
         held = self.texts.get(kind[1])
         if held is None:
-            held = self.texts[kind[1]] = StringIO()
+            held = self.texts[kind[1]] = HeldText()
         self._letters += held.write(text)
         if self._reader.has_halves:
             text = self._halves.setdefault(kind, HalfHolder()).feed(text)

@@ -12,7 +12,7 @@ from rungwise.adapters.wires.plain.tools import parted
 from rungwise.adapters.wires.unread import MARK, MARKED_CALL, MARKED_MESSAGE, unread_of_message, unread_of_tool
 from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolResult
 from rungwise.fsm.call.request import PlainMessage, Request
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.values.label import label
 
 _MARKS: Final = frozenset({MARK, MARKED_CALL, MARKED_MESSAGE})
@@ -68,6 +68,8 @@ def losses(
             own.append(one)
         else:
             foreign.append(one)
+    if not (foreign or request.tools or unsaid or is_portable):
+        return ()  # nearly always
     said, tools = _unread(foreign, form), _unread_of_tools(request.tools, form)
     lost_tools = form.lost_tools(request.tools)
     marks = sum(_POINT in tool for tool in lost_tools) + sum((said + tools)[each] for each in _MARKS - form.MARKS)

@@ -38,7 +38,7 @@ def classify_reply(
         expects_json: whether the request asked for JSON, so that anything else is no answer.
         shapes: how the tools are written.
     """
-    if not is_blank(reply.refusal or ""):
+    if reply.refusal and not is_blank(reply.refusal):
         return "refused"  # whatever else broke or came: the model has said no
     # A provider that has counted up to the cap, and says neither why it stopped nor what broke, was cut by the cap.
     says_nothing = reply.stop_reason is None and reply.failure is None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from attrs import field
-
 from rungwise.fsm.call.budget import Spending
 from rungwise.fsm.call.chain import Chain
 from rungwise.fsm.call.journal import Journal, Links, Setting
@@ -19,7 +17,7 @@ from rungwise.fsm.call.request import Request, TurnContext
 from rungwise.fsm.call.shared import SharedBudget, check_within
 from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.values.records import define
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
@@ -40,8 +38,8 @@ class CallContext:
         spending: what is used of the budget.
         journal: every step.
         kept: what no attempt at the current backend may use of the budget.
-        told: the places in the chain of the backends of which the journal says what is remembered of them.
-        worded: the places of those that rejected the parameter for JSON, of which the journal says what was done.
+        worded: the places in the chain of the backends that rejected the parameter for JSON, of which the journal says
+            what was done.
     """
 
     request: Request
@@ -54,8 +52,7 @@ class CallContext:
     spending: Spending
     journal: Journal
     kept: Kept = NOTHING_KEPT
-    told: set[int] = field(factory=set)
-    worded: set[int] = field(factory=set)
+    worded: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -76,7 +73,8 @@ class CallContext:
             ConfigurationError: something is not of its form, no backend can be used, or one lacks prices.
         """
         _check(request, policy, turn)
-        check_within(within)
+        if within is not None:
+            check_within(within)
         spending = Spending(policy.budget, None if within is None else within.share())
         backends = Chain.of(chain, needs_prices=spending.needs_prices)
         links = backends.links
@@ -104,33 +102,28 @@ class CallContext:
             ),
         )
 
-    def newly_lost(self) -> str | None:
-        """Say what of the request the current backend is never told; None where it was said, or there is nothing."""
-        chain, told = self.chain, self.journal.setting.links.losses
-        if chain.index in told:
+    def newly_told(self) -> str | None:
+        """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""
+        index, told = self.chain.index, self.journal.setting.links.losses
+        if told[index] is not None and _FORMAT_REPAIR not in self.transcript.repaired:
             return None
-        losses = told[chain.index] = losses_of(self.request, chain.links[0], chain.link)
-        return f"left out: {'; '.join(losses)}" if losses else None
-
-    def newly_worded(self) -> str | None:
-        """Say that JSON is asked for in words from now on, for its parameter was rejected; None where it was said."""
-        if _FORMAT_REPAIR not in self.transcript.repaired or self.chain.index in self.worded:
-            return None
-        self.worded.add(self.chain.index)
-        return f"{FORMAT_PARAMETER}: asked for in words (it was rejected)"
+        notes = []
+        if told[index] is None:  # it is the first to this backend
+            losses = told[index] = losses_of(self.request, self.chain.links[0], self.chain.link)
+            if losses:
+                notes.append(f"left out: {'; '.join(losses)}")
+            if self.lessons is not NO_LESSONS and self.lessons != NO_LESSONS:
+                notes.append(str(self.lessons))
+        if _FORMAT_REPAIR in self.transcript.repaired and index not in self.worded:
+            self.worded |= {index}
+            notes.append(f"{FORMAT_PARAMETER}: asked for in words (it was rejected)")
+        return "; ".join(notes) or None
 
     @property
     def lessons(self) -> Lessons:
         """Return what was remembered of the current backend when the call began."""
         known, index = self.journal.setting.lessons, self.chain.index
         return known[index] if index < len(known) else NO_LESSONS
-
-    def newly_heeded(self) -> str | None:
-        """Say what is remembered of the current backend; None where it was said, or there is nothing."""
-        if self.chain.index in self.told or self.lessons == NO_LESSONS:
-            return None
-        self.told.add(self.chain.index)
-        return str(self.lessons)
 
 
 def _check(request: object, policy: object, turn: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
@@ -18,10 +17,9 @@ from rungwise.fsm.call.account import Account
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.pricing import LARGEST_PRICED_CAP, dearest_prompt, price_of
+from rungwise.fsm.values.log import logger
 from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import Usage
-
-logger = logging.getLogger("rungwise")
 
 State = Literal["idle", "waiting", "refused", "held", "sent"]
 
@@ -220,7 +218,7 @@ class Desk:
             try:
                 wake()
             except Exception as error:  # it is another call's
-                logger.warning("what wakes a waiting call raised %s", type(error).__name__)
+                logger().warning("what wakes a waiting call raised %s", type(error).__name__)
 
     def _serve(self) -> None:
         """Decide for who waits, in turn."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from attrs import field
 
 from rungwise.fsm.call.context import CallContext
@@ -13,7 +11,6 @@ from rungwise.fsm.call.policy import EMPTY_REPLY
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.thinking import split_thinking
 from rungwise.fsm.values.records import define
 
@@ -33,7 +30,7 @@ class FactFinder:
     """
 
     context: CallContext
-    _alike: Counter[tuple[int, str]] | None = field(default=None, init=False)  # failures of each backend and reason
+    _alike: dict[tuple[int, str], int] | None = field(default=None, init=False)  # failures of each backend and reason
 
     def find(self, observation: Observation, previous: Observation | None, *, asks_for_little: bool) -> tuple[str, ...]:
         """Return the names of the facts that hold.
@@ -54,7 +51,7 @@ class FactFinder:
             "added_text": not is_blank(observation.new),
             "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes),
             "thinks_inline": observation.thinks_inline,
-            "repeats_itself": event in CUT and is_repetitive(gathered),
+            "repeats_itself": event in CUT and transcript.repeats_itself,
             **self.settled(observation, previous),
             "repair_known": evidence.repair is not None,
             "has_compactor": context.has_compactor,
@@ -93,35 +90,42 @@ class FactFinder:
             reason = EMPTY_REPLY
         if reason is None:
             return False
-        alike = self._alike = self._alike or Counter()
+        count = self._count_of(observation.backend, reason)
         if failure is None or not failure.is_stale:
-            alike[observation.backend, reason] += 1
-        return self._are_too_many(reason, alike[observation.backend, reason])
+            count += 1
+            if self._alike is None:
+                self._alike = {}
+            self._alike[observation.backend, reason] = count
+        return self._are_too_many(reason, count)
+
+    def _count_of(self, backend: int, reason: str) -> int:
+        return 0 if self._alike is None else self._alike.get((backend, reason), 0)
 
     def _are_too_many(self, reason: str, count: int) -> bool:
         most = self.context.policy.switch_after.get(reason)
         return most is not None and most < LARGEST_LIMIT and count >= most
 
-    def of_silence(self, proposal: Proposal, *, has_text: bool) -> tuple[str, ...]:
-        """Return the facts that would hold if the attempt in flight fell silent.
+    def of_silence(self, proposal: Proposal, *, has_next_backend: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the facts that would hold if the attempt in flight fell silent: without visible text, and with some.
 
         Arguments:
             proposal: what is in flight.
-            has_text: whether it has brought visible text by then.
+            has_next_backend: whether another backend can be asked.
         """
         context, transcript = self.context, self.context.transcript
-        here = context.chain.index
-        is_kept = has_text and not (proposal.expects_json or proposal.asks_for_little)
+        is_one_too_many = self._are_too_many("silence", self._count_of(context.chain.index, "silence") + 1)
         facts = {
-            "has_text": has_text or not is_blank(transcript.gathered or transcript.spare),
-            "added_text": is_kept,
             "wait_fits": True,
-            "switch_asked": self._are_too_many("silence", (self._alike or Counter())[here, "silence"] + 1),
-            "has_next_backend": context.chain.next_usable() is not None,
+            "switch_asked": is_one_too_many,
+            "has_next_backend": has_next_backend,
             "has_compactor": context.has_compactor,
             "asks_for_little": proposal.asks_for_little,
         }
-        return tuple([name for name, holds in facts.items() if holds])
+        held = tuple([name for name, holds in facts.items() if holds])
+        is_kept = not (proposal.expects_json or proposal.asks_for_little)
+        had_text = not is_blank(transcript.gathered or transcript.spare)
+        before = (*held, "has_text") if had_text else held
+        return before, (*held, "has_text", "added_text") if is_kept else (*held, "has_text")
 
 
 def _same_empty(observation: Observation, previous: Observation | None) -> bool:

@@ -47,15 +47,14 @@ class Links:
 
     Arguments:
         live: the backends.
-        losses: what the requests to each of them have left out of what was asked, by its place; those alone that were
-            asked.
+        losses: what the requests to each of them have left out of what was asked; None for those that were not asked.
     """
 
     __slots__ = ("live", "losses")
 
     def __init__(self, live: tuple[Link, ...]) -> None:
         self.live = live
-        self.losses: dict[int, tuple[str, ...]] = {}
+        self.losses: list[tuple[str, ...] | None] = [None] * len(live)
 
     @property
     def plain(self) -> tuple[PlainLink, ...]:
@@ -64,8 +63,9 @@ class Links:
         told: list[dict[str, Any]] = [
             {name: getattr(link, name, _UNSAID.get(name)) for name in names} for link in self.live
         ]
-        for index, losses in self.losses.items():
-            told[index]["losses"] = losses
+        for each, losses in zip(told, self.losses, strict=True):
+            if losses is not None:
+                each["losses"] = losses
         return tuple([PlainLink(**each) for each in told])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -68,7 +68,7 @@ class Limits(Mapping[str, "int | None"]):
         return _limits, (dict(self._limits),)
 
     def bounded(self, table_limits: Mapping[str, int | None], backends: int) -> Mapping[str, int]:
-        """Return the limit of each counter of a table, the fallbacks bounded by the chain.
+        """Return the limit of each counter of a table, in their order, the fallbacks bounded by the chain.
 
         Arguments:
             table_limits: the limits that the table declares, which hold where these name no other.

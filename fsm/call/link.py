@@ -181,7 +181,7 @@ def headers_for(request: Request, first: Link, link: Link) -> Mapping[str, str]:
         first: the first backend of the chain.
         link: the backend that is asked.
     """
-    if not request.headers or link is first:
+    if link is first or not request.headers:
         return request.headers
     origin = getattr(link, "origin", None)  # a backend of the user's own may not say; a plain link says ""
     return request.headers if origin and origin == getattr(first, "origin", None) else NO_HEADERS
@@ -242,16 +242,21 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
         first: the first backend of the chain, in whose form the parameters are.
         link: the backend that is asked.
     """
-    meant, lost = parameters_for(request, first, link), getattr(link, "lost", None)
+    lost = getattr(link, "lost", None)  # a backend of the user's own may not say
+    foreign = []
     if link is not first:
         lost = getattr(link, "lost_behind", lost)
-    foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
+        meant = parameters_for(request, first, link)
+        foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
     taken = tools_for(request, first, link)
     if len(taken) < len(request.tools):
-        others = [tool for tool in request.tools if not any(tool is each for each in taken)]
+        kept = set(map(id, taken))
+        others = [tool for tool in request.tools if id(tool) not in kept]
         foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
         request = evolve(request, tools=taken)
-    own = lost(request) if callable(lost) else ()  # a backend of the user's own may not say
+    own = lost(request) if callable(lost) else ()
+    if not foreign and not own:
+        return ()
     return tuple([note(each) for each in (*foreign, *own)])
 
 

@@ -9,10 +9,10 @@ from rungwise.fsm.call.waiting import RAISING, cap_of, is_drawn, wait_of
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.machine.run import Run
-from rungwise.fsm.values.records import frozen
+from rungwise.fsm.values.records import record
 
 
-@frozen
+@record
 class RungWait:
     """Hold the seconds of a wait, and the number that chance drew for it, if it did."""
 
@@ -36,7 +36,8 @@ class Position(Run):
             policy: the table and its limits.
             backends: how many there are, which bounds the fallbacks.
         """
-        return cls.at_start(policy.table, policy.limits.bounded(policy.table.limits, backends))
+        limits = policy.limits.bounded(policy.table.limits, backends)  # which are in the order of the counters
+        return cls(policy.table, tuple(limits.values()), policy.table.start, [0] * len(limits))
 
     @property
     def rung(self) -> Rung:
@@ -47,22 +48,23 @@ class Position(Run):
 
     def wait(
         self,
+        rung: Rung,
         policy: Policy,
         event: str,
         facts: tuple[str, ...],
         failure: Failure | None,
         jitter: Callable[[], float],
     ) -> RungWait:
-        """Return how long the current rung waits after an event.
+        """Return how long a rung waits after an event.
 
         Arguments:
+            rung: the current one.
             policy: how long waits are.
             event: what led to the rung.
             facts: the facts that held.
             failure: what failed, if anything did.
             jitter: returns a number from 0 to 1 where chance places the wait.
         """
-        rung = self.rung
         asked = None if failure is None else failure.asked_wait
         if rung.at_once_on in facts and asked is None:
             return NO_WAIT
@@ -71,4 +73,4 @@ class Position(Run):
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""
-        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked)
+        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked) if any(self.spent) else asked

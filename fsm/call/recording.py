@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,9 +13,8 @@ from rungwise.fsm.call.position import NO_WAIT, RungWait
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
+from rungwise.fsm.values.log import INFO, logger
 from rungwise.fsm.values.records import define
-
-logger = logging.getLogger("rungwise")
 
 Observer = Callable[[Step], None]
 
@@ -27,9 +25,9 @@ def announce(journal: Record, observer: Observer | None) -> None:
         try:
             observer(journal.last)
         except Exception as error:
-            logger.warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
-    if logger.isEnabledFor(logging.INFO):
-        logger.info("%s", journal.last)
+            logger().warning("the observer raised %s; the %s goes on", type(error).__name__, journal.table)
+    if logger().isEnabledFor(INFO):
+        logger().info("%s", journal.last)
 
 
 @define(eq=False, repr=False)
@@ -112,7 +110,8 @@ class Recorder:
         journal.record(recorded)
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
-        announce(journal, self.observer)
+        if self.observer is not None or logger().isEnabledFor(INFO):
+            announce(journal, self.observer)
 
     def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the texts and tool calls of a step, for a journal that may hold them."""

@@ -36,7 +36,7 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
         wanted: the output cap of an attempt at the current backend before anything lowers it, in tokens.
         prompt_tokens: those of the prompt, where money is counted.
     """
-    to_come = _to_come(context)
+    to_come = () if context.chain.is_at_end else _to_come(context)
     if not to_come:
         context.kept = NOTHING_KEPT
         return
@@ -98,13 +98,11 @@ def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:
     """Say what one more attempt at the current backend would use of what is kept for others, if it would.
 
     Arguments:
-        context: the budgets, and what is kept.
+        context: the budgets, and what is kept, which must be something.
         cap: its output cap in tokens, lowered to what is not kept.
         wait: seconds until it goes out.
     """
     kept, spending = context.kept, context.spending
-    if kept is NOTHING_KEPT:
-        return None
     if _attempts_left(context) <= kept.attempts:
         return "what is left of the attempts is kept for the backends to come"
     if kept.seconds > 0 and kept.ends_after is not None and spending.elapsed + wait >= kept.ends_after:
@@ -134,7 +132,7 @@ def has_left(context: CallContext) -> bool:
     if following is None:
         return False
     cap = spending.lowered(None, 0, context.chain.links[following].prices, NOTHING_KEPT)
-    if spending.lacking(context.position.attempts, 0.0, cap) is not None:
+    if (spending.spent(context.position.attempts) or spending.lacking(0.0, cap)) is not None:
         return False
     return spending.share is None or spending.share.has_left(spending.now)
 
@@ -143,8 +141,7 @@ def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends for which something is kept: those that can still be asked, each with an attempt."""
     if not context.policy.reserve.is_on:
         return ()
-    found = context.chain.to_come()
-    return found[: max(0, min(_fallbacks_left(context), _attempts_left(context) - 1))] if found else ()
+    return context.chain.to_come(min(_fallbacks_left(context), _attempts_left(context) - 1))
 
 
 def _fallbacks_left(context: CallContext) -> int:

@@ -12,7 +12,7 @@ from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
-from rungwise.fsm.failures.classify import KEY_HINT_REASONS
+from rungwise.fsm.failures.events import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.values.records import frozen

@@ -12,6 +12,7 @@ from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reserve import may_fall_back
 from rungwise.fsm.call.waiting import longest_wait
+from rungwise.fsm.machine.declare import Rung
 
 SILENCE = "fell_silent"
 
@@ -24,43 +25,44 @@ def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Cl
         proposal: what goes out.
         facts: tells what would hold if nothing came of it.
     """
-    timeouts, link, spending = context.policy.timeouts, context.chain.link, context.spending
-    first_token = getattr(link, "first_token", None) or timeouts.first_token
-    ends_after = spending.limit if context.kept.ends_after is None else context.kept.ends_after
-    before, after = (
-        _latest(context, proposal, facts.of_silence(proposal, has_text=has_text), first_token)
-        for has_text in (False, True)
-    )
+    timeouts, chain, spending = context.policy.timeouts, context.chain, context.spending
+    first_token = getattr(chain.link, "first_token", None) or timeouts.first_token
+    limit, has_next = spending.limit, chain.next_usable() is not None
+    rungs = [_rung_after(context, held) for held in facts.of_silence(proposal, has_next_backend=has_next)]
+    before = after = None
+    if has_next and any(rungs) and may_fall_back(context):
+        before, after = (None if rung is None else math.inf for rung in rungs)
+    elif any(rungs) and _pays_for_another(context, proposal):
+        before, after = (_latest(context, rung, limit, first_token or 0.0) for rung in rungs)
+    ends_after = limit if context.kept.ends_after is None else context.kept.ends_after
     return Clocks(
         first_token=first_token,
-        stall=getattr(link, "stall", None) or timeouts.stall,
+        stall=getattr(chain.link, "stall", None) or timeouts.stall,
         ends_by=None if ends_after is None else (spending.began or 0.0) + ends_after,
         before_text=before,
         after_text=after,
     )
 
 
-def _latest(
-    context: CallContext, proposal: Proposal, facts: tuple[str, ...], first_token: float | None
-) -> float | None:
+def _rung_after(context: CallContext, facts: tuple[str, ...]) -> Rung | None:
+    """Return the rung that silence would lead to; None where the call would end."""
+    row = context.position.would_take(SILENCE, facts)
+    return None if row is None else context.policy.table.rung(row.target)
+
+
+def _latest(context: CallContext, rung: Rung | None, limit: float | None, first_token: float) -> float | None:
     """Return the latest moment at which silence may end an attempt; None for never.
 
     Where another backend can be asked, it may at any time: that one has its reserve. Where only the same can be asked
-    again, there must be time for another first token behind the longest wait.
+    again, as here, there must be time for another first token behind the longest wait.
     """
-    row = context.position.would_take(SILENCE, facts)
-    rung = None if row is None else context.policy.table.rung(row.target)
     if rung is None:
         return None
-    if may_fall_back(context):
-        return math.inf
-    if not _pays_for_another(context, proposal):
-        return None
-    deadline = context.spending.deadline
-    if deadline is None:
+    if limit is None:
         return math.inf
     number = context.position.spent_of(rung.counter) + 1
-    return deadline - longest_wait(context.policy.waits, rung, number, SILENCE) - (first_token or 0.0)
+    wait = longest_wait(context.policy.waits, rung, number, SILENCE)
+    return (context.spending.began or 0.0) + limit - wait - first_token
 
 
 def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:

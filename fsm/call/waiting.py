@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rungwise.fsm.call.backoff import backoff, longest_backoff
 from rungwise.fsm.call.policy import Policy, Waits
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
+
+_OVERLOADED: Final = Failure("overloaded")
 
 
 def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[float, float]:
@@ -46,7 +50,7 @@ def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
     asked = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
     if rung.wait is None:
         return asked
-    pairs = {_series(waits, rung, event, failure) for failure in (None, Failure("overloaded"))}
+    pairs = {_series(waits, rung, event, failure) for failure in (None, _OVERLOADED)}
     return max(asked, *(longest_backoff(number, base, cap, waits.jitter) for base, cap in pairs))
 
 

@@ -16,7 +16,7 @@ from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import Request
 from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.call.transcript import Composed
-from rungwise.fsm.failures.body import FORMAT_PARAMETER
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
 
 _WISHES: Final[Iterable[Mapping[str, Any]]] = (
     {"type": "json"},  # a type that is none

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rungwise.fsm.diagram.model import Arc, Decision, Kind, Line, Marks, Node, Note, Picture, Settings, all_steps
-from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.table import Row, Table
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import ceil
 
 from rungwise.fsm.values.checks import is_number
@@ -71,7 +72,18 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
 
 def has_date(headers: Mapping[str, str]) -> bool:
     """Tell whether headers give a `Date` that a point in time can count from."""
-    return _now(plain_headers(headers)) is not None
+    given = headers.items() if isinstance(headers, Mapping) else ()
+    return any(_is_date(value) for name, value in given if isinstance(name, str) and name.lower() == "date")
+
+
+def _is_date(text: object) -> bool:
+    return isinstance(text, str) and len(text) <= _LONGEST_HEADER and _is_moment(text)
+
+
+@lru_cache(maxsize=16)
+def _is_moment(text: str) -> bool:
+    """Tell whether this is a date: that of all replies of a second, so that only the first of them is read closely."""
+    return _now({"date": text.strip()}) is not None
 
 
 def _once(value: str) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from attrs import Factory
 
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.failures.rules import STATUS_OF_CODE
 from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import define
@@ -65,9 +66,6 @@ _NAMED: Final = tuple(
     )
 )
 _CONTAINERS: Final = frozenset({"body", "extra_body", "generation_config", "generationConfig"})
-
-FORMAT_PARAMETER: Final = "response_format"
-"""What the parameter that asks for JSON is called in a failure, whatever the provider calls it."""
 
 _PARAMETER: Final = Pattern(r"[A-Za-z_][\w.\[\]-]{0,79}", re.ASCII)
 

@@ -7,6 +7,7 @@ runs is compiled from these values (`fsm/machine/machine.py`), and the proof, th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -185,7 +186,7 @@ class Rung:
         if self.wait not in (None, "retry", "reask"):
             raise TableError(f"Rung({self.name!r}).wait must be 'retry' or 'reask', or left out, not {self.wait!r}")
 
-    @property
+    @cached_property
     def counter(self) -> str:
         """Name the counter of which it takes a unit."""
         return _plural(self.unit)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Self
+from operator import gt
+from typing import TYPE_CHECKING, Self
 
 from attrs import field
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
-from rungwise.fsm.machine.machine import RowMachine, machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.table import Row, Table
 from rungwise.fsm.values.records import define
+
+if TYPE_CHECKING:
+    from rungwise.fsm.machine.machine import RowMachine
 
 
 @define(eq=False)
@@ -75,11 +79,10 @@ class Run:
             IllegalEvent: the state does not take the event, or no guard held; the run is as it was.
             BrokenMachine: the step left the limits, or did not lower the variant.
         """
-        handler = self.machine.events.get(event)
-        before = tuple(self.spent)
-        was = self.facts
-        if event not in self.machine.unguarded:
-            self.facts = self.machine.mask(facts)
+        machine = self.machine
+        handler, before, was = machine.events.get(event), tuple(self.spent), self.facts
+        if event not in machine.unguarded:
+            self.facts = machine.mask(facts)
         row = self.row if handler is not None and handler.trigger(self) else None
         if row is None:
             self.facts = was
@@ -96,19 +99,29 @@ class Run:
         """
         was, self.facts = self.facts, self.machine.mask(facts)
         try:
-            return next((each.row for each in self.machine.tried(event, self.table.hub) if each.holds(self)), None)
+            for each in self.machine.tried(event, self.table.hub):
+                if each.test is None or each.test(self):
+                    return each.row
+            return None
         finally:
             self.facts = was
 
     def _check(self, row: Row, before: tuple[int, ...]) -> None:
-        if tuple(self.spent) == before and row.target == self.table.hub != row.source:
+        hub = self.table.hub
+        if tuple(self.spent) == before and row.target == hub != row.source:
             return  # what waited to be sent is sent, and nothing else has changed
-        if row.target == self.table.hub or not self._left(self.spent) < self._left(before):
+        if row.target == hub or not self._has_less_left(before):
             raise BrokenMachine(f"{row}: the variant did not fall")
-        for count, limit in zip(self.spent, self.limits, strict=True):
-            if not 0 <= count <= limit:
-                raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
+        if min(self.spent) < 0 or any(map(gt, self.spent, self.limits)):
+            pairs = zip(self.spent, self.limits, strict=True)
+            count, limit = next((count, limit) for count, limit in pairs if not 0 <= count <= limit)
+            raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
 
-    def _left(self, spent: Iterable[int]) -> list[int]:
-        left = [limit - count for limit, count in zip(self.limits, spent, strict=True)]
-        return [sum([left[place] for place in group]) for group in self.table.ranked_places]
+    def _has_less_left(self, before: tuple[int, ...]) -> bool:
+        """Tell whether the variant fell: of the counters that rank highest among those that changed, more is spent."""
+        spent, groups = self.spent, self.table.ranked_places
+        for group in groups[:-1]:
+            more = sum([spent[place] - before[place] for place in group])
+            if more:
+                return more > 0
+        return sum(spent) > sum(before)  # which is that of the last group, where the others are as they were

@@ -198,6 +198,10 @@ class Table:
         return {fact.name: fact for fact in self.facts}
 
     @cached_property
+    def _rungs(self) -> Mapping[str, Rung]:
+        return {rung.name: rung for rung in reversed(self.declared_rungs)}
+
+    @cached_property
     def _guards(self) -> Mapping[str, Guard]:
         of_facts = {fact.name: Guard(fact.name, holds=fact.name, says=fact.says) for fact in self.facts}
         return {**of_facts, **{guard.name: guard for guard in self.guards}}
@@ -220,7 +224,7 @@ class Table:
 
     def rung(self, name: str) -> Rung | None:
         """Return the declaration of a rung; None for the first state, which nothing leads to, and for other states."""
-        return next((rung for rung in self.declared_rungs if rung.name == name), None)
+        return self._rungs.get(name)
 
     def says(self, event: str, *, at_last: bool = False) -> str:
         """Return the sentence of an event, as it ends where the machine does; its name where it has none."""

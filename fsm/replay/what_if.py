@@ -18,7 +18,7 @@ from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
-from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.replay.calls import call_again, observation_of
 from rungwise.fsm.replay.unclear import unclear_reply

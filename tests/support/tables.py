@@ -12,7 +12,7 @@ from attrs import evolve
 from rungwise import CALL, Effect, Fact, Guard, Policy, Row, Rung, Table
 from rungwise.fsm.checker.counterexample import PathStep, Property
 from rungwise.fsm.checker.walk import Walk, walk
-from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.run import Run
 
 COUNTERS = CALL.counters

@@ -420,7 +420,7 @@ def turn_of(count: int) -> Turn:
                 action = turn.tools_ran([ToolOutcome(f"three herons and {each.arguments}") for each in runs], 0.0)
             case _:
                 raise AssertionError(action)
-    assert turn.result.outcome == "done", turn.result
+    assert turn.result.outcome == "finished", turn.result
     return turn
 
 
@@ -448,7 +448,7 @@ def calls_in_a_round(count: int) -> Work:
                     action = turn.tools_ran([ToolOutcome("three herons") for _ in runs], 0.0)
                 case _:
                     raise AssertionError(action)
-        assert turn.result.outcome == "done", turn.result
+        assert turn.result.outcome == "finished", turn.result
 
     return run
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from io import StringIO
 from typing import Any, Final
 
 from attrs import Factory, define, field
@@ -20,6 +19,7 @@ from rungwise.adapters.wires.anthropic.blocks import (
 from rungwise.adapters.wires.anthropic.reply import STOP_REASONS, compose, read_reply, stop_of, usage_of
 from rungwise.adapters.wires.composing import at_least, classified, count_of, grown, settled, text_at
 from rungwise.adapters.wires.decoding import Kind, StreamDecoder
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import load, weight_of
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.parts import Part
@@ -46,14 +46,14 @@ class _Block:
     is_whole: bool = False
     signature: Any = None
     citations: list[Any] = Factory(list)
-    texts: dict[str, StringIO] = Factory(dict)
+    texts: dict[str, HeldText] = Factory(dict)
 
     @property
     def kind(self) -> str:
         return str(self.start.get("type"))
 
     def add(self, name: str, text: str) -> None:
-        self.texts.setdefault(name, StringIO()).write(text)
+        self.texts.setdefault(name, HeldText()).write(text)
 
     @property
     def input(self) -> str:

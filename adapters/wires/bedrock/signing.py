@@ -56,11 +56,13 @@ class Account:
         Raises:
             ConfigurationError: botocore is not installed, or there is no such profile.
         """
-        session = botocore("session").Session(profile=profile)
+        sessions, credentials = botocore("session"), None
+        found = region or os.environ.get("AWS_REGION")  # botocore reads the older of the two variables alone
         try:
-            # botocore reads the older of the two variables alone.
-            found = region or os.environ.get("AWS_REGION") or session.get_config_variable("region")
-            credentials = session.get_credentials() if signs else None
+            if signs or not found:  # a session is some hundred objects that only the collector frees
+                session = sessions.Session(profile=profile)
+                found = found or session.get_config_variable("region")
+                credentials = session.get_credentials() if signs else None
         except botocore("exceptions").BotoCoreError as error:  # whose texts hold names, and no secrets
             raise ConfigurationError(f"AWS's configuration cannot be read: {type(error).__name__}") from None
         return cls(str(found) if found else None, credentials)

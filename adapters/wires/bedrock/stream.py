@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from io import StringIO
 from typing import Any, Final
 
 from attrs import Factory, define, field
@@ -15,6 +14,7 @@ from rungwise.adapters.wires.bedrock.events import FrameReader
 from rungwise.adapters.wires.bedrock.reply import STOP_REASONS, compose, read_reply, stop_of, tool_call
 from rungwise.adapters.wires.composing import settled, text_at
 from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import load, weight_of
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.parts import Part
@@ -37,7 +37,7 @@ class _Block:
     signature: Any = None
     sealed: list[str] = Factory(list)
     citations: list[Any] = Factory(list)
-    input: StringIO = Factory(StringIO)
+    input: HeldText = Factory(HeldText)
 
     def parts(self, text: str, provider: str) -> Iterator[Part]:
         if self.kind == "text":

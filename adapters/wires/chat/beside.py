@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
 from typing import Any, Final
 
 from attrs import field
@@ -12,6 +11,7 @@ from rungwise.adapters.wires.chat.dialects import REASONING_FIELDS
 from rungwise.adapters.wires.chat.reply import contents
 from rungwise.adapters.wires.chat.tools import calls_in
 from rungwise.adapters.wires.decoding import SPARE
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.fsm.values.records import define
 
 _MOST: Final = 10_000  # values of a chunk that are looked at; no chunk of a model has as many
@@ -71,7 +71,7 @@ class Beside:
             else:
                 self._letters += len(text)
 
-    def replace(self, message: Mapping[str, Any], *held: StringIO) -> None:
+    def replace(self, message: Mapping[str, Any], *held: HeldText) -> None:
         """Count what a whole message says anew; some servers send all of it again each time.
 
         Arguments:

@@ -81,6 +81,9 @@ ERRORS: Final[tuple[tuple[Path, str | None], ...]] = tuple(
     (_path(where), what) for row in DIALECTS for where, what in row.error_at.items()
 )
 
+REFUSED: Final = frozenset(path[0] for path in REFUSALS)
+"""The members of a message or a choice in which a refusal may stand beside `refusal`."""
+
 
 def found_at(path: Path, value: Any) -> Any:
     """Return what stands at a path in a JSON value, or None."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from io import StringIO
 from typing import Any, Final
 
 from attrs import field
 
 from rungwise.adapters.wires.chat.dialects import FOREIGN_FIELDS, REASONING_FIELDS
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import as_json, weight_of
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import FrozenMap, sendable_copy
@@ -28,7 +28,7 @@ class _Block:
     """Hold a block on its way: the texts that grow, and the rest."""
 
     rest: dict[str, Any] = field(factory=dict)
-    texts: dict[str, StringIO] = field(factory=dict)
+    texts: dict[str, HeldText] = field(factory=dict)
 
     def goes_on_with(self, fragment: Mapping[str, Any]) -> bool:
         """Tell whether a fragment belongs to this block; with its signature a block has ended."""
@@ -38,7 +38,7 @@ class _Block:
     def add(self, fragment: Mapping[str, Any]) -> None:
         for name, value in fragment.items():
             if name in _GROWING and isinstance(value, str):
-                self.texts.setdefault(name, StringIO()).write(value)
+                self.texts.setdefault(name, HeldText()).write(value)
             elif value is not None or name not in self.rest:
                 self.rest[name] = value
 

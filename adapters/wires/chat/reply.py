@@ -11,6 +11,7 @@ from rungwise.adapters.wires.chat.dialects import (
     ERRORS,
     REASONING_FIELDS,
     REFUSALS,
+    REFUSED,
     STOP_REASONS,
     USAGE,
     Count,
@@ -146,7 +147,7 @@ def first_choice(value: Mapping[str, Any]) -> Mapping[str, Any]:
 def error_in(value: Mapping[str, Any], choice: Mapping[str, Any], body: bytes) -> bytes | None:
     """Return the body to classify where a response of status 200 holds an error, or None."""
     for path, what in ERRORS:
-        found = found_at(path, value)
+        found = path[0] in value and found_at(path, value)
         if found and what in (None, found):
             return as_json({"error": found}).encode() if path[1:] == ("error",) else body
     error = choice.get("error")
@@ -177,6 +178,8 @@ def contents(message: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def refused_beside(value: Mapping[str, Any]) -> str:
     """Return the refusal that a proxy puts beside a message, or into one, among what it does not know."""
+    if REFUSED.isdisjoint(value):
+        return ""
     refusals = (found_at(path, value) for path in REFUSALS)
     return next((refusal for refusal in refusals if isinstance(refusal, str)), "")
 
@@ -201,9 +204,10 @@ def stop_of(raw: object) -> tuple[StopReason | None, str | None]:
 
 def usage_in(value: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the usage of a completion or a chunk as it came, or None."""
-    usages = (found_at(path, value) for path in USAGE)
-    usage = next(filter(None, usages), None)
-    return usage if isinstance(usage, dict) else None
+    for path in USAGE:
+        if path[0] in value and (usage := found_at(path, value)):
+            return usage if isinstance(usage, dict) else None
+    return None
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
@@ -233,4 +237,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
 
 def _count(raw: Mapping[str, Any], what: Count) -> int:
     """Return the first count above 0."""
-    return next((count for path in COUNTS[what] if (count := count_of(found_at(path, raw)))), 0)
+    for path in COUNTS[what]:
+        if path[0] in raw and (count := count_of(found_at(path, raw))):
+            return count
+    return 0

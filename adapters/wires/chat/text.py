@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.fsm.text.stitching import MINIMUM_ECHO
 
 
-class GatheredText(StringIO):
+class GatheredText(HeldText):
     """Hold what has come of a text; deltas are written to it."""
 
     comes_in_messages = False

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import sha256
-from io import StringIO
 from typing import Any, Final, Self
 
 from attrs import Factory, evolve
 
 from rungwise.adapters.wires.chat.own import extras_of, own_copy
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import ObjectScanner, as_json, mended, weight_of
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.values.records import define, frozen
@@ -79,7 +79,7 @@ class _Slot:
     extras: dict[str, Any] = Factory(dict)
     is_named_again: bool = False
     _new: list[str] = Factory(list)
-    _arguments: StringIO = Factory(StringIO)
+    _arguments: HeldText = Factory(HeldText)
     _scanner: ObjectScanner = Factory(ObjectScanner)
 
     def add(self, piece: str) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import StringIO
 from typing import Any
 
 from attrs import define, field
 
 from rungwise.adapters.wires.composing import text_at
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.responses.items import CUSTOM, contents_of, thoughts_in
 
 
-def write(held: StringIO, said: str, *, is_whole: bool) -> int:
+def write(held: HeldText, said: str, *, is_whole: bool) -> int:
     """Add to what a model writes, and return by how many characters that has grown.
 
     Arguments:
@@ -46,8 +46,8 @@ class Slot:
     item: dict[str, Any] = field(factory=dict)
     is_final: bool = False
     weight: int = 0
-    written: StringIO = field(factory=StringIO)
-    refusals: dict[int, StringIO] = field(factory=dict)
+    written: HeldText = field(factory=HeldText)
+    refusals: dict[int, HeldText] = field(factory=dict)
     annotations: dict[int, list[Any]] = field(factory=dict)
     logprobs: dict[int, list[Any]] = field(factory=dict)
     places: dict[tuple[str, int], None] = field(factory=dict)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from io import StringIO
 from typing import Any, Final
 
 from attrs import define, field
@@ -12,6 +11,7 @@ from attrs import define, field
 from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.composing import raw_of, text_at
 from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
+from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import as_json, mended, weight_of
 from rungwise.adapters.wires.responses.items import CUSTOM, contents_of, envelope_of, parts_of_items
 from rungwise.adapters.wires.responses.reply import compose, error_of, read_response
@@ -217,7 +217,7 @@ class ResponsesDecoder(StreamDecoder):
         _, slot = self._slot(value, "message")
         index = _index(value.get("content_index"))
         if index not in slot.refusals:
-            slot.refusals[index] = StringIO()
+            slot.refusals[index] = HeldText()
             self._weight += _WEIGHT
         whole = text_at(value, "refusal")
         self.unshown += write(slot.refusals[index], whole or text_at(value, "delta"), is_whole=bool(whole))

@@ -13,7 +13,7 @@ from rungwise.fsm.checker.counterexample import path_text
 from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL, ORDERED, TOTAL
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
 from rungwise.fsm.checker.walked import ALIVE, ENDS
-from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from support.sampling import sampled
 from support.tables import (
     COUNTERS,

@@ -18,7 +18,7 @@ from rungwise.fsm.diagram.extract import picture_of
 from rungwise.fsm.diagram.markdown import counters
 from rungwise.fsm.diagram.model import Picture
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.machine.machine import machine_of
+from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from support.parsed_pictures import PARSERS, Full, Short, parts, words

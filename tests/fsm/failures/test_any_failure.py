@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.fsm.failures.classify import KEY_HINT_REASONS, classify_response, event_of_failure
+from rungwise.fsm.failures.classify import classify_response
+from rungwise.fsm.failures.events import KEY_HINT_REASONS, event_of_failure
 from rungwise.fsm.failures.failure import Failure, Reason
 
 REASONS = frozenset(get_args(Reason))

@@ -1,0 +1,298 @@
+"""Nothing is held once a call is over, however it ended: no cycle that only the garbage collector would free."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import anyio
+import pytest
+
+import rungwise
+from rungwise import Client, EmbeddedProvider, ScriptedReply
+from support.modes import ask
+
+ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
+LOOKS = ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}])
+LOST = ScriptedReply(text="Rayleigh scattering.", cut_after=150)
+QUICK = rungwise.Policy(
+    limits=rungwise.Limits(retries=1, continuations=1),
+    waits=rungwise.Waits(retry_base=0.001, retry_cap=0.001),
+    timeouts=rungwise.Timeouts(first_token=0.02, stall=0.02, total=0.1),
+)
+
+
+def look() -> str:
+    """Look which birds nest here."""
+    return "heron"
+
+
+async def alook() -> str:
+    """Look which birds nest here."""
+    return "heron"
+
+
+@pytest.fixture
+def garbage() -> Iterator[Callable[[Callable[[], object]], int]]:
+    """Return what counts the objects that only the collector frees behind ten calls, the first ones aside."""
+
+    def count(call: Callable[[], object]) -> int:
+        for _ in range(3):
+            call()
+        gc.collect()
+        for _ in range(10):
+            call()
+        return gc.collect()
+
+    gc.disable()
+    yield count
+    gc.enable()
+
+
+def trying(function: Callable[[], object]) -> Callable[[], None]:
+    def call() -> None:
+        with suppress(rungwise.CallError, rungwise.TurnError):
+            function()
+
+    return call
+
+
+ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
+    "answered": (ANSWER,),
+    "failed": (ScriptedReply(status=500),),
+    "not allowed": (ScriptedReply(status=401),),
+    "cut": (LOST,),
+    "silent": (ScriptedReply(hang=True),),
+}
+
+
+@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_call_leaves_nothing_for_the_collector(
+    mode: str, ending: str, serve: Callable[..., EmbeddedProvider], backend_of: Any, garbage: Any
+) -> None:
+    client = Client(backend_of(serve(*ENDINGS[ending])), policy=QUICK)
+    if not mode.startswith("a"):
+        assert garbage(trying(lambda: ask(client, mode))) == 0
+        client.close()
+        return
+    with asyncio.Runner() as runner:
+
+        async def one() -> None:
+            with suppress(rungwise.CallError):
+                if mode == "acall":
+                    await client.acall("Where?")
+                else:
+                    async for _ in client.astream("Where?"):
+                        pass
+
+        assert garbage(lambda: runner.run(one())) == 0
+        runner.run(client.aclose())
+
+
+PROTOCOLS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama", "Bedrock")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("mode", ["stream", "astream"])
+def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
+    mode: str, protocol: str, serve: Callable[..., EmbeddedProvider], caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, cut_after=1_000, chunk_delay=0.02))
+    options = {"region": "eu-north-1"} if protocol == "Bedrock" else {}
+    backend = getattr(rungwise, protocol)("model", base_url=provider.base_url, api_key="sk-key-0123456789", **options)
+    client, steps, said = Client(backend, observer=lambda step: steps.append(step)), list[Any](), list[str]()
+
+    def note(events: Any, heard: list[Any]) -> None:
+        said.extend(event.text for event in heard if isinstance(event, rungwise.Text))
+        ring: list[Any] = [events]
+        ring.append(ring)
+
+    async def leave() -> None:
+        events = client.astream("Where?")
+        note(events, [await anext(events) for _ in range(2)])
+        del events
+        gc.collect()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    gc.collect()
+    if mode == "stream":
+        events = client.stream("Where?")
+        note(events, list(islice(events, 2)))
+        del events
+        gc.collect()
+        client.close()
+    else:
+        asyncio.run(leave())
+    assert steps[-1].target == "cancelled"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("tool", [look, alook])
+@pytest.mark.parametrize("mode", ["turn", "stream_turn", "aturn", "astream_turn", "left", "aleft"])
+def test_a_turn_leaves_nothing_for_the_collector(
+    mode: str, tool: Any, serve: Callable[..., EmbeddedProvider], backend_of: Any, garbage: Any
+) -> None:
+    client = Client(backend_of(serve(lambda request: ANSWER if "heron" in str(request.body) else LOOKS)))
+    options: dict[str, Any] = {"tools": [tool]}
+    if mode in ("turn", "stream_turn", "left"):
+        if tool is alook:  # which runs in an event loop of its own: asyncio's leaves cycles
+            return
+
+        def run() -> None:
+            if mode == "turn":
+                client.turn("Where?", **options)
+            else:
+                for _ in islice(client.stream_turn("Where?", **options), 3 if mode == "left" else None):
+                    pass
+
+        assert garbage(run) == 0
+        client.close()
+        return
+
+    async def arun() -> None:
+        if mode == "aturn":
+            await client.aturn("Where?", **options)
+            return
+        async with client.astream_turn("Where?", **options) as events:
+            left = 3 if mode == "aleft" else 1_000
+            async for _ in events:
+                left -= 1
+                if not left:
+                    break
+
+    with asyncio.Runner() as runner:
+        assert garbage(lambda: runner.run(arun())) == 0
+        runner.run(client.aclose())
+
+
+def test_backends_that_are_dropped_leave_nothing_for_the_collector(garbage: Any) -> None:
+    def build() -> None:
+        for protocol in PROTOCOLS:
+            options = {"region": "eu-north-1"} if protocol == "Bedrock" else {}
+            Client(getattr(rungwise, protocol)("model", base_url="http://127.0.0.1:9/v1", api_key="sk-key", **options))
+
+    assert garbage(build) == 0
+
+
+@pytest.fixture
+def warned() -> Iterator[list[str]]:
+    """List what is warned of from now on, what the collector finds included."""
+    gc.collect()
+    found: list[str] = []
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("always")
+        patch.setattr(warnings, "showwarning", lambda message, *_: found.append(str(message)))
+        yield found
+
+
+@pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
+@pytest.mark.parametrize("is_in_a_cycle", [False, True])
+def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
+    mode: str, is_in_a_cycle: bool, serve: Callable[..., EmbeddedProvider], backend_of: Any, warned: list[str]
+) -> None:
+    provider = serve(ANSWER)
+    connections: list[Any] = []
+
+    def call() -> None:
+        client = Client(backend_of(provider))
+        if mode.startswith("a"):
+            asyncio.run(acall(client))
+        else:
+            ask(client, mode)
+            connections.append(weakref.ref(client._connections.in_threads.http.pool._idle[0].sock))
+        if is_in_a_cycle:
+            ring: list[Any] = [client]
+            ring.append(ring)
+
+    async def acall(client: Client) -> None:
+        if mode == "acall":
+            await client.acall("Where?")
+        else:
+            async for _ in client.astream("Where?"):
+                pass
+        http = client._connections.in_this_loop().http
+        assert http is not None
+        connections.append(weakref.ref(http.pool._idle[0].sock))
+
+    call()
+    gc.collect()
+    assert connections[0]() is None
+    assert not warned
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("mode", ["acall", "left"])
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_no_generator_is_left_to_the_event_loop(
+    loop: str, mode: str, ending: str, serve: Callable[..., EmbeddedProvider], backend_of: Any, warned: list[str]
+) -> None:
+    async def main() -> None:
+        async with Client(backend_of(serve(*ENDINGS[ending])), policy=QUICK) as client:
+            for number in range(4):
+                with suppress(rungwise.CallError, StopAsyncIteration):
+                    if mode == "acall":
+                        await client.acall("Where?")
+                        continue
+                    async with client.astream("Where?") as events:
+                        for _ in range(number):
+                            await anext(events)
+
+    left: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        made = asyncio.BaseEventLoop._asyncgen_finalizer_hook  # type: ignore[attr-defined]
+        patch.setattr(
+            asyncio.BaseEventLoop, "_asyncgen_finalizer_hook", lambda self, each: (left.append(each), made(self, each))
+        )
+        anyio.run(main, backend=loop)
+    gc.collect()
+    assert not left
+    assert not warned
+
+
+def test_streams_that_outlast_their_event_loop_end_their_calls_quietly(
+    serve: Callable[..., EmbeddedProvider], backend_of: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    steps: list[Any] = []
+    client = Client(
+        backend_of(serve(ScriptedReply(text="Rayleigh scattering.", chunk_size=4, hang=True, cut_after=900)))
+    )
+    held: list[Any] = []
+
+    async def main() -> None:
+        for _ in range(12):  # an event loop ends the generators that are left in any order
+            held.append(client.astream("Where?"))
+            await anext(held[-1])
+        steps.append(client._connections.in_this_loop().http)
+
+    asyncio.run(main())
+    assert [each.result.outcome for each in held] == ["cancelled"] * 12
+    assert [steps[0].pool._taken, steps[0].pool._active] == [0, set()]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "trio"])
+def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
+    loop: str, serve: Callable[..., EmbeddedProvider], backend_of: Any
+) -> None:
+    client = Client(backend_of(serve(ANSWER)))
+
+    async def main(client: Client) -> None:
+        await client.acall("Where?")
+
+    anyio.run(main, client, backend=loop)
+    gc.collect()
+    connections = weakref.ref(client._connections)
+    gc.disable()
+    try:
+        del client
+        assert connections() is None
+    finally:
+        gc.enable()
