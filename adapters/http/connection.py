@@ -31,6 +31,8 @@ LARGEST_HEAD = 100 * 1024
 
 _MOST_FRAMING: Final = 16
 """Bytes around a chunk that came by itself; more than that may be much, and is not copied to be looked at."""
+_CHUNK_END: Final = (b"\r\n", False)
+"""What h11 keeps, behind a whole chunk, until there is more."""
 
 _END: Final = h11.EndOfMessage()
 
@@ -183,7 +185,10 @@ class Connection:
             # h11's kinds are abstract classes, which take long to tell what is none of them.
             while type(event := protocol.next_event()) is h11.Data:
                 pieces.append(event.data)
-                if event.chunk_end and self._is_alone(event.data):
+                framing = self._last_read - len(event.data)
+                if event.chunk_end and framing <= _MOST_FRAMING and protocol.trailing_data == _CHUNK_END:
+                    # One reading brought just this chunk, as is usual where each event is sent by itself. That more
+                    # data are needed is clear, and h11 would take as long to say so as it took for the chunk.
                     self._needs_data = True
                     return b"".join(pieces)
             # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
@@ -196,14 +201,6 @@ class Connection:
         if pieces:
             return b"".join(pieces)
         return b"" if self._needs_data else None
-
-    def _is_alone(self, piece: bytes) -> bool:
-        """Tell whether one reading brought just this chunk, so that h11 would say that it needs more data.
-
-        It is seldom otherwise where each event is sent by itself, and h11 takes as long to say so as for the chunk.
-        """
-        framing = self._last_read - len(piece)
-        return framing <= _MOST_FRAMING and self._protocol.trailing_data == (b"\r\n", False)
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[None]:
         """Read on in the answer.
