@@ -207,7 +207,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
             asyncio.run(acall(client))
         else:
             ask(client, mode)
-            connections.append(weakref.ref(client._connections.in_threads.http.pool._idle[0].sock))
+            connections.append(weakref.ref(next(iter(client._connections.in_threads.http.pool._idle)).sock))
         if is_in_a_cycle:
             ring: list[Any] = [client]
             ring.append(ring)
@@ -220,7 +220,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
                 pass
         http = client._connections.in_this_loop().http
         assert http is not None
-        connections.append(weakref.ref(http.pool._idle[0].sock))
+        connections.append(weakref.ref(next(iter(http.pool._idle)).sock))
 
     call()
     gc.collect()
