@@ -21,7 +21,7 @@ import httpx
 
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.endpoint import DEFAULT_PORTS, is_this_machine
-from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
+from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedHttp, BorrowedResponse
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
 from rungwise.adapters.http.environment import environment_named
@@ -29,6 +29,7 @@ from rungwise.adapters.http.heads import read_headers
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool
+from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
 
@@ -49,7 +50,8 @@ class _Target(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _target_of(url: str) -> _Target:
+def target_of(url: str) -> _Target:
+    """Take a URL apart, once for all requests that go there."""
     parsed = httpx.URL(url)
     name, port = parsed.raw_host.decode("ascii"), parsed.port or DEFAULT_PORTS[parsed.scheme]
     origin = (parsed.scheme, name, port)
@@ -71,7 +73,7 @@ class _PooledHttp:
     """
 
     def __init__(self, max_connections: int) -> None:
-        self.pool = Pool(max_connections)
+        self.pool: Pool[Connection] = Pool(max_connections)
         self._proxies = getproxies()
         if self._proxies:
             with environment_named():
@@ -88,14 +90,14 @@ class _PooledHttp:
     def _is_proxied(self, request: HttpRequest) -> bool:
         if not self._proxies:
             return False
-        (scheme, *_), host, *_ = _target_of(request.url)
+        (scheme, *_), host, *_ = target_of(request.url)
         if is_this_machine(host):  # a proxy would be given the keys of what is on this machine
             return False
         return bool(self._proxies.get(scheme) or self._proxies.get("all")) and not proxy_bypass(host)
 
     def _exchange(self, request: HttpRequest, limits: AttemptLimits) -> Operation[tuple[Connection, h11.Response]]:
         """Send a request on an idle connection or a new one, and read the head of the answer."""
-        origin, _, host, path = _target_of(request.url)
+        origin, _, host, path = target_of(request.url)
         connection = self.pool.take(origin, is_fresh=limits.is_fresh)
         if connection is None:
             scheme, name, port = origin
@@ -121,7 +123,7 @@ class _Holder(ABC):
 
     __slots__ = ("_cancellation", "_pool", "_seconds", "has_place")
 
-    def __init__(self, pool: Pool, seconds: float | None, cancellation: Cancellation) -> None:
+    def __init__(self, pool: Pool[Any], seconds: float | None, cancellation: Cancellation) -> None:
         self.has_place = False
         self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
 
@@ -231,7 +233,7 @@ class OwnAsyncHttp(_PooledHttp):
         """Hold a place among the connections; see `OwnHttp.place`."""
         return _AsyncPlace(self.pool, seconds, cancellation)
 
-    async def send(self, request: HttpRequest, limits: AttemptLimits) -> OwnResponse | BorrowedAsyncResponse:
+    async def send(self, request: HttpRequest, limits: AttemptLimits) -> AsyncResponse:
         """Send a request and return the response, its body unread."""
         if self._is_proxied(request):
             return await self._proxied.send(request, limits)
@@ -255,7 +257,9 @@ class OwnResponse:
 
     is_decoded = False
 
-    def __init__(self, pool: Pool, connection: Connection, head: h11.Response, limits: AttemptLimits) -> None:
+    def __init__(
+        self, pool: Pool[Connection], connection: Connection, head: h11.Response, limits: AttemptLimits
+    ) -> None:
         self.status_code = head.status_code
         self.headers = read_headers(head.headers.raw_items())
         self._pool, self._limits = pool, limits
@@ -267,7 +271,7 @@ class OwnResponse:
             if data:
                 yield data
             else:
-                run(connection.fill(self._limits), self._limits.cancellation)
+                run(connection.fill(self._limits, waits_first=True), self._limits.cancellation)
 
     async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""

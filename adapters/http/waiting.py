@@ -6,7 +6,6 @@ a cancellation meanwhile, and the operation itself raises when its time is up, e
 
 from __future__ import annotations
 
-import asyncio
 import math
 import select
 import socket
@@ -15,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -23,7 +22,12 @@ from anyio.lowlevel import checkpoint
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.loops import running_loop, soon
 
+if TYPE_CHECKING:
+    import asyncio
+
 Want = Literal["read", "write"]
+
+_HAS_POLL: Final = hasattr(select, "poll")
 
 
 class WaitFor(NamedTuple):
@@ -79,21 +83,24 @@ def check(cancellation: Cancellation) -> None:
 
 
 def _block(wait: WaitFor, cancellation: Cancellation) -> None:
-    comes = wait.what.wait if isinstance(wait.what, threading.Event) else partial(is_ready, wait.what, wait.want)
+    what, want, until = wait
     while True:
         check(cancellation)
-        left = wait.until - time.monotonic()
-        if comes(max(0.0, min(left, SLICE))) or left <= SLICE:
+        left = until - time.monotonic()
+        seconds = SLICE if left > SLICE else left if left > 0 else 0.0
+        has_come = what.wait(seconds) if isinstance(what, threading.Event) else is_ready(what, want, seconds)
+        if has_come or left <= SLICE:
             return
 
 
 def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
     """Tell whether a socket can be read or written, or has failed, within some seconds."""
-    if sock.fileno() < 0:
+    fd = sock.fileno()
+    if fd < 0:
         return True  # it was closed, and whoever uses it will be told
-    if hasattr(select, "poll"):
+    if _HAS_POLL:
         poll = select.poll()
-        poll.register(sock, select.POLLIN if want == "read" else select.POLLOUT)
+        poll.register(fd, select.POLLIN if want == "read" else select.POLLOUT)
         return bool(poll.poll(seconds * 1000))
     readers, writers = ([sock], []) if want == "read" else ([], [sock])
     return any(select.select(readers, writers, [sock], seconds))

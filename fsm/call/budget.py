@@ -99,7 +99,9 @@ class Spending:
         if now is None:
             return
         check_time(now)
-        self.elapsed = max(self.elapsed, now - self.began)
+        elapsed = now - self.began
+        if elapsed > self.elapsed:
+            self.elapsed = elapsed
 
     @property
     def deadline(self) -> float | None:

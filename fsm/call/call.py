@@ -14,6 +14,7 @@ settled (`outcome.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -104,6 +105,7 @@ class Call:
     _facts: FactFinder
     _outcome: Outcome
     _proposed: Proposal | None
+    _affordable_until: float  # the call's own budget can pay for it until then, in seconds from its beginning
     _in_flight: Proposal | None
     _result: Result | None
 
@@ -148,6 +150,7 @@ class Call:
         self._facts = FactFinder(context)
         self._outcome = Outcome(context)
         self._proposed = self._in_flight = self._result = None
+        self._affordable_until = -math.inf
 
     def __repr__(self) -> str:
         position = getattr(self, "position", None)  # tracebacks show what is only half made, too
@@ -391,11 +394,12 @@ class Call:
         if row.target in context.policy.table.outcomes:
             self._end(row, observation=observation, facts=facts)
             return None
-        wait = position.wait(context.policy, event, facts, observation.failure, self._jitter)
+        rung = position.rung
+        wait = position.wait(rung, context.policy, event, facts, observation.failure, self._jitter)
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
         if event in ANSWERS:
             context.transcript.discard()
-        context.transcript.prepare(position.rung, observation)
+        context.transcript.prepare(rung, observation)
         if row.target == "fallback":
             self._fall_back()
         self._delivery.correct(context.transcript.gathered)
@@ -408,7 +412,8 @@ class Call:
 
     def _send_out(self) -> Send | None:
         self._shorten_nothing()
-        self._affordable(0.0)
+        if self.spending.share is not None or self.spending.elapsed > self._affordable_until:
+            self._affordable(0.0)
         proposal = self._proposed
         if proposal is None:
             return None
@@ -428,6 +433,7 @@ class Call:
         proposal = self._proposed
         if proposal is not None and proposal.send.needs_compaction:
             self._proposed = self._proposer.propose(proposal.send.wait, is_compacted=True)
+            self._affordable_until = -math.inf  # nobody has looked whether that is
 
     def _affordable(self, wait: float) -> Send | None:
         """Return what is proposed if the budgets allow it; else ask another backend, or end the call.
@@ -438,6 +444,7 @@ class Call:
         while (proposal := self._proposed) is not None:
             lacking = self._proposer.lacking(proposal, wait)
             if lacking is None:
+                self._affordable_until = self.spending.elapsed + wait
                 return proposal.send
             if self.position.state == "fallback" and has_left(self._context):
                 self._pass_over(proposal, lacking)

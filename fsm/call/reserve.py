@@ -141,8 +141,7 @@ def _to_come(context: CallContext) -> Sequence[Link]:
     """List the backends for which something is kept: those that can still be asked, each with an attempt."""
     if not context.policy.reserve.is_on:
         return ()
-    found = context.chain.to_come()
-    return found[: max(0, min(_fallbacks_left(context), _attempts_left(context) - 1))] if found else ()
+    return context.chain.to_come(min(_fallbacks_left(context), _attempts_left(context) - 1))
 
 
 def _fallbacks_left(context: CallContext) -> int:

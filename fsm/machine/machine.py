@@ -24,10 +24,6 @@ class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
         super().__init__(*args, **kwargs)
         self.row, self.test, self.count = row, test, count
 
-    def holds(self, run: Run) -> bool:
-        """Tell whether its guard holds."""
-        return self.test is None or self.test(run)
-
     def take(self, run: Run) -> None:
         """Take this row, whose guard holds."""
         if self.count is not None:

@@ -1,4 +1,8 @@
-"""A loopback server for the benchmarks, in its own process: canned answers, written for throughput alone."""
+"""A loopback server for the benchmarks, in its own process: canned answers, written for throughput alone.
+
+A path begins with what is wanted: `/50-200-plain/v1/chat/completions` answers after 50 ms, in 200 chunks where it streams.
+`think` has half of the text inside a block of reasoning, `seam` cuts the first answer short, and repeats its end.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,58 @@ from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
 
-CHUNKS = 200
-CHUNK = len("token000 ")
-LONG = ScriptedReply(text="".join(f"token{number:03} " for number in range(CHUNKS)), chunk_size=CHUNK)
-SHORT = ScriptedReply(text="A short and complete answer to the question. " * 4)
+BEFORE_THE_CUT = 10
+ECHOED = 2
+
+
+def words(start: int, end: int) -> str:
+    """Return a text that is as many chunks long."""
+    return "".join(f"tok{number:05} " for number in range(start, end))
+
+
+CHUNK = len(words(0, 1))
+
+
+def reply(kind: str, chunks: int, goes_on: bool) -> ScriptedReply:
+    """Return what is answered, whole or streamed."""
+    text = words(0, chunks)
+    if kind == "think":
+        half = chunks // 2 * CHUNK
+        text = f"<think>\n{text[:half]}</think>\n{text[half:]}"
+    elif kind == "seam" and goes_on:
+        text = words(BEFORE_THE_CUT - ECHOED, BEFORE_THE_CUT + chunks)
+    elif kind == "seam":
+        return ScriptedReply(text=words(0, BEFORE_THE_CUT), chunk_size=CHUNK, finish="length")
+    return ScriptedReply(text=text, chunk_size=CHUNK)
 
 
 @cache
-def response(path: str, streams: bool, model: str) -> bytes:
-    """Return the response to a request in the protocol of its path."""
-    body = {"model": model, "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
-    rendered = render(LONG if streams else SHORT, body, path=path)
+def response(kind: str, chunks: int, path: str, streams: bool, goes_on: bool) -> bytes:
+    """Return a response, head and all, in the protocol of its path."""
+    body = {"model": "bench", "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
+    rendered = render(reply(kind, chunks, goes_on), body, path=path)
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {rendered.content_type}\r\n"
     if not rendered.is_stream:
         return f"{head}content-length: {len(rendered.body)}\r\n\r\n".encode() + rendered.body
-    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in rendered.pieces)
-    return f"{head}transfer-encoding: chunked\r\n\r\n".encode() + chunks + b"0\r\n\r\n"
+    pieces = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in rendered.pieces)
+    return f"{head}transfer-encoding: chunked\r\n\r\n".encode() + pieces + b"0\r\n\r\n"
+
+
+def answer(head: bytes, body: bytes) -> tuple[float, bytes]:
+    """Return after how many seconds which bytes are written."""
+    _, wanted, path = head.split(b" ", 2)[1].decode().split("/", 2)
+    delay, chunks, kind = wanted.split("-")
+    language = language_of(f"/{path}")
+    assert language is not None, path
+    asked = language.asked(f"/{path.partition('?')[0]}", {"stream": b'"stream":true' in body.replace(b": ", b":")}, 1)
+    return int(delay) / 1000, response(kind, int(chunks), f"/{path}", asked.streams, b'"assistant"' in body)
 
 
 class Canned(asyncio.Protocol):
-    """Answer each request as soon as its body is whole."""
+    """Answer each request as soon as its body is whole, or the wanted time later."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
         self.transport = transport
         self.buffer = b""
 
@@ -43,16 +77,16 @@ class Canned(asyncio.Protocol):
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         if len(body) >= length:
             self.buffer = b""
-            path = head.split(b" ", 2)[1].decode()
-            language = language_of(path)
-            assert language is not None
-            asked = language.asked(path.partition("?")[0], {"stream": b'"stream":true' in body}, 1)
-            self.transport.write(response(path, asked.streams, "bench"))  # type: ignore[attr-defined]
+            delay, written = answer(head, body)
+            if delay:
+                asyncio.get_running_loop().call_later(delay, self.transport.write, written)
+            else:
+                self.transport.write(written)
 
 
 async def main() -> None:
     """Serve until standard input is closed."""
-    server = await asyncio.get_running_loop().create_server(Canned, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(Canned, "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     server.close()

@@ -1,0 +1,1 @@
+"""The benchmarks; `run.py` is the command."""

@@ -1,0 +1,78 @@
+"""What the measures share: the environments, the server, how thorough to be, and the race."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contestants import PEERS, Contestant
+from benchmarks.figures import Figure, compared
+from benchmarks.workers import Worker, WorkerError
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where and how thoroughly to measure."""
+
+    pythons: dict[str, Path]
+    server: str
+    rounds: int
+    quick: bool = False
+
+    def has(self, contestant: Contestant) -> bool:
+        """Tell whether there is an environment for it."""
+        return contestant.environment in self.pythons
+
+    def url(self, *, chunks: int = 20, kind: str = "plain", milliseconds: int = 0) -> str:
+        """Return the address at which such answers are given."""
+        return f"{self.server}/{milliseconds}-{chunks}-{kind}/v1"
+
+    @contextlib.contextmanager
+    def team(self, contestants: Iterable[Contestant]) -> Iterator[dict[Contestant | str, Worker]]:
+        """Start a process for each contestant that has an environment."""
+        with contextlib.ExitStack() as stack:
+            yield {
+                each.who: stack.enter_context(Worker(self.pythons[each.environment]))
+                for each in contestants
+                if self.has(each)
+            }
+
+
+def race(
+    bench: Bench, workers: dict[Any, Worker], entries: Iterable[tuple[Contestant, str, dict[str, Any]]], url: str
+) -> list[Figure]:
+    """Let contestants take turns within each round; what one cannot do is said, and goes without it.
+
+    Arguments:
+        bench: how many rounds.
+        workers: the processes of the contestants.
+        entries: each contestant with the name of what it does, and the options that are added to its own.
+        url: where the answers are.
+    """
+    ready = []
+    for contestant, way, options in entries:
+        worker, key = workers.get(contestant.who), f"{way} {url} {options}"
+        if worker is None:
+            continue
+        given = {"module": contestant.module, "way": way, "url": url, "options": {**contestant.options, **options}}
+        try:
+            worker.ask("inside.racing:prepare", key=key, **given)
+        except WorkerError as error:
+            if contestant not in PEERS:
+                raise
+            print(f"{contestant.who} is left out: {error}", file=sys.stderr)
+            continue
+        ready.append((contestant.who, worker, key))
+    rounds, cpu = [], []
+    for number in range(bench.rounds):
+        found = {}
+        turn = number % len(ready)
+        for who, worker, key in ready[turn:] + ready[:turn]:
+            found[who] = worker.ask("inside.racing:batch", key=key, seconds=0.02)
+        rounds.append({who: found[who]["seconds"] for who, _, _ in ready})
+        cpu.append({who: found[who]["cpu"] for who, _, _ in ready})
+    return compared(rounds, cpu)

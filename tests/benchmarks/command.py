@@ -1,0 +1,90 @@
+"""The command: what is measured, how thoroughly, and where the results go."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine, report
+from benchmarks.bench import Bench
+from benchmarks.environments import CACHE, PEERS, ROOT, python_of, variables
+from benchmarks.figures import Section
+from benchmarks.workers import Worker, serving
+
+MEASURES = ("core", "imports", "calls", "streams", "at_once", "growth")
+HERE = Path(__file__).parent
+DISTRIBUTIONS = {
+    "rungwise": ["anyio", "attrs", "h11", "httpcore", "httpx", "transitions", "aiohttp", "matplotlib"],
+    "httpx": ["httpx", "tenacity"],
+    "openai": ["openai"],
+    "litellm": ["litellm"],
+    "pydantic-ai": ["pydantic-ai-slim"],
+    "langchain": ["langchain-core", "langchain-openai"],
+}
+
+
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Measure what Rungwise costs, side by side with its peers.")
+    parser.add_argument("--only", action="append", choices=MEASURES, help="measure this; may be given again")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes, in about a minute, to try out")
+    parser.add_argument("--rounds", type=int, help="rounds of each race (default 30, or 5 with --quick)")
+    parser.add_argument(
+        "--peers", choices=("all", "none"), default="all", help="none: bare httpx alone to compare with"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results into it")
+    parser.add_argument("--charts", type=Path, metavar="DIR", help="draw the growth curves into it")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are kept (build/benchmarks)")
+    parser.add_argument("--here", action="store_true", help="measure in the environment that this runs in; no peers")
+    return parser.parse_args(given)
+
+
+def pythons(options: argparse.Namespace) -> dict[str, Path]:
+    """Return the interpreters of the contestants; a peer that cannot be installed is left out, and named."""
+    if options.here:
+        return dict.fromkeys(("rungwise", "httpx"), Path(sys.executable))
+    found = {name: python_of(name, options.cache) for name in ("rungwise", "httpx")}
+    for name in PEERS if options.peers == "all" else ():
+        try:
+            found[name] = python_of(name, options.cache)
+        except subprocess.CalledProcessError as error:
+            print(f"{name} is left out, for it cannot be installed: {error}", file=sys.stderr)
+    return found
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Measure, and say whether each goal is held: 1 where one is missed."""
+    options = arguments(given)
+    found = pythons(options)
+    results = {**machine.described(), "versions": _versions(found)}
+    print("{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(**results))
+    sections: list[Section] = []
+    with serving(found["rungwise"]) as server:
+        bench = Bench(found, server, options.rounds or (5 if options.quick else 30), options.quick)
+        for name in options.only or MEASURES:
+            for section in import_module(f"benchmarks.measures.{name}").measure(bench):
+                print(*report.lines(section), sep="\n", flush=True)
+                sections.append(section)
+    verdicts = [each for section in sections for each in section.verdicts]
+    print(*report.table(verdicts), sep="\n", flush=True)
+    results["sections"] = [asdict(each) for each in sections]
+    with contextlib.ExitStack() as stack:
+        if options.json:
+            stack.enter_context(options.json.open("w", encoding="utf-8")).write(json.dumps(results, indent=1) + "\n")
+    return 0 if all(each.held for each in verdicts) else 1
+
+
+def _versions(found: dict[str, Path]) -> dict[str, Any]:
+    versions = {}
+    for name, python in found.items():
+        with Worker(python) as worker:
+            versions[name] = worker.ask("machine:versions", distributions=DISTRIBUTIONS[name])
+    return versions

@@ -1,0 +1,91 @@
+"""What is found out: figures of contestants, side by side, and whether the goals are held."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One contestant's figure: the median of the rounds, the best of them, and how that compares with the first's best.
+
+    What a piece of code costs is its best round: everything else that a machine does only adds to it.
+    """
+
+    who: str
+    median: float
+    best: float
+    ratio: float | None = None
+    cpu: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A goal, and what it is held against."""
+
+    what: str
+    figure: float
+    sense: Literal["≤", "≥"]
+    goal: float
+    unit: str
+
+    @property
+    def held(self) -> bool:
+        """Tell whether the goal is reached."""
+        return self.figure <= self.goal if self.sense == "≤" else self.figure >= self.goal
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is wanted of a figure."""
+
+    what: str
+    sense: Literal["≤", "≥"]
+    goal: float
+    unit: str = "×"
+
+    def of(self, figure: float) -> Verdict:
+        """Hold a figure against it."""
+        return Verdict(self.what, figure, self.sense, self.goal, self.unit)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a cost grows: the seconds at each size, and the power of the size that they follow."""
+
+    name: str
+    unit: str
+    sizes: list[int]
+    seconds: list[float]
+    slope: float
+
+
+@dataclass(frozen=True)
+class Section:
+    """The outcome of one measure."""
+
+    name: str
+    title: str
+    unit: str
+    figures: list[Figure] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    growths: list[Growth] = field(default_factory=list)
+
+
+def compared(rounds: list[dict[str, float]], cpu: list[dict[str, float]] | None = None) -> list[Figure]:
+    """Compare contestants with the first of them, from what each needed in each round."""
+    best = {who: min(each[who] for each in rounds) for who in rounds[0]}
+    first = next(iter(best.values()))
+    return [
+        Figure(
+            who,
+            median=statistics.median(each[who] for each in rounds),
+            best=best[who],
+            ratio=best[who] / first,
+            cpu=min(each[who] for each in cpu) if cpu else None,
+        )
+        for who in best
+    ]

@@ -1,0 +1,1 @@
+"""What is measured, a file each: `measure(bench)` returns its sections, and the goals stand beside the figures."""

@@ -1,0 +1,33 @@
+"""The core by itself: what a call costs the processor, and what one that waits holds in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from benchmarks.bench import Bench
+from benchmarks.contestants import WHOLE
+from benchmarks.figures import Figure, Goal, Section, compared
+
+PLAYS = {
+    "happy": "a call that is answered at once",
+    "empties": "four empty replies to the end",
+    "failures": "20 attempts: 503s, over a chain of five",
+    "many empties": "20 attempts: empty replies",
+    "cuts": "20 attempts: continuations of a cut text",
+}
+HAPPY = Goal("the core's happy call, journal included", "≤", 25, "µs")
+LONG = Goal("20 attempts in the core, the dearest of three kinds", "≤", 400, "µs")
+HELD = Goal("memory of a call that waits", "≤", 3000, "bytes")
+
+
+def measure(bench: Bench) -> Iterator[Section]:
+    """Time the plays in turns, and count bytes."""
+    with bench.team([WHOLE]) as workers:
+        [worker] = workers.values()
+        rounds = [{name: worker.ask("inside.core:play", name=name) for name in PLAYS} for _ in range(bench.rounds * 4)]
+        held = worker.ask("inside.core:bytes_held")
+    figures = [replace(each, who=PLAYS[each.who], ratio=None) for each in compared(rounds)]
+    happy, _, *long = (each.best * 1e6 for each in figures)
+    yield Section("core.calls", "The core, time of the processor", "s", figures, [HAPPY.of(happy), LONG.of(max(long))])
+    yield Section("core.memory", "Memory", "bytes", [Figure("a call that waits", held, held)], [HELD.of(held)])

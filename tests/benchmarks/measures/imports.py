@@ -1,0 +1,55 @@
+"""What an import takes over a bare interpreter, each in a new process, with everything compiled before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from benchmarks.bench import Bench
+from benchmarks.environments import ROOT, variables
+from benchmarks.figures import Figure, Goal, Section, compared
+
+BARE = "a bare interpreter"
+CORE = "from rungwise import Call, Policy"
+IMPORTS = {
+    BARE: ("rungwise", "pass"),
+    CORE: ("rungwise", CORE),
+    "from rungwise import Client, OpenAIChat": ("rungwise", "from rungwise import Client, OpenAIChat"),
+    "import httpx": ("httpx", "import httpx"),
+    "from openai import OpenAI": ("openai", "from openai import OpenAI"),
+    "from litellm import Router": ("litellm", "from litellm import Router"),
+    "pydantic-ai's FallbackModel": (
+        "pydantic-ai",
+        "import pydantic_ai.direct; from pydantic_ai.models.fallback import FallbackModel; "
+        "from pydantic_ai.models.openai import OpenAIChatModel",
+    ),
+    "from langchain_openai import ChatOpenAI": ("langchain", "from langchain_openai import ChatOpenAI"),
+}
+GOAL = Goal(f"{CORE}, over a bare interpreter", "≤", 60, "ms")
+
+
+def measure(bench: Bench) -> Iterator[Section]:
+    """Start interpreters in turns."""
+    wanted = {name: each for name, each in IMPORTS.items() if each[0] in bench.pythons}
+    for environment, code in wanted.values():
+        _seconds(bench, environment, code)
+    rounds = [
+        {name: _seconds(bench, environment, code) for name, (environment, code) in wanted.items()}
+        for _ in range(2 if bench.quick else max(5, bench.rounds // 3))
+    ]
+    bare, *others = compared(rounds)
+    figures = [Figure(each.who, each.median - bare.median, each.best - bare.best) for each in others]
+    [own] = [each.best for each in figures if each.who == CORE]
+    yield Section("imports", "Imports, over a bare interpreter", "s", figures, [GOAL.of(own * 1e3)])
+
+
+def _seconds(bench: Bench, environment: str, code: str) -> float:
+    start = time.perf_counter()
+    done = subprocess.run(
+        [str(bench.pythons[environment]), "-c", code], env=variables(), cwd=ROOT, capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(f"{code} does not run: {done.stderr}")
+    return time.perf_counter() - start
