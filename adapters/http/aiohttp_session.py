@@ -11,6 +11,7 @@ import asyncio
 import os
 import socket
 import time
+import weakref
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -113,7 +114,7 @@ class _Names(AbstractResolver):
     """Look names up as for our own connections: asyncio's threads would keep a program from ending."""
 
     def __init__(self, connector: _Connector) -> None:
-        self._connector = connector
+        self._connector: _Connector = weakref.proxy(connector)  # which holds this
 
     async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[ResolveResult]:
         """Return the addresses of a host."""

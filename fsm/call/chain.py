@@ -93,11 +93,12 @@ class Chain:
             return coming
         here = self.link.identities
         for link in islice(self.links, self.index + 1, None):
-            if len(coming) == most:
-                break
             if link.problem is None and not (link.identities & here):
                 coming.append(link)
                 here = link.identities
+                most -= 1
+                if not most:
+                    break
         return coming
 
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
