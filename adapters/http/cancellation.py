@@ -68,7 +68,7 @@ class Cancellation:
             is_late = self._event.is_set()
         if is_late:
             callback()
-        return lambda: self._take_back(key)
+        return partial(self._take_back, key)
 
     def _take_back(self, key: object) -> None:
         with self._lock:

@@ -67,7 +67,7 @@ class Connection:
     _is_cut_short: bool = field(default=False, init=False)
     _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
     _last_read: int = field(default=0, init=False)  # bytes
-    _broken: httpx.RemoteProtocolError | None = field(default=None, init=False)
+    _broken: str | None = field(default=None, init=False)  # an error would hold this connection, by its traceback
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -177,7 +177,7 @@ class Connection:
         if self._needs_data:
             return b""
         if self._broken is not None:
-            raise self._broken
+            raise httpx.RemoteProtocolError(self._broken)
         protocol, pieces = self._protocol, list[bytes]()
         if protocol.their_state is not h11.SEND_BODY:
             return None
@@ -194,10 +194,9 @@ class Connection:
             # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
             self._needs_data = event is h11.NEED_DATA
         except h11.RemoteProtocolError as error:
-            # h11 says so only once; its own error would hold this connection by its traceback.
-            self._broken = httpx.RemoteProtocolError(str(error))
+            self._broken = str(error)  # h11 says so only once
             if not pieces:
-                raise self._broken from error
+                raise httpx.RemoteProtocolError(self._broken) from error
         if pieces:
             return b"".join(pieces)
         return b"" if self._needs_data else None

@@ -193,6 +193,7 @@ def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = Fals
 
 def is_quiet(sock: socket.socket) -> bool:
     """Tell whether nothing has come on an idle connection, not even its end."""
-    with suppress(OSError, ValueError):
+    try:
         return not is_ready(sock, "read") and not (isinstance(sock, ssl.SSLSocket) and sock.pending())
-    return False
+    except (OSError, ValueError):
+        return False
