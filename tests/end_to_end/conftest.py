@@ -28,7 +28,6 @@ from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE
 from support.runs import NAMES, Run, Scripted, Stage
 
-
 ON_AIOHTTP = os.environ.get("TRANSPORT") == "aiohttp"
 
 
