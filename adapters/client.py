@@ -18,7 +18,6 @@ from rungwise.adapters.arguments import (
     check_policy,
     check_sizes,
     check_sync,
-    check_transport,
     checked_clock,
     checked_draws,
     checked_sleep,
@@ -115,8 +114,7 @@ class Client:
         self.policy = check_policy(policy)
         clocks = {"clock": clock, "wall_clock": wall_clock, "sleep": sleep, "async_sleep": async_sleep}
         check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
-        check_http(http, async_http)
-        check_transport(transport, async_http)
+        check_http(http, async_http, transport)
         self._largest_reply, self._stream_calls = largest_reply, stream_calls
         self._connections = Connections(http, async_http, max_connections, transport)
         self._options: dict[str, Any] = {
