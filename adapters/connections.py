@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
 from rungwise.adapters.http.borrowed import AsyncHttpClient, BorrowedAsyncHttp, BorrowedHttp, HttpClient
 from rungwise.adapters.http.own import OwnAsyncHttp, OwnHttp
 from rungwise.adapters.http.streams import LoopStream, RunningCalls, SyncStream
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 Transport = Literal["own", "aiohttp"]
 """What asynchronous calls are sent with: our own connections, or those of aiohttp."""
@@ -122,8 +123,10 @@ def _opened_by(transport: Transport) -> Callable[[int], OwnAsyncHttp]:
 
 def _event_loop() -> AbstractEventLoop | None:
     """Return the running asyncio loop; None on another kind of loop, of which there is only one to a client."""
+    from asyncio import get_running_loop  # which calls in threads do without
+
     try:
-        return asyncio.get_running_loop()
+        return get_running_loop()
     except RuntimeError:
         return None
 

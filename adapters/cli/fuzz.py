@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -102,7 +101,10 @@ def fuzz(
     chosen = policy or default_of(turn=turn)
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
-    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    if seed is None:
+        from secrets import randbelow  # which loads OpenSSL, and the help of all commands loads this module
+
+        seed = randbelow(1_000_000)
     share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
     if transport != "own" and not (over_http or hostile):
         bad_input("in memory there is no transport: give --over-http or --hostile with --transport")

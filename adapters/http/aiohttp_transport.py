@@ -25,6 +25,7 @@ from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.waiting import within
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.tracebacks import forget_locals
 
 
 @lru_cache(maxsize=64)
@@ -130,6 +131,7 @@ class AiohttpResponse:
                 return data
             late: Exception = httpx.ReadTimeout("nothing more came in time")
         except Exception as error:
+            forget_locals(error)  # the body keeps it, and its traceback would hold this
             late = as_ours(error)
         raise late  # here, where no error of aiohttp's comes with it
 

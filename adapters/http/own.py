@@ -8,6 +8,7 @@ one that was passed in would be.
 from __future__ import annotations
 
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -27,7 +28,7 @@ from rungwise.adapters.http.environment import environment_named
 from rungwise.adapters.http.heads import read_headers
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.mailbox import Mailbox, Nothing
-from rungwise.adapters.http.pool import Pool, Waiter
+from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
@@ -117,49 +118,50 @@ class _PooledHttp:
         return connection, head
 
 
-class _Holder:
+class _Holder(ABC):
     """Hold a place in a block; a class and no generator, because each call has one."""
 
-    __slots__ = ("_cancellation", "_pool", "_seconds", "_waiter")
+    __slots__ = ("_cancellation", "_pool", "_seconds", "has_place")
 
     def __init__(self, pool: Pool[Any], seconds: float | None, cancellation: Cancellation) -> None:
+        self.has_place = False
         self._pool, self._seconds, self._cancellation = pool, seconds, cancellation
-        self._waiter: Waiter | None = None
-
-    def leave(self) -> None:
-        """Give the place back, or leave the queue."""
-        if self._waiter is not None:
-            self._pool.leave(self._waiter)
-            self._waiter = None
 
     def __del__(self) -> None:
-        self.leave()  # a signal may come in the instant before a block is left
+        self._pool.leave(self)  # a signal may come in the instant before a block is left
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Go on: a place was given, or the call was ended."""
 
 
 class _Place(_Holder):
     """Hold a place in a `with` block."""
 
-    __slots__ = ()
+    __slots__ = ("_bell",)
 
     def __enter__(self) -> bool:
-        woken = Mailbox[None]()
-        self._waiter = waiter = Waiter(lambda: woken.put(None))
+        self._bell: Mailbox[None] = Mailbox()
         try:
-            if not self._pool.take_place(waiter):
-                forget = self._cancellation.on_cancel(waiter.wake)
+            if not self._pool.take_place(self):
+                forget = self._cancellation.on_cancel(self.wake)
                 try:
                     with suppress(Nothing):
-                        woken.get(self._seconds)
+                        self._bell.get(self._seconds)
                 finally:
                     forget()
                 check(self._cancellation)
         except BaseException:
-            self.leave()
+            self._pool.leave(self)
             raise
-        return waiter.has_place
+        return self.has_place
 
     def __exit__(self, *_: object) -> None:
-        self.leave()
+        self._pool.leave(self)
+
+    def wake(self) -> None:
+        """Go on: a place was given, or the call was ended."""
+        self._bell.put(None)
 
 
 class _AsyncPlace(_Holder):
@@ -168,21 +170,26 @@ class _AsyncPlace(_Holder):
     A generator would be closed by an event loop that ends, maybe before the stream that is in the block.
     """
 
-    __slots__ = ()
+    __slots__ = ("_bell",)
 
     async def __aenter__(self) -> bool:
-        woken = Bell()
-        self._waiter = waiter = Waiter(woken.ring)
+        self._bell: Bell | None = Bell()
         try:
-            if not self._pool.take_place(waiter):
-                await woken.wait(self._seconds, self._cancellation)
+            if not self._pool.take_place(self):
+                await self._bell.wait(self._seconds, self._cancellation)
         except BaseException:
-            self.leave()
+            self._pool.leave(self)
             raise
-        return waiter.has_place
+        self._bell = None  # thousands may hold a place
+        return self.has_place
 
     async def __aexit__(self, *_: object) -> None:
-        self.leave()
+        self._pool.leave(self)
+
+    def wake(self) -> None:
+        """Go on: a place was given."""
+        if self._bell is not None:
+            self._bell.ring()
 
 
 class OwnHttp(_PooledHttp):
@@ -264,7 +271,7 @@ class OwnResponse:
             if data:
                 yield data
             else:
-                run(connection.fill(self._limits), self._limits.cancellation)
+                run(connection.fill(self._limits, waits_first=True), self._limits.cancellation)
 
     async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""

@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from attrs import field
@@ -18,12 +17,13 @@ SOON = 1.0
 """Seconds within which a server that closes its connections behind a reply has done so: one idle for longer is kept."""
 
 
-@define(eq=False)
-class Waiter:
-    """Wait for a place; `wake` is called when it was given."""
+class Waiter(Protocol):
+    """Wait for a place."""
 
-    wake: Callable[[], None]
-    has_place: bool = False
+    has_place: bool
+
+    def wake(self) -> None:
+        """Go on: a place was given."""
 
 
 class Kept(Protocol):
