@@ -1,4 +1,4 @@
-"""What an import takes of the processor over a bare interpreter, each in a new process, with everything compiled before."""
+"""What an import takes of the processor over a bare interpreter, in a new process each, all of it compiled before."""
 
 from __future__ import annotations
 
