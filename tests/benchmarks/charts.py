@@ -12,7 +12,7 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import LogLocator, ScalarFormatter  # noqa: E402
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 LINE, GUIDE = "#1f6feb", "#9aa4ae"
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "benchmarks", "font.size": 8, "font.family": "sans-serif"}

@@ -14,7 +14,7 @@ from benchmarks.workers import Worker, WorkerError
 
 SIZES = {64: 0.8, 256: 1.5, 2000: 3.0}
 """How many at once, and for how many seconds in each round."""
-LIMIT = 6.0
+LIMIT = 10.0
 ANSWERED_AFTER = 50
 BY_DEFAULT = replace(WHOLE, who="Rungwise, 100 connections as by default")
 OWN = (WHOLE, STREAMED, replace(WHOLE, who="Rungwise over aiohttp", options={**WHOLE.options, "transport": "aiohttp"}))
