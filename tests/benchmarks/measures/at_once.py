@@ -46,7 +46,7 @@ def _compared(bench: Bench, at_once: int, seconds: float, contestants: Iterable[
                     raise
                 print(f"{each.who} is left out: {str(error).splitlines()[0]}", file=sys.stderr)
                 present.remove(each)
-        for number in range(1 if bench.quick else 2):
+        for number in range(1 if bench.quick else min(2, bench.rounds)):
             for each in present if number % 2 == 0 else present[::-1]:
                 if all(round["is_idle"] for round in found.get(each.who, ())):
                     asked = {"at_once": at_once, "seconds": seconds, "limit": LIMIT}
