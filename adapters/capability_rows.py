@@ -7,17 +7,19 @@ the prompt and the answer together, also where a provider counts them apart.
 
 from __future__ import annotations
 
-import re
-from typing import Final
+from typing import Any, Final
 
 from attrs import field
 
 from rungwise.adapters.capability import Capabilities
+from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import frozen
 
+_ANY: Final[Any] = ""
 
-def _pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern.replace("~", "[-.]"))
+
+def _pattern(pattern: str) -> Pattern:
+    return Pattern(pattern.replace("~", "[-.]"))
 
 
 @frozen(kw_only=True)
@@ -32,8 +34,8 @@ class CapabilityRow:
     """
 
     apis: str = ""
-    host: re.Pattern[str] = field(default="", converter=_pattern)
-    model: re.Pattern[str] = field(default="", converter=_pattern)
+    host: Pattern = field(default=_ANY, converter=_pattern)
+    model: Pattern = field(default=_ANY, converter=_pattern)
     known: Capabilities
 
     def fits(self, api: str, host: str, model: str) -> bool:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Final
 
 from attrs import field
 
 from rungwise.adapters.endpoint import as_secret, check_key
+from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret
 
 
-def _origin(host: str) -> re.Pattern[str]:
-    return re.compile(rf"https://(?:{host})")
+def _origin(host: str) -> Pattern:
+    return Pattern(rf"https://(?:{host})")
 
 
 @frozen
@@ -26,7 +26,7 @@ class KeyPlace:
         variables: the variables that hold the key; the first that is set counts.
     """
 
-    origin: re.Pattern[str] = field(converter=_origin)
+    origin: Pattern = field(converter=_origin)
     variables: tuple[str, ...]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,6 +18,7 @@ from rungwise.adapters.cli.policies import EITHER, METAVAR, default_of, turn_opt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rungwise.adapters.connections import Transport
     from rungwise.adapters.testing.fuzzing import Fuzzer
     from rungwise.adapters.testing.search import Finding
     from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
@@ -45,6 +45,13 @@ REFRESH_SECONDS: Final = 0.1
 @click.option(
     "--over-http", is_flag=True, help="Use a real server on loopback; a tenth of the calls meet hostile bytes."
 )
+@click.option(
+    "--transport",
+    type=click.Choice(["own", "aiohttp"]),
+    default="own",
+    show_default=True,
+    help="What the calls of --over-http and --hostile are sent with; on aiohttp all of them are asynchronous.",
+)
 @click.option("--hostile", is_flag=True, help="Let every call meet a server on loopback that writes hostile bytes.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write the failing script to FILE."
@@ -57,6 +64,7 @@ def fuzz(
     seed: int | None,
     backends: int,
     over_http: bool,
+    transport: Transport,
     hostile: bool,
     output: str | None,
 ) -> int:
@@ -85,6 +93,7 @@ def fuzz(
       rungwise fuzz policy.toml --backends 3 --seconds 60
       rungwise fuzz --examples 20000
       rungwise fuzz --over-http --examples 500
+      rungwise fuzz --over-http --transport aiohttp --examples 500
       rungwise fuzz policy.toml --hostile --seconds 60
       rungwise fuzz turn.toml --turn --seconds 60
       rungwise fuzz --seed 7 -o failing.toml || rungwise serve failing.toml
@@ -92,9 +101,21 @@ def fuzz(
     chosen = policy or default_of(turn=turn)
     if examples is None and seconds is None:
         examples = DEFAULT_EXAMPLES
-    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    if seed is None:
+        from secrets import randbelow  # which loads OpenSSL, and the help of all commands loads this module
+
+        seed = randbelow(1_000_000)
     share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
-    with _no_litter(), _fuzzer(chosen, backends=backends, seed=seed, over_http=over_http, hostile=share) as fuzzer:
+    if transport != "own" and not (over_http or hostile):
+        bad_input("in memory there is no transport: give --over-http or --hostile with --transport")
+    options: dict[str, Any] = {
+        "backends": backends,
+        "seed": seed,
+        "over_http": over_http,
+        "hostile": share,
+        "transport": transport,
+    }
+    with _no_litter(), _fuzzer(chosen, **options) as fuzzer:
         _check_certificate(fuzzer)
         what = fuzzer.certificate.table
         with _progress(examples, seconds, what) as fuzzer.progress:
@@ -120,19 +141,21 @@ def _no_litter() -> Iterator[None]:
             del os.environ[STORAGE]
 
 
-def _fuzzer(
-    policy: Policy | TurnPolicy, *, backends: int, seed: int, over_http: bool, hostile: float
-) -> Fuzzer | TurnFuzzer:
+def _fuzzer(policy: Policy | TurnPolicy, *, backends: int, seed: int, **over_http: Any) -> Fuzzer | TurnFuzzer:
+    from rungwise.adapters.arguments import check_transport
     from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.errors import ConfigurationError
 
     try:
         from rungwise.adapters.testing.fuzzing import Fuzzer
         from rungwise.adapters.testing.turn_fuzzing import TurnFuzzer
-    except ImportError as error:
+
+        check_transport(over_http["transport"], None)
+    except (ImportError, ConfigurationError) as error:
         bad_input(str(error))
     if isinstance(policy, Policy):
-        return Fuzzer(policy, backends=backends, seed=seed, over_http=over_http, hostile=hostile)
-    if hostile or over_http:
+        return Fuzzer(policy, backends=backends, seed=seed, **over_http)
+    if over_http["hostile"] or over_http["over_http"]:
         bad_input("turns are played in memory: give --hostile and --over-http with a policy of calls")
     return TurnFuzzer(policy, backends=backends, seed=seed)
 

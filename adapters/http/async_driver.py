@@ -105,12 +105,12 @@ class AsyncDriver(Driver):
         except Exception as error:
             exchange.fail(error)
         finally:
-            if isinstance(response, OwnResponse):
-                response.close()  # which waits for nothing
-            elif response is not None:
+            if chunks is not None and isinstance(response, OwnResponse):
+                await chunks.aclose()  # or an event loop has to, once it was collected; nothing here waits
+                response.close()
+            elif chunks is not None and response is not None:
                 with anyio.CancelScope(shield=True):
-                    if chunks is not None:
-                        await chunks.aclose()  # or an event loop has to, once it was collected
+                    await chunks.aclose()
                     await response.aclose()
 
     async def _reserve(self, call: Call, send: Send) -> bool:

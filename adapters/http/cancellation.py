@@ -18,11 +18,11 @@ class Cancellation:
     Asynchronous calls need none: cancel their task.
     """
 
-    __slots__ = ("_callbacks", "_event", "_is_urgent", "_lock")
+    __slots__ = ("_callbacks", "_event", "_is_cancelled", "_is_urgent", "_lock")
 
     def __init__(self) -> None:
         self._event = threading.Event()
-        self._is_urgent = False
+        self._is_cancelled = self._is_urgent = False
         self._lock = threading.RLock()  # a signal's handler may cancel what its own thread is just looking at
         self._callbacks: dict[object, Callable[[], None]] = {}
 
@@ -33,7 +33,7 @@ class Cancellation:
         Tools that cannot be cancelled are waited for; a second time, those are left behind too.
         """
         with self._lock:
-            self._is_urgent = self._event.is_set()
+            self._is_urgent, self._is_cancelled = self._is_cancelled, True
             self._event.set()
             callbacks = list(self._callbacks.values())
         for callback in callbacks:
@@ -42,7 +42,7 @@ class Cancellation:
     @property
     def is_cancelled(self) -> bool:
         """Tell whether `cancel` was called."""
-        return self._event.is_set()
+        return self._is_cancelled
 
     @property
     def is_urgent(self) -> bool:
@@ -68,7 +68,7 @@ class Cancellation:
             is_late = self._event.is_set()
         if is_late:
             callback()
-        return lambda: self._take_back(key)
+        return partial(self._take_back, key)
 
     def _take_back(self, key: object) -> None:
         with self._lock:

@@ -17,7 +17,6 @@ from rungwise.adapters.http.heads import write_head
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.sockets import is_quiet, read, what_came, write
 from rungwise.adapters.http.waiting import Operation
-from rungwise.fsm.tracebacks import forget_locals
 from rungwise.fsm.values.records import define
 
 Origin = tuple[str, str, int]
@@ -29,6 +28,11 @@ KEEP = 5.0
 LARGEST_HEAD = 100 * 1024
 """Bytes of a head, or of one line between chunks, after which a response is broken."""
 
+
+_MOST_FRAMING: Final = 16
+"""Bytes around a chunk that came by itself; more than that may be much, and is not copied to be looked at."""
+_CHUNK_END: Final = (b"\r\n", False)
+"""What h11 keeps, behind a whole chunk, until there is more."""
 
 _END: Final = h11.EndOfMessage()
 
@@ -61,7 +65,9 @@ class Connection:
     _has_read: bool = field(default=False, init=False)
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
-    _broken: httpx.RemoteProtocolError | None = field(default=None, init=False)
+    _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
+    _last_read: int = field(default=0, init=False)  # bytes
+    _broken: str | None = field(default=None, init=False)  # an error would hold this connection, by its traceback
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -152,7 +158,7 @@ class Connection:
                 return event
             if event is h11.NEED_DATA:
                 try:
-                    yield from self._read(limits)
+                    yield from self.fill(limits)
                 except httpx.NetworkError as error:
                     if unsent is None:
                         raise
@@ -168,29 +174,49 @@ class Connection:
         Raises:
             httpx.RemoteProtocolError: the body is broken.
         """
+        if self._needs_data:
+            return b""
         if self._broken is not None:
-            raise self._broken
+            raise httpx.RemoteProtocolError(self._broken)
         protocol, pieces = self._protocol, list[bytes]()
+        if protocol.their_state is not h11.SEND_BODY:
+            return None
         try:
-            # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
-            while protocol.their_state is h11.SEND_BODY and isinstance(event := self._next_event(), h11.Data):
+            # h11's kinds are abstract classes, which take long to tell what is none of them.
+            while type(event := protocol.next_event()) is h11.Data:
                 pieces.append(event.data)
-        except httpx.RemoteProtocolError as error:
-            forget_locals(error)  # its traceback would hold this connection
-            self._broken = error  # h11 says so only once
+                framing = self._last_read - len(event.data)
+                if event.chunk_end and framing <= _MOST_FRAMING and protocol.trailing_data == _CHUNK_END:
+                    # One reading brought just this chunk, as is usual where each event is sent by itself. That more
+                    # data are needed is clear, and h11 would take as long to say so as it took for the chunk.
+                    self._needs_data = True
+                    return b"".join(pieces)
+            # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
+            self._needs_data = event is h11.NEED_DATA
+        except h11.RemoteProtocolError as error:
+            self._broken = str(error)  # h11 says so only once
             if not pieces:
-                raise
+                raise httpx.RemoteProtocolError(self._broken) from error
         if pieces:
             return b"".join(pieces)
-        return b"" if protocol.their_state is h11.SEND_BODY else None
+        return b"" if self._needs_data else None
 
-    def fill(self, limits: AttemptLimits) -> Operation[None]:
-        """Read on in the body.
+    def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[None]:
+        """Read on in the answer.
+
+        Arguments:
+            waits_first: as in `read`.
 
         Raises:
             httpx.TransportError: the connection is broken, or its time is up.
         """
-        return self._read(limits)
+        data = yield from read(self.sock, limits, waits_first=waits_first)
+        if data:
+            self._has_read = True
+        elif self._protocol.their_state is h11.SEND_RESPONSE:
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        self._needs_data, self._last_read = False, len(data)
+        self._protocol.receive_data(data)
 
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.
@@ -211,11 +237,3 @@ class Connection:
             return self._protocol.next_event()
         except h11.RemoteProtocolError as error:
             raise httpx.RemoteProtocolError(str(error)) from error
-
-    def _read(self, limits: AttemptLimits) -> Operation[None]:
-        data = yield from read(self.sock, limits)
-        if data:
-            self._has_read = True
-        elif self._protocol.their_state is h11.SEND_RESPONSE:
-            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-        self._protocol.receive_data(data)

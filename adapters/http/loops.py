@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 Soon = Callable[[Callable[[], object]], object]
 """Calls something in an event loop, from any thread."""
@@ -11,17 +14,21 @@ Soon = Callable[[Callable[[], object]], object]
 
 def is_asyncio() -> bool:
     """Tell whether the running event loop is one of asyncio; else it is trio's."""
+    from asyncio import get_running_loop  # which calls in threads do without
+
     try:
-        asyncio.get_running_loop()
+        get_running_loop()
     except RuntimeError:
         return False
     return True
 
 
-def running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> AbstractEventLoop | None:
     """Return the event loop of asyncio that runs this task; None on another kind, trio as the guest of one included."""
+    from asyncio import current_task
+
     try:
-        task = asyncio.current_task()
+        task = current_task()
     except RuntimeError:
         return None
     return None if task is None else task.get_loop()
@@ -30,7 +37,9 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 def soon() -> Soon:
     """Return what calls something in the running event loop."""
     if is_asyncio():
-        return asyncio.get_running_loop().call_soon_threadsafe
+        from asyncio import get_running_loop
+
+        return get_running_loop().call_soon_threadsafe
     import trio  # which is running, so it is there
 
     found: Soon = trio.lowlevel.current_trio_token().run_sync_soon

@@ -6,7 +6,6 @@ a cancellation meanwhile, and the operation itself raises when its time is up, e
 
 from __future__ import annotations
 
-import asyncio
 import math
 import select
 import socket
@@ -15,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -23,7 +22,12 @@ from anyio.lowlevel import checkpoint
 from rungwise.adapters.http.cancellation import SLICE, Cancellation
 from rungwise.adapters.http.loops import running_loop, soon
 
+if TYPE_CHECKING:
+    import asyncio
+
 Want = Literal["read", "write"]
+
+_HAS_POLL: Final = hasattr(select, "poll")
 
 
 class WaitFor(NamedTuple):
@@ -79,21 +83,24 @@ def check(cancellation: Cancellation) -> None:
 
 
 def _block(wait: WaitFor, cancellation: Cancellation) -> None:
-    comes = wait.what.wait if isinstance(wait.what, threading.Event) else partial(is_ready, wait.what, wait.want)
+    what, want, until = wait
     while True:
         check(cancellation)
-        left = wait.until - time.monotonic()
-        if comes(max(0.0, min(left, SLICE))) or left <= SLICE:
+        left = until - time.monotonic()
+        seconds = SLICE if left > SLICE else left if left > 0 else 0.0
+        has_come = what.wait(seconds) if isinstance(what, threading.Event) else is_ready(what, want, seconds)
+        if has_come or left <= SLICE:
             return
 
 
 def is_ready(sock: socket.socket, want: Want, seconds: float = 0.0) -> bool:
     """Tell whether a socket can be read or written, or has failed, within some seconds."""
-    if sock.fileno() < 0:
+    fd = sock.fileno()
+    if fd < 0:
         return True  # it was closed, and whoever uses it will be told
-    if hasattr(select, "poll"):
+    if _HAS_POLL:
         poll = select.poll()
-        poll.register(sock, select.POLLIN if want == "read" else select.POLLOUT)
+        poll.register(fd, select.POLLIN if want == "read" else select.POLLOUT)
         return bool(poll.poll(seconds * 1000))
     readers, writers = ([sock], []) if want == "read" else ([], [sock])
     return any(select.select(readers, writers, [sock], seconds))
@@ -110,11 +117,18 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
             wait = next(operation)
             if wait is None:
                 await checkpoint()
-            elif isinstance(wait.what, socket.socket) and (loop := running_loop()) is not None:
-                await _until_ready_on(loop, wait.what, wait, cancellation)
+                continue
+            left = wait.until - time.monotonic()
+            loop = running_loop() if isinstance(wait.what, socket.socket) else None
+            future = None if loop is None else loop.create_future()
+            if loop is not None and future is not None and (forget := _watch(loop, wait, future)) is not None:
+                try:
+                    await _rung(future, left, cancellation)
+                finally:
+                    forget()
             else:
                 with suppress(TimeoutError):  # which the operation sees for itself
-                    await within(wait.until - time.monotonic(), _until_ready, wait, cancellation=cancellation)
+                    await within(left, _until_ready, wait, cancellation=cancellation)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -123,15 +137,12 @@ async def arun(operation: Operation[T], cancellation: Cancellation) -> T:
 
 
 class Bell:
-    """Wake a task of this event loop from within the loop, once.
-
-    On asyncio it is a future and a timer: anyio's scopes and events cost as much as all else that a wait does.
-    """
+    """Wake a task of this event loop from within the loop, once."""
 
     __slots__ = ("_event", "_future")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        loop = loop or running_loop()
+    def __init__(self) -> None:
+        loop = running_loop()
         self._future = None if loop is None else loop.create_future()
         self._event = anyio.Event() if loop is None else None
 
@@ -139,8 +150,8 @@ class Bell:
         """Wake the task, or let it not fall asleep."""
         if self._event is not None:
             self._event.set()
-        elif self._future is not None and not self._future.done():
-            self._future.set_result(None)
+        elif self._future is not None:
+            _ring(self._future)
 
     async def wait(self, seconds: float | None, cancellation: Cancellation) -> None:
         """Wait for so many seconds at most, or for as long as it takes.
@@ -152,34 +163,37 @@ class Bell:
             with suppress(TimeoutError):
                 await within(seconds, self._event.wait, cancellation=cancellation)
         elif self._future is not None:
-            check(cancellation)
-            is_timed = seconds is not None and seconds != math.inf
-            timer = self._future.get_loop().call_later(max(0.0, seconds), self.ring) if is_timed else None
-            forget = cancellation.on_cancel(self.ring)
-            try:
-                await self._future
-            finally:
-                forget()
-                if timer is not None:
-                    timer.cancel()
-            check(cancellation)
+            await _rung(self._future, math.inf if seconds is None else seconds, cancellation)
 
 
-async def _until_ready_on(
-    loop: asyncio.AbstractEventLoop, sock: socket.socket, wait: WaitFor, cancellation: Cancellation
-) -> None:
-    """Wait for a socket in a task of asyncio."""
-    bell, fd = Bell(loop), sock.fileno()
-    is_reading = wait.want == "read"
+def _ring(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _rung(future: asyncio.Future[None], seconds: float, cancellation: Cancellation) -> None:
+    """Wait on asyncio as `within` does; anyio's scopes and events cost as much as all else of a wait."""
+    check(cancellation)
+    timer = None if seconds == math.inf else future.get_loop().call_later(max(0.0, seconds), _ring, future)
+    forget = cancellation.on_cancel(partial(_ring, future))
     try:
-        (loop.add_reader if is_reading else loop.add_writer)(fd, bell.ring)
-    except NotImplementedError:  # on Windows, anyio has a thread that waits
-        await within(wait.until - time.monotonic(), _until_ready, wait, cancellation=cancellation)
-        return
-    try:
-        await bell.wait(wait.until - time.monotonic(), cancellation)
+        await future
     finally:
-        (loop.remove_reader if is_reading else loop.remove_writer)(fd)
+        forget()
+        if timer is not None:
+            timer.cancel()
+    check(cancellation)
+
+
+def _watch(loop: asyncio.AbstractEventLoop, wait: WaitFor, future: asyncio.Future[None]) -> Callable[[], object] | None:
+    """Have a future rung when a socket is ready; return what ends that, None where the loop watches no sockets."""
+    assert isinstance(wait.what, socket.socket)
+    fd, is_reading = wait.what.fileno(), wait.want == "read"
+    try:
+        (loop.add_reader if is_reading else loop.add_writer)(fd, _ring, future)
+    except NotImplementedError:  # on Windows; anyio has a thread that waits
+        return None
+    return partial(loop.remove_reader if is_reading else loop.remove_writer, fd)
 
 
 class WakeUp:

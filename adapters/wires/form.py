@@ -45,6 +45,9 @@ class Rules:
     keeps_reasoning: bool = False
 
 
+_USUAL: Final = Rules()
+
+
 class Form(Shapes, ABC):
     """Read and write one protocol's own form."""
 
@@ -58,7 +61,7 @@ class Form(Shapes, ABC):
     @property
     def rules(self) -> Rules:
         """Return what the protocol demands of a conversation."""
-        return Rules()
+        return _USUAL
 
     @property
     def tool_parameters(self) -> frozenset[str]:

@@ -146,7 +146,13 @@ class EventReader:
                 self._end_event(handler)
             elif line == self._ignored:
                 self._name = b""
-            elif line.startswith(alike.begins) and line.endswith(alike.ends) and self._take_alike(line, handler):
+            elif (
+                line.startswith(alike.begins)
+                and line.endswith(alike.ends)
+                and not (self._pending or self._name)
+                and (text := alike.text_in(line)) is not None
+            ):
+                handler.take_piece(alike.kind, text)
                 continue
             else:
                 self._take_line(line, handler)
@@ -160,16 +166,6 @@ class EventReader:
         self._rest.clear()
         if self._pending and not handler.finished:
             self._end_event(handler, is_cut=True)
-
-    def _take_alike(self, line: bytes, handler: EventHandler) -> bool:
-        """Take the text of a line like the learned one; False sends it the long way."""
-        if self._pending or self._name:
-            return False
-        text = self._alike.text_in(line)
-        if text is None:
-            return False
-        handler.take_piece(self._alike.kind, text)
-        return True
 
     def _with_line_feeds(self, data: bytes) -> bytes:
         """Let every line end in a line feed alone, also where a return and its line feed come apart."""

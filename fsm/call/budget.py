@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from attrs import field
+
 from rungwise.fsm.call.kept import Kept
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
@@ -21,6 +23,8 @@ def check_time(now: object) -> None:
     Raises:
         ConfigurationError: it is no finite number of seconds.
     """
+    if type(now) is float and -LARGEST <= now <= LARGEST:
+        return  # as every clock tells it
     if not is_number(now, -LARGEST, LARGEST):
         told = short(now) if isinstance(now, (int, float)) else type(now).__name__
         raise ConfigurationError(f"now must be seconds, a finite number, not {told}")
@@ -49,6 +53,8 @@ class Spending:
         elapsed: seconds since then.
         overran: the cap that a provider took no notice of, in tokens; nothing is reserved for an attempt after that.
         given_deadline: when the caller wants the call to have ended, on the driver's clock; None where it says nothing.
+        needs_cap: whether a budget forbids to send a request without an output cap.
+        needs_prices: whether a budget counts money, so that prompts must be counted.
     """
 
     budget: Budget
@@ -59,6 +65,15 @@ class Spending:
     elapsed: float = 0.0
     overran: int | None = None
     given_deadline: float | None = None
+    needs_cap: bool = field(init=False)
+    needs_prices: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        budget, share = self.budget, self.share
+        self.needs_prices = budget.money is not None or (share is not None and share.needs_prices)
+        self.needs_cap = (
+            self.needs_prices or budget.output_tokens is not None or (share is not None and share.needs_cap)
+        )
 
     def begin(self, now: float) -> None:
         """Note when the call begins.
@@ -84,19 +99,9 @@ class Spending:
         if now is None:
             return
         check_time(now)
-        self.elapsed = max(self.elapsed, now - self.began)
-
-    @property
-    def needs_cap(self) -> bool:
-        """Tell whether a budget forbids to send a request without an output cap."""
-        if self.budget.output_tokens is not None or self.budget.money is not None:
-            return True
-        return self.share is not None and self.share.needs_cap
-
-    @property
-    def needs_prices(self) -> bool:
-        """Tell whether a budget counts money, so that prompts must be counted."""
-        return self.budget.money is not None or (self.share is not None and self.share.needs_prices)
+        elapsed = now - self.began
+        if elapsed > self.elapsed:
+            self.elapsed = elapsed
 
     @property
     def deadline(self) -> float | None:
@@ -122,7 +127,7 @@ class Spending:
         """Add what one attempt has used, and settle with those that share a budget."""
         if self.share is not None:
             self.share.settle(usage, prices, self.overran)
-        if usage is NO_USAGE or usage == NO_USAGE:  # the first is quicker, the second holds in a replay as well
+        if usage is NO_USAGE or (not usage.input_tokens and usage == NO_USAGE):  # most need not be compared
             return
         self.usage = usage if self.usage is NO_USAGE else self.usage + usage
         if prices is None:

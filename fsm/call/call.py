@@ -14,6 +14,7 @@ settled (`outcome.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.facts import FactFinder
 from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.lessons import Lessons
+from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.link import Link, PlainLink
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.observe import observe, observe_cancel
@@ -104,6 +105,7 @@ class Call:
     _facts: FactFinder
     _outcome: Outcome
     _proposed: Proposal | None
+    _affordable_until: float  # the call's own budget can pay for it until then, in seconds from its beginning
     _in_flight: Proposal | None
     _result: Result | None
 
@@ -135,8 +137,9 @@ class Call:
             within=within,
             lessons=lessons,
         )
-        check_deadline(deadline)
-        context.spending.given_deadline = deadline
+        if deadline is not None:
+            check_deadline(deadline)
+            context.spending.given_deadline = deadline
         self._context, self._jitter = context, jitter
         self.request, self.turn, self.is_streaming = request, turn, is_streaming
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
@@ -147,6 +150,7 @@ class Call:
         self._facts = FactFinder(context)
         self._outcome = Outcome(context)
         self._proposed = self._in_flight = self._result = None
+        self._affordable_until = -math.inf
 
     def __repr__(self) -> str:
         position = getattr(self, "position", None)  # tracebacks show what is only half made, too
@@ -193,13 +197,16 @@ class Call:
         Raises:
             IllegalEvent: the call has begun already.
         """
-        self.spending.begin(now)
-        if self.spending.share is not None:
-            self.spending.share.shared.begin(now)
-        self.journal.setting.note_deadline(self.spending)
-        if self.link.problem is not None:
-            self._recorder.skip(self.position.state, self._context.chain.leave_unusable())
-        self._heed()
+        spending, chain = self.spending, self._context.chain
+        spending.begin(now)
+        if spending.share is not None:
+            spending.share.shared.begin(now)
+        if spending.given_deadline is not None or spending.share is not None:
+            self.journal.setting.note_deadline(spending)
+        if chain.link.problem is not None:
+            self._recorder.skip(self.position.state, chain.leave_unusable())
+        if self._context.lessons is not NO_LESSONS:
+            self._heed()
         return self._propose(0.0)
 
     @property
@@ -287,10 +294,12 @@ class Call:
             counter=self._counter,
             delivered=self._delivery.close(),
         )
-        own = own_facts_of(self.position.table, observation, self._context.transcript.gathered)
+        position, own = self.position, ()
+        if position.table.own_facts:
+            own = own_facts_of(position.table, observation, self._context.transcript.gathered)
         self._gather(observation)
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
-        if self.position.is_guarded(observation.event):
+        if position.is_guarded(observation.event):
             facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.asks_for_little)
         return self._advance(observation, facts + own)
 
@@ -375,21 +384,22 @@ class Call:
 
     def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
         """Fire the event and go where the table leads."""
-        context, position, chain = self._context, self.position, self._context.chain
+        context, position, event = self._context, self.position, observation.event
         if "overran" in facts and self._in_flight is not None:
             self.spending.overran = self._in_flight.send.max_tokens
-        self.spending.pay(observation.evidence.usage, chain.link.prices)
+        self.spending.pay(observation.evidence.usage, context.chain.link.prices)
         self._outcome.note(observation)
-        row = position.fire(observation.event, facts)
+        row = position.fire(event, facts)
         self._proposed = self._in_flight = None
         if row.target in context.policy.table.outcomes:
             self._end(row, observation=observation, facts=facts)
             return None
-        wait = position.wait(context.policy, observation.event, facts, observation.failure, self._jitter)
+        rung = position.rung
+        wait = position.wait(rung, context.policy, event, facts, observation.failure, self._jitter)
         self._recorder.record(row, observation=observation, facts=facts, wait=wait)
-        if observation.event in ANSWERS:
+        if event in ANSWERS:
             context.transcript.discard()
-        context.transcript.prepare(position.rung, observation)
+        context.transcript.prepare(rung, observation)
         if row.target == "fallback":
             self._fall_back()
         self._delivery.correct(context.transcript.gathered)
@@ -402,7 +412,8 @@ class Call:
 
     def _send_out(self) -> Send | None:
         self._shorten_nothing()
-        self._affordable(0.0)
+        if self.spending.share is not None or self.spending.elapsed > self._affordable_until:
+            self._affordable(0.0)
         proposal = self._proposed
         if proposal is None:
             return None
@@ -422,6 +433,7 @@ class Call:
         proposal = self._proposed
         if proposal is not None and proposal.send.needs_compaction:
             self._proposed = self._proposer.propose(proposal.send.wait, is_compacted=True)
+            self._affordable_until = -math.inf  # nobody has looked whether that is
 
     def _affordable(self, wait: float) -> Send | None:
         """Return what is proposed if the budgets allow it; else ask another backend, or end the call.
@@ -432,6 +444,7 @@ class Call:
         while (proposal := self._proposed) is not None:
             lacking = self._proposer.lacking(proposal, wait)
             if lacking is None:
+                self._affordable_until = self.spending.elapsed + wait
                 return proposal.send
             if self.position.state == "fallback" and has_left(self._context):
                 self._pass_over(proposal, lacking)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
@@ -65,8 +66,15 @@ class Chain:
         self.index, self.link = index, self.links[index]
         self.shapes = shapes_of(self.link)
 
+    @property
+    def is_at_end(self) -> bool:
+        """Tell whether no backend stands behind the one that is asked."""
+        return self.index + 1 == len(self.links)
+
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
+        if self.is_at_end:
+            return None
         here = self.link.identities
         for index in range(self.index + 1, len(self.links)):
             link = self.links[index]
@@ -74,16 +82,23 @@ class Chain:
                 return index
         return None
 
-    def to_come(self) -> list[Link]:
-        """List the backends that would be asked one after another from here, without the current one."""
+    def to_come(self, most: int) -> list[Link]:
+        """List the backends that would be asked one after another from here, without the current one.
+
+        Arguments:
+            most: how many can be asked at all, behind which nobody looks: every call does, however long its chain is.
+        """
         coming: list[Link] = []
-        if self.index + 1 == len(self.links):
+        if self.is_at_end or most <= 0:
             return coming
         here = self.link.identities
-        for link in self.links[self.index + 1 :]:
+        for link in islice(self.links, self.index + 1, None):
             if link.problem is None and not (link.identities & here):
                 coming.append(link)
                 here = link.identities
+                most -= 1
+                if not most:
+                    break
         return coming
 
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:

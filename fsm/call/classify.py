@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-import orjson
-
 from rungwise.fsm.call.parts import MediaPart, ToolCall
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
@@ -92,6 +90,8 @@ def is_complete(call: ToolCall, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
 
     No arguments at all are complete only for a tool whose definition requires none.
     """
+    import orjson  # which an answer in words does without
+
     if is_blank(call.name):
         return False
     if not call.arguments.strip():
@@ -104,6 +104,8 @@ def is_complete(call: ToolCall, tools: Tools, shapes: Shapes = NEUTRAL) -> bool:
 
 def is_json(text: str) -> bool:
     """Tell whether a text is one JSON value and nothing else."""
+    import orjson
+
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -73,7 +73,8 @@ class CallContext:
             ConfigurationError: something is not of its form, no backend can be used, or one lacks prices.
         """
         _check(request, policy, turn)
-        check_within(within)
+        if within is not None:
+            check_within(within)
         spending = Spending(policy.budget, None if within is None else within.share())
         backends = Chain.of(chain, needs_prices=spending.needs_prices)
         links = backends.links

@@ -51,7 +51,9 @@ class Delivery:
     def correct(self, text: str) -> None:
         """Hand out what turns all that was shown into this text; the attempt is over."""
         if self.is_streaming:
-            self._events += correction(self._shown + self.delivered, text)
+            shown, delivered = self._shown, self.delivered
+            is_all = len(text) == len(shown) + len(delivered) and text.endswith(delivered) and text.startswith(shown)
+            self._events += () if is_all else correction(shown + delivered, text)  # the usual case: nothing is joined
             self._shown = text
         self.filter = None
 

@@ -11,7 +11,6 @@ from rungwise.fsm.call.policy import EMPTY_REPLY
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.text.repetition import is_repetitive
 from rungwise.fsm.text.thinking import split_thinking
 from rungwise.fsm.values.records import define
 
@@ -52,7 +51,7 @@ class FactFinder:
             "added_text": not is_blank(observation.new),
             "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes),
             "thinks_inline": observation.thinks_inline,
-            "repeats_itself": event in CUT and is_repetitive(gathered),
+            "repeats_itself": event in CUT and transcript.repeats_itself,
             **self.settled(observation, previous),
             "repair_known": evidence.repair is not None,
             "has_compactor": context.has_compactor,

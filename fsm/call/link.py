@@ -255,6 +255,8 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
         foreign += [f"the tool {tool.get('type')}: it was given for another server" for tool in others]
         request = evolve(request, tools=taken)
     own = lost(request) if callable(lost) else ()
+    if not foreign and not own:
+        return ()
     return tuple([note(each) for each in (*foreign, *own)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import field
+from attrs import Factory, field
 
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
@@ -28,6 +28,7 @@ class Observation:
         delivered: what the attempt had handed to the consumer.
         reply: the reply, if one came.
         failure: why none came, or what cut it.
+        event: the event of the machine that it is, as the evidence has it.
     """
 
     evidence: Evidence
@@ -43,11 +44,9 @@ class Observation:
     delivered: str = field(default="", repr=False)
     reply: Reply | None = None
     failure: Failure | None = None
-
-    @property
-    def event(self) -> str:
-        """Return the event of the machine that it is."""
-        return self.evidence.event
+    event: str = field(
+        default=Factory(lambda self: self.evidence.event, takes_self=True), init=False, eq=False, repr=False
+    )
 
     @property
     def found(self) -> str | None:

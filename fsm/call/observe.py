@@ -76,6 +76,8 @@ def observe_cancel(
 CUT_OFF = ("interrupted", "fell_silent")
 """The events of a reply that did not come to its end."""
 
+_CUT: Final = frozenset({"truncated", *CUT_OFF})
+
 _Counted = tuple[Usage, bool]
 """What an attempt is counted as, and whether its reply is longer than what was reserved for it."""
 
@@ -111,10 +113,12 @@ def _observe_reply(
         event = "answered"  # the text was whole, and there was nothing left to say
     if event == "answered" and expects_json and gathered and not is_json(gathered + new):
         event = "malformed"  # another backend of the chain was asked for prose
-    is_spare = event in ("truncated", *CUT_OFF) and is_too_little(gathered + new)
-    # What was cut so soon may as well be the beginning of all that was said before: it is asked for again.
-    is_spare = is_spare or (event in ("truncated", *CUT_OFF) and may_restart(gathered, visible))
-    is_spare = is_spare or (event in CUT_OFF and bool(gathered) and is_too_little(visible))
+    is_spare = event in _CUT and (
+        is_too_little(gathered, new)
+        # What was cut so soon may as well be the beginning of all that was said before: it is asked for again.
+        or may_restart(gathered, visible)
+        or (event != "truncated" and bool(gathered) and is_too_little(visible))
+    )
     if is_spare and event == "truncated":
         is_spare = not proposal.asks_for_little
         event = "reasoning_truncated" if is_spare else event  # the cap went elsewhere
@@ -127,7 +131,7 @@ def _observe_reply(
         spare=visible if is_spare and not expects_json else "",
         unsays=unsays,
         reasoning=reasoning,
-        thinks_inline=event not in ANSWERS and not is_blank(inline),
+        thinks_inline=bool(inline) and event not in ANSWERS and not is_blank(inline),
         cap=proposal.send.max_tokens,
         overran=counted[1],
         backend=proposal.send.backend,
@@ -217,9 +221,15 @@ def may_restart(gathered: str, text: str) -> bool:
     return 0 < len(begun) < MINIMUM_OVERLAP and gathered.lstrip().startswith(begun)
 
 
-def is_too_little(text: str) -> bool:
-    """Tell whether so little text was cut that nobody could tell an echo of it from an answer that goes on."""
-    return len(text.strip()) < MINIMUM_ECHO
+def is_too_little(*texts: str) -> bool:
+    """Tell whether so little text was cut that nobody could tell an echo of it from an answer that goes on.
+
+    Arguments:
+        texts: what it is made of, in order; they are joined only where none of them is enough.
+    """
+    return all(len(text.strip()) < MINIMUM_ECHO for text in texts) and (
+        len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
+    )
 
 
 def _evidence(

@@ -45,7 +45,7 @@ class Outcome:
         """
         context, last = self.context, self.last
         transcript, spending, chain = context.transcript, context.spending, context.chain
-        outcome, text, parts, turn = row.target, transcript.gathered, transcript.parts, transcript.turn
+        outcome, text, parts, turn = row.target, transcript.gathered, tuple(transcript.parts), transcript.turn
         if transcript.spare and outcome not in ("done", "salvaged"):
             text = transcript.spare
             parts = (text,)

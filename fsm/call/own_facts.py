@@ -22,7 +22,7 @@ def own_facts_of(table: Table, observation: Observation, gathered: str) -> tuple
         ConfigurationError: a fact is no bool, or its function raises.
     """
     reply = observation.reply
-    if not table.own_facts or reply is None:
+    if reply is None:
         return ()
     if gathered and observation.part and not observation.unsays:
         reply = evolve(reply, text=gathered + observation.new, parts=None)

@@ -48,22 +48,23 @@ class Position(Run):
 
     def wait(
         self,
+        rung: Rung,
         policy: Policy,
         event: str,
         facts: tuple[str, ...],
         failure: Failure | None,
         jitter: Callable[[], float],
     ) -> RungWait:
-        """Return how long the current rung waits after an event.
+        """Return how long a rung waits after an event.
 
         Arguments:
+            rung: the current one.
             policy: how long waits are.
             event: what led to the rung.
             facts: the facts that held.
             failure: what failed, if anything did.
             jitter: returns a number from 0 to 1 where chance places the wait.
         """
-        rung = self.rung
         asked = None if failure is None else failure.asked_wait
         if rung.at_once_on in facts and asked is None:
             return NO_WAIT
@@ -72,4 +73,4 @@ class Position(Run):
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""
-        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked)
+        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked) if any(self.spent) else asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import evolve
+from attrs import evolve, field
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
@@ -31,6 +31,7 @@ class Proposer:
 
     context: CallContext
     counter: TokenCounter
+    _last: Proposal | None = field(default=None, init=False)
 
     def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
         """Return what the current rung sends.
@@ -41,11 +42,18 @@ class Proposer:
         """
         context = self.context
         request, policy, transcript, chain = context.request, context.policy, context.transcript, context.chain
-        link, rung = chain.link, context.position.state
+        first, link, rung = chain.links[0], chain.link, context.position.state
         asked = request.max_tokens or link.max_tokens
-        parameters = parameters_for(request, chain.links[0], link)
-        asks_json = chain.shapes.asks_for_json(parameters) if parameters else None
-        expects_json = link.expects_json if asks_json is None else asks_json
+        if self._last is None or self._last.send.backend != chain.index:
+            parameters, headers, tools = request.parameters, request.headers, request.tools
+            if link is not first:
+                parameters, headers = parameters_for(request, first, link), headers_for(request, first, link)
+                tools = tools_for(request, first, link)
+            asks_json = chain.shapes.asks_for_json(parameters) if parameters else None
+            expects_json = link.expects_json if asks_json is None else asks_json
+        else:  # what of a request is meant for a backend is the same in all its attempts
+            last, expects_json = self._last.send, self._last.expects_json
+            parameters, headers, tools = last.parameters, last.headers, last.tools
         meant = request if parameters is request.parameters else evolve(request, parameters=parameters)
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
@@ -77,11 +85,11 @@ class Proposer:
             added_tokens=composed.added_tokens,
             must_cut=context.spending.needs_cap,
             restore_reasoning=transcript.restore_reasoning,
-            headers=headers_for(request, chain.links[0], link),
+            headers=headers,
             parameters=parameters,
-            tools=tools_for(request, chain.links[0], link),
+            tools=tools,
         )
-        return Proposal(
+        self._last = Proposal(
             send=send,
             reading=composed.reading,
             prompt_tokens=prompt,
@@ -90,6 +98,7 @@ class Proposer:
             shapes=chain.shapes,
             may_ask_in_words=expects_json and wish_of(link, meant, frozenset({FORMAT_PARAMETER})) is not None,
         )
+        return self._last
 
     def lacking(self, proposal: Proposal, wait: float) -> str | None:
         """Name the part of a budget that does not allow an attempt, if any.

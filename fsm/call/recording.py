@@ -110,7 +110,8 @@ class Recorder:
         journal.record(recorded)
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
-        announce(journal, self.observer)
+        if self.observer is not None or logger().isEnabledFor(INFO):
+            announce(journal, self.observer)
 
     def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the texts and tool calls of a step, for a journal that may hold them."""

@@ -16,6 +16,7 @@ from rungwise.fsm.call.shapes import Shapes
 from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
+from rungwise.fsm.text.repetition import LoopWatch
 from rungwise.fsm.values.records import define, record
 
 
@@ -76,10 +77,11 @@ class Transcript:
     messages: tuple[PlainMessage | Message, ...] = field(repr=False)
     hints: Hints
     gathered: str = field(default="", repr=False)
-    parts: tuple[str, ...] = field(default=(), repr=False)
+    parts: list[str] = field(factory=list, repr=False)
     turn: tuple[Part, ...] = field(default=(), repr=False)
     _gathered_tokens: int = field(default=0, init=False)
-    _uncounted: tuple[tuple[str, int | None], ...] = field(default=(), init=False, repr=False)  # texts and their caps
+    _uncounted: list[tuple[str, int | None]] = field(factory=list, init=False, repr=False)  # texts and their caps
+    _loops: LoopWatch | None = field(default=None, init=False, repr=False)  # none before a text is cut
     thinks_inline: bool = False  # a part came with inline reasoning
     spare: str = field(default="", repr=False)  # the longest cut that is too little to go on from
     is_foreign: bool = False  # another backend has brought text
@@ -104,8 +106,8 @@ class Transcript:
         """Return the transcript of a call that goes on from a text; "" begins anew."""
         if not text:
             return cls(messages, hints)
-        transcript = cls(messages, hints, gathered=text, parts=(text,), is_foreign=True)  # no reply is to unsay it
-        transcript._uncounted = ((text, None),)
+        transcript = cls(messages, hints, gathered=text, parts=[text], is_foreign=True)  # no reply is to unsay it
+        transcript._uncounted = [(text, None)]
         return transcript
 
     def gather(self, observation: Observation) -> None:
@@ -117,9 +119,9 @@ class Transcript:
             before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
             self.turn = (*before, *self.turn, *_as_it_came(observation))
         if observation.part:
-            self.parts = (*self.parts, observation.part)
-            self.gathered += observation.new
-            self._uncounted = (*self._uncounted, (observation.new, observation.cap))
+            self.parts.append(observation.part)
+            self.gathered += observation.new  # the one copy that each part costs: it is sent as a whole
+            self._uncounted.append((observation.new, observation.cap))
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self.spare = ""
         elif not self.gathered:
@@ -131,16 +133,23 @@ class Transcript:
         self.spare, self.seed, self.is_paused, self.thinks_inline, self.is_foreign = "", "", False, False, False
 
     def _drop_text(self) -> None:
-        self.gathered, self.parts, self.turn, self.hinted_at = "", (), (), 0
+        self.gathered, self.parts, self.turn, self.hinted_at, self._loops = "", [], (), 0, None
         self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
-        self._gathered_tokens, self._uncounted = 0, ()
+        self._gathered_tokens, self._uncounted = 0, []
 
     @property
     def gathered_tokens(self) -> int:
         """Count the tokens of the text so far; no part has more than the cap that it came under."""
         self._gathered_tokens += sum(tokens_of(text, cap) for text, cap in self._uncounted)
-        self._uncounted = ()  # so that no text is counted twice, and none of a call that is simply answered
+        self._uncounted = []  # so that no text is counted twice, and none of a call that is simply answered
         return self._gathered_tokens
+
+    @property
+    def repeats_itself(self) -> bool:
+        """Tell whether the text so far ends in a loop."""
+        if self._loops is None:
+            self._loops = LoopWatch()
+        return self._loops.is_repetitive(self.gathered)
 
     @property
     def may_be_reasoning(self) -> bool:
@@ -190,7 +199,7 @@ class Transcript:
         continued = self.gathered if prefill and not self.seed else ""
         reading = Reading(
             seed=self.seed if prefill else "",
-            stripped=continued[len(continued.rstrip()) :],
+            stripped=_spaces_behind(continued),
             # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
             before="" if self.thinks_inline and not continued else self.gathered,
             after_block=self.thinks_inline,
@@ -259,6 +268,14 @@ def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     if all(isinstance(part, TextPart) or part == ReasoningPart(observation.reasoning) for part in parts):
         return (TextPart(observation.new),) if observation.new else ()
     return parts
+
+
+def _spaces_behind(text: str) -> str:
+    """Return the whitespace that a text ends with, without a copy of all that stands before it."""
+    at = len(text)
+    while at and text[at - 1].isspace():
+        at -= 1
+    return text[at:]
 
 
 _Added = tuple[Message, int]

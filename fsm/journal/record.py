@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
-import orjson
 from attrs import field
 
 from rungwise.fsm.errors import ConfigurationError
@@ -215,6 +214,8 @@ class Record:
 
     def to_json(self) -> str:
         """Write the record as JSON."""
+        import orjson  # which a journal that nobody writes or reads does without
+
         document = self.to_document()
         try:
             return orjson.dumps(document, option=orjson.OPT_INDENT_2, default=_plain).decode()
@@ -232,6 +233,8 @@ class Record:
         Raises:
             ConfigurationError: the text is none; the message says where.
         """
+        import orjson
+
         try:
             document = orjson.loads(text)
         except orjson.JSONDecodeError as error:

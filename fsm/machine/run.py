@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import gt
 from typing import TYPE_CHECKING, Self
 
 from attrs import field
@@ -99,7 +100,7 @@ class Run:
         was, self.facts = self.facts, self.machine.mask(facts)
         try:
             for each in self.machine.tried(event, self.table.hub):
-                if each.holds(self):
+                if each.test is None or each.test(self):
                     return each.row
             return None
         finally:
@@ -111,17 +112,16 @@ class Run:
             return  # what waited to be sent is sent, and nothing else has changed
         if row.target == hub or not self._has_less_left(before):
             raise BrokenMachine(f"{row}: the variant did not fall")
-        for count, limit in zip(self.spent, self.limits, strict=True):
-            if not 0 <= count <= limit:
-                raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
+        if min(self.spent) < 0 or any(map(gt, self.spent, self.limits)):
+            pairs = zip(self.spent, self.limits, strict=True)
+            count, limit = next((count, limit) for count, limit in pairs if not 0 <= count <= limit)
+            raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
 
     def _has_less_left(self, before: tuple[int, ...]) -> bool:
         """Tell whether the variant fell: of the counters that rank highest among those that changed, more is spent."""
-        spent = self.spent
-        for group in self.table.ranked_places:
-            more = 0
-            for place in group:
-                more += spent[place] - before[place]
+        spent, groups = self.spent, self.table.ranked_places
+        for group in groups[:-1]:
+            more = sum([spent[place] - before[place] for place in group])
             if more:
                 return more > 0
-        return False
+        return sum(spent) > sum(before)  # which is that of the last group, where the others are as they were

@@ -31,8 +31,8 @@ def is_blank(text: str) -> bool:
     Arguments:
         text: any text; also an empty one, which is blank.
     """
-    if _VISIBLE.match(text):
-        return False
+    if not text or _VISIBLE.match(text):
+        return not text
     # Nearly every text shows within its first letters; a long one that does not has few different ones.
     return all(map(_is_empty, text[:_FIRST])) and all(map(_is_empty, set(text[_FIRST:])))
 

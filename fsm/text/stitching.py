@@ -7,6 +7,7 @@ repeating it.
 
 from __future__ import annotations
 
+import re
 from array import array
 
 MINIMUM_ECHO = 6
@@ -14,6 +15,17 @@ MINIMUM_ECHO = 6
 
 MINIMUM_OVERLAP = 12
 """The shortest overlap or restart that is dropped, in code points: some two words. Shorter ones come by chance."""
+
+LONGEST_SOUGHT = 65_536
+"""How far from the end of a text, in code points, a stream looks for an overlap; for longer ones it waits for `stitch`.
+
+Whatever the length of the text so far, the chunks of a part cost the same; what few of them come to is taken back.
+"""
+
+_HEAD = 64
+"""Letters that tell of nearly every text that it is not periodic, at a fraction of what it takes to compare halves."""
+
+_VISIBLE = re.compile(r"\S")
 
 _QUICK_TRIES = 16
 """How many places for an overlap are compared one by one; a text that offers more is read letter by letter."""
@@ -42,15 +54,20 @@ def stitch(gathered: str, part: str, *, echoes: bool = False, stripped: str = ""
     declared = _without_declared(gathered, part, stripped) if echoes else None
     if declared is not None:
         return declared
-    core = gathered.strip()
-    if part.startswith(core[:MINIMUM_ECHO]) or part.startswith(gathered[:MINIMUM_ECHO]):
-        known = _without_echo(gathered, core, part)
+    if part.startswith(gathered[:MINIMUM_ECHO]) or (gathered[0].isspace() and part.startswith(_beginning(gathered))):
+        known = _without_echo(gathered, gathered.strip(), part)
         if known is not None:
             return known
     overlap = _overlap(gathered, part)
-    if overlap and not _is_unsure(gathered, core):
+    if overlap and not _is_unsure(gathered, gathered.strip()):
         return part[overlap:]
     return part.removeprefix(stripped)
+
+
+def _beginning(gathered: str) -> str:
+    """Return what an echo without the whitespace before it begins with; no more of a long text is looked at."""
+    visible = _VISIBLE.search(gathered)
+    return "" if visible is None else gathered[visible.start() : visible.start() + MINIMUM_ECHO].rstrip()
 
 
 def _without_declared(gathered: str, part: str, stripped: str) -> str | None:
@@ -85,7 +102,8 @@ def _is_unsure(gathered: str, core: str) -> bool:
 class SeamFilter:
     """Stitch a part that arrives in chunks: what it hands out, joined, is what `stitch` returns for the whole part.
 
-    It holds text back only while all of it occurs in `gathered`; until then any repeat may still come of it.
+    It holds text back only while all of it occurs in `gathered`, at its beginning or in the last `LONGEST_SOUGHT` code
+    points; until then any repeat may still come of it. One that is even longer, and no echo, is handed out.
 
     Arguments:
         gathered: the text so far, with the whitespace at its end.
@@ -93,7 +111,7 @@ class SeamFilter:
         stripped: the whitespace at the end of `gathered` that was kept off the wire.
     """
 
-    __slots__ = ("_at", "_echoes", "_gathered", "_size", "_stripped")
+    __slots__ = ("_at", "_begun", "_echoes", "_gathered", "_size", "_stripped")
 
     def __init__(self, gathered: str, *, echoes: bool = False, stripped: str = "") -> None:
         self._gathered = gathered  # empty once the seam is decided
@@ -102,6 +120,8 @@ class SeamFilter:
         # The held text is a slice of `gathered`, so it needs no copy and a chunk is compared with what follows it.
         self._at = 0
         self._size = 0
+        visible = _VISIBLE.search(gathered)
+        self._begun = 0 if visible is None else visible.start()
 
     def feed(self, text: str) -> str:
         """Return what can be handed out now.
@@ -117,13 +137,20 @@ class SeamFilter:
             self._size += len(text)
             return ""
         held = gathered[self._at : end] + text
-        # What no longer matched cannot match more text, so all the searches together scan `gathered` once.
-        at = gathered.find(held, self._at + 1)
+        at = self._next(held)
         if at < 0:
             return self._decide(held)
         self._at = at
         self._size = len(held)
         return ""
+
+    def _next(self, held: str) -> int:
+        """Return where the held text stands next, below 0 where it does not."""
+        gathered = self._gathered
+        if self._at < self._begun and gathered.startswith(held, self._begun):
+            return self._begun
+        # What no longer matched cannot match more text, so all the searches together scan that end once.
+        return gathered.find(held, max(self._at + 1, len(gathered) - LONGEST_SOUGHT))
 
     def close(self) -> str:
         """Return what is new of the text that was held back; the part has ended."""
@@ -141,8 +168,8 @@ def is_periodic(text: str) -> bool:
         text: any text; it is searched in time that grows with its length only.
     """
     half = len(text) // 2
-    if not half:
-        return False
+    if not half or (half > _HEAD and text.find(text[:_HEAD], 1, half + _HEAD) < 0):
+        return False  # where its first letters do not return, its first half does not
     # Where its first half returns first is the smallest period, if there is one that short (Fine and Wilf).
     period = text.find(text[: len(text) - half], 1)
     return period > 0 and text.startswith(text[period:])

@@ -33,6 +33,7 @@ class Conversation:
     results: dict[int, ToolResult] = field(factory=dict)
     shown: str = ""
     _taken: Result | None = field(default=None, init=False)
+    _calls: tuple[ToolCall, ...] = field(default=(), init=False)  # those of the message that asks
     _ids: dict[str, int] | None = field(default=None, init=False)  # of all tool calls: some providers want no id twice
 
     def take(self, result: Result, event: str, *, is_summary: bool, ids: Sequence[str] | None = None) -> None:
@@ -80,12 +81,13 @@ class Conversation:
         calls = result.message.tool_calls
         own = ids or [_unique(call.id, self._ids) for call in calls]
         self.asked, self.results = Message("assistant", _sound(result.message.parts, own)), {}
+        self._calls = self.asked.tool_calls
         return self.asked
 
     def tell(self, place: int, text: str, *, is_fault: bool = False) -> ToolResult:
         """Take the result of a tool call; the place is that among the calls of its message."""
         assert self.asked is not None
-        call = self.asked.tool_calls[place]
+        call = self._calls[place]
         self.results[place] = ToolResult(call.id, call.name, text, is_fault)
         return self.results[place]
 
@@ -96,8 +98,10 @@ class Conversation:
     def whole(self, otherwise: str) -> tuple[PlainMessage | Message, ...]:
         """Return the conversation as it could be gone on from now."""
         if self.asked is not None:
-            calls = enumerate(self.asked.tool_calls)
-            results = [self.results.get(at) or ToolResult(each.id, each.name, otherwise, True) for at, each in calls]
+            results = [
+                self.results.get(at) or ToolResult(each.id, each.name, otherwise, True)
+                for at, each in enumerate(self._calls)
+            ]
             return (*self.messages, self.asked, Message("tool", results))
         if is_blank(self.gathered):
             return self.messages

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from datetime import date, time
 from enum import Enum
 from math import isfinite
 from types import NoneType
 from typing import Any, NoReturn
-from uuid import UUID
 
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.label import note
@@ -60,8 +57,6 @@ class _NoJson(Exception):
 
 
 _UNCHANGING = frozenset({str, int, bool, type(None)})
-_WRITTEN = (str, int, float, NoneType, date, time, UUID)
-"""What is written as JSON, classes of their own that derive from these among them."""
 _NOT_FINITE = "it is not a finite number"
 
 
@@ -146,6 +141,8 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
     if isinstance(value, tuple):
         return tuple([_frozen(item, depth, is_sent=is_sent) for item in value])
     if hasattr(kind, "__dataclass_fields__"):
+        from dataclasses import fields  # which are loaded where there are any
+
         names = [field.name for field in fields(value) if not field.name.startswith("_") and hasattr(value, field.name)]
         return FrozenMap({name: _frozen(getattr(value, name), depth, is_sent=is_sent) for name in names})
     if is_sent and not _is_written(value):
@@ -154,7 +151,13 @@ def _frozen(value: Any, depth: int, *, is_sent: bool = False) -> Any:
 
 
 def _is_written(value: Any) -> bool:
-    return _is_written(value.value) if isinstance(value, Enum) else isinstance(value, _WRITTEN)
+    """Tell whether a value is written as JSON; those of classes that derive from these are."""
+    from datetime import date, time  # of which most requests hold none
+    from uuid import UUID
+
+    if isinstance(value, Enum):
+        return _is_written(value.value)
+    return isinstance(value, (str, int, float, NoneType, date, time, UUID))
 
 
 def _fault_in(value: Any) -> tuple[str, str] | None:

@@ -15,9 +15,7 @@ EPOCH_MILLISECONDS: Final = 1e11
 LAST: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 """Seconds since 1970 behind which no year has four digits."""
 
-_RFC_3339: Final = Pattern(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,20})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
-)
+_RFC_3339: Final = Pattern(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,20})?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE)
 _NUMBER: Final = Pattern(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
 
 _NOISE: Final = 0.01

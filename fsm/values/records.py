@@ -36,7 +36,7 @@ __all__ = ["define", "frozen", "record"]
 
 
 @recursive_repr()
-def _shown(self: Any) -> str:
+def _shown(self: object) -> str:
     """Write a value as attrs does."""
     built = next(kind for kind in type(self).__mro__ if vars(kind).get("__repr__") is _shown)  # it may be a base
     told = [f"{field.name}={_value(self, field)}" for field in attrs.fields(built) if field.repr is not False]
@@ -45,4 +45,5 @@ def _shown(self: Any) -> str:
 
 def _value(instance: object, field: attrs.Attribute[Any]) -> str:
     value = getattr(instance, field.name) if field.init else getattr(instance, field.name, attrs.NOTHING)
-    return repr(value) if field.repr is True else str(field.repr(value))
+    write: Any = field.repr  # True, or a function
+    return repr(value) if write is True else str(write(value))

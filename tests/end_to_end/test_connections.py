@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -367,7 +368,8 @@ def test_a_broken_chunk_behind_others_is_named_in_the_failure(way: str) -> None:
     with RawServer(play) as server:
         asked = ask(way, quick(way, server, policy=rungwise.Policy(limits=ONCE)))
     assert asked.text == "Herons "
-    assert ["illegal chunk header" in str(failure.exception) for failure in asked.failures] == [True]
+    said = [str(failure.exception) for failure in asked.failures]
+    assert re.search("illegal chunk header|Invalid character in chunk size", *said)
 
 
 # forks

@@ -305,3 +305,15 @@ def test_of_the_core_alone(build: Callable[[], object]) -> None:
     with pytest.raises((rungwise.RungwiseError, ValueError, TypeError, AttributeError)) as caught:
         build()
     assert_silent(caught.value)
+
+
+def test_the_frames_of_a_traceback_lead_to_no_others(dead_url: str) -> None:
+    with pytest.raises(rungwise.Failed) as caught:
+        Client(backend(dead_url), policy=FAST).call(PROMPT)
+    trace = caught.value.__traceback__
+    assert trace is not None
+    frames = []
+    while (trace := trace.tb_next) is not None:  # the first one is this function's own
+        frames.append(trace.tb_frame)
+    assert frames
+    assert [frame.f_back for frame in frames] == [None] * len(frames)

@@ -33,7 +33,20 @@ FLOORS = (
 )
 """The rooms, each of which imports nothing but itself and the floors before it."""
 
-LATE_IMPORTS_ALLOWED = {("rungwise.fsm.call.policy", "rungwise.fsm.call.rules")}
+LATE_IMPORTS_ALLOWED = {
+    ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
+    ("rungwise.fsm.machine.compiled", "rungwise.fsm.machine.machine"),
+    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.html"),
+    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.terminal"),
+    ("rungwise.fsm.call.journal", "rungwise.fsm.call.digest"),
+    ("rungwise.fsm.call.result", "rungwise.fsm.call.digest"),
+    ("rungwise.fsm.call.result", "rungwise.fsm.journal.digest"),
+    ("rungwise.fsm.call.result", "rungwise.fsm.journal.digest.brief"),
+    ("rungwise.fsm.turn.journal", "rungwise.fsm.turn.digest"),
+    ("rungwise.fsm.turn.result", "rungwise.fsm.turn.digest"),
+    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest"),
+    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.brief"),
+}
 """Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
 
 
@@ -175,12 +188,91 @@ def test_the_core_imports_nothing_of_its_own_inside_functions() -> None:
     assert late == LATE_IMPORTS_ALLOWED
 
 
+THE_CORE = "from rungwise import Call, Policy"
+A_CLIENT = "from rungwise import Call, Client, OpenAIChat, Policy"
+
+SLOW_TO_LOAD = (
+    *(
+        "asyncio",
+        "concurrent",
+        "datetime",
+        "decimal",
+        "difflib",
+        "email",
+        "hashlib",
+        "hmac",
+        "html",
+        "http",
+        "logging",
+        "pathlib",
+    ),
+    *("multiprocessing", "random", "secrets", "shutil", "socket", "ssl", "subprocess", "tempfile", "tomllib", "urllib"),
+    *("unittest", "uuid", "xml", "zoneinfo"),
+)
+"""What of the standard library takes milliseconds, and a call does without until it needs it."""
+
+MOST_MODULES = 90
+"""Modules of the core that a program loads which makes calls; there were 85, of which each takes 0.1 ms or more."""
+
+MOST_CLASSES = 70
+"""Classes that attrs builds for them; there were 65, of which each takes 0.3 ms or more."""
+
+
+def printed_by(*lines: str) -> list[str]:
+    """Return the words that a new interpreter prints."""
+    run = [sys.executable, "-c", "\n".join(lines)]
+    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+@cache
+def loaded_by(line: str) -> frozenset[str]:
+    """List the modules that a new interpreter holds after a line."""
+    return frozenset(printed_by(line, "import sys", "print(*sys.modules)"))
+
+
+def parts_of(packages: Iterable[str], names: Iterable[str]) -> set[str]:
+    """Return the modules that are one of some packages, or stand in one."""
+    return {name for name in names if any(name == each or name.startswith(f"{each}.") for each in packages)}
+
+
+def others_among(names: Iterable[str]) -> set[str]:
+    """Return the packages of other people among some modules."""
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"rungwise"}
+
+
 def test_a_call_loads_nothing_that_reviews_tables_or_tests_policies() -> None:
-    script = "import sys; from rungwise import Call, Client, Policy; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    rooms = ("checker", "diagram", "testing", "certificate", "replay")
-    unused = tuple(f"rungwise.fsm.{room}" for room in rooms)
-    assert {name for name in done.stdout.split() if name.startswith(unused)} == set()
+    rooms = ("checker", "diagram", "testing", "certificate", "replay", "journal.digest")
+    assert parts_of([f"rungwise.fsm.{room}" for room in rooms], loaded_by(A_CLIENT)) == set()
+
+
+def test_the_core_loads_little() -> None:
+    loaded = loaded_by(THE_CORE) - loaded_by("")
+    assert others_among(loaded) == {"attr", "attrs"}
+    assert parts_of(SLOW_TO_LOAD, loaded) == set()
+    ours = parts_of(["rungwise"], loaded)
+    assert parts_of(["rungwise.adapters", "rungwise.fsm.turn"], ours) == set()
+    assert len(ours) <= MOST_MODULES, sorted(ours)
+
+
+def test_the_core_builds_few_classes() -> None:
+    """To build them takes attrs half of the time in which the core is loaded."""
+    modules = "[each for name, each in sys.modules.items() if name.startswith('rungwise.')]"
+    kinds = f"{{each for module in {modules} for each in vars(module).values() if isinstance(each, type)}}"
+    (built,) = printed_by(
+        THE_CORE,
+        "import sys",
+        f"print(sum('__attrs_attrs__' in vars(kind) and kind.__module__.startswith('rungwise.') for kind in {kinds}))",
+    )
+    assert 30 < int(built) <= MOST_CLASSES
+
+
+def test_a_client_loads_no_more_than_its_own_protocol_needs() -> None:
+    loaded = loaded_by(A_CLIENT) - loaded_by("import httpx")
+    assert others_among(loaded) <= {"anyio", "attr", "attrs", "h11", "orjson", "sniffio"}
+    assert parts_of(["asyncio"], loaded) == set()
+    rooms = ["adapters.cli", "adapters.demo", "adapters.provider", "adapters.testing", "adapters.tools", "fsm.turn"]
+    rooms += [f"adapters.wires.{name}" for name in ("anthropic", "bedrock", "gemini", "ollama", "responses")]
+    assert parts_of([f"rungwise.{room}" for room in rooms], loaded) == set()
 
 
 @pytest.mark.parametrize("line", ["import fsm.errors", "from fsm import errors", "from adapters.client import Client"])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -85,6 +86,21 @@ def replies_of(pieces: Sequence[str]) -> list[Reply]:
     """Return replies that bring a text in parts: each is cut by its cap but for the last."""
     cut = [Reply(each, stop_reason="length", stop_raw="length", usage=USAGE) for each in pieces[:-1]]
     return [*cut, Reply(pieces[-1], stop_reason="stop", stop_raw="stop", usage=USAGE)]
+
+
+def bytes_of_parts(call: Call, replies: Sequence[Reply]) -> Iterator[tuple[int, int]]:
+    """Run a call over replies; yield the most bytes that each part takes beside what there was, and the text so far."""
+    send, size = call.begin(), 0
+    for reply in replies:
+        assert send is not None
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        for start in range(0, len(reply.text) if call.is_streaming else 0, 12):
+            call.hear(Text(reply.text[start : start + 12]))
+        send = call.receive(reply)
+        call.drain()
+        size += len(reply.text)
+        yield tracemalloc.get_traced_memory()[1] - before, size
 
 
 def gathered(call: Call, replies: Sequence[Reply], link: Any = None, *, chunk: int = 0) -> str:
@@ -420,7 +436,7 @@ def turn_of(count: int) -> Turn:
                 action = turn.tools_ran([ToolOutcome(f"three herons and {each.arguments}") for each in runs], 0.0)
             case _:
                 raise AssertionError(action)
-    assert turn.result.outcome == "done", turn.result
+    assert turn.result.outcome == "finished", turn.result
     return turn
 
 
@@ -448,7 +464,7 @@ def calls_in_a_round(count: int) -> Work:
                     action = turn.tools_ran([ToolOutcome("three herons") for _ in runs], 0.0)
                 case _:
                     raise AssertionError(action)
-        assert turn.result.outcome == "done", turn.result
+        assert turn.result.outcome == "finished", turn.result
 
     return run
 
@@ -514,11 +530,16 @@ def picture(size: int) -> Work:
 # certificates
 
 
-def certificate_of_limits(limit: int) -> Work:
+def certificate_of_limits(limit: int, attempts: int = 24) -> Work:
     """Prepare the proof of a policy whose limits are all so large."""
     limits = Limits(**dict.fromkeys((name for name in Limits() if name != "fallbacks"), limit))
-    policy = Policy(limits=limits, budget=Budget(attempts=1000, seconds=None))
+    policy = Policy(limits=limits, budget=Budget(attempts=attempts, seconds=None))
     return lambda: rungwise.verify(policy, 2, max_tokens=1000)
+
+
+def certificate_of_attempts(attempts: int) -> Work:
+    """Prepare the proof of a policy that allows so many attempts, and ten units of each limit."""
+    return certificate_of_limits(10, attempts)
 
 
 def certificate_of_backends(count: int) -> Work:

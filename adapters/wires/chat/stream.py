@@ -182,8 +182,11 @@ class ChatDecoder(StreamDecoder):
         if isinstance(kind, int):
             self._calls.go_on(kind, text)
             self.unshown += len(text)
-        else:
-            super().take_piece(kind, text)
+            return
+        if kind != self._kind:
+            self._flush()
+            self._kind = kind
+        self._new.append(text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take any other chunk."""

@@ -8,17 +8,35 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import anyio
 from attrs import define, field
+from soaking.calls import ASYNC, SYNC, Stage, is_asyncio
 
 import rungwise
-from soaking.calls import ASYNC, SYNC, Stage, is_asyncio
 
 THREADS, TASKS = 4, 48
 TRIO_EVERY = 5
 """Each so many rounds one runs on trio."""
+
+
+def load(stage: Stage) -> None:
+    """Make a call of each kind, so that what each of them imports counts from the beginning."""
+
+    async def of_each_kind() -> None:
+        for kind in ASYNC:
+            with suppress(rungwise.CallError, rungwise.TurnError):
+                await kind(stage, 1)
+        if not is_asyncio():
+            await stage.aclose()
+
+    for kind in SYNC:
+        with suppress(rungwise.CallError, rungwise.TurnError):
+            kind(stage, 1)
+    for backend in ("asyncio", "trio"):
+        anyio.run(of_each_kind, backend=backend)
 
 
 @define(eq=False)

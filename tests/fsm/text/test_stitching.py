@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, stitch
+from rungwise.fsm.text.stitching import LONGEST_SOUGHT, MINIMUM_ECHO, MINIMUM_OVERLAP, SeamFilter, stitch
 from support.texts import cut
 
 STORY = "Once upon a time there was a fox. It lived in a wood, and it was"
@@ -289,6 +289,17 @@ def test_releases_ordinary_text_early() -> None:
     seam = SeamFilter(STORY * 50)
     held = [letter for letter in " happy there, as foxes are." if not seam.feed(letter)]
     assert len(held) <= 2
+
+
+@pytest.mark.parametrize("spaces", ["", "\n\n "])
+def test_a_stream_looks_for_an_overlap_near_the_end_of_a_long_text(spaces: str) -> None:
+    text = spaces + "".join(Random(3).choices("abcdefgh ", k=2 * LONGEST_SOUGHT)) + "and then the sun went down."
+    near, far = text[-LONGEST_SOUGHT:], text[-LONGEST_SOUGHT - 100 :]
+    for again, handed_out in ((near, ""), (text, ""), (text.strip(), ""), (far, far)):
+        chunks = [*(again[at : at + 5_000] for at in range(0, len(again), 5_000)), " It was night."]
+        # The longest one is shown, and taken back at the end of its part, which is stitched as a whole.
+        assert run(text, chunks) == handed_out + " It was night."
+        assert stitch(text, "".join(chunks)) == " It was night."
 
 
 def test_hands_on_the_chunk_itself_once_decided() -> None:

@@ -1,0 +1,27 @@
+"""Many calls with mixed faults, in a process of their own: nothing stays open, nothing grows, every outcome is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOAK = Path(__file__).with_name("soak.py")
+
+
+@pytest.mark.parametrize(("calls", "every"), [(300, 100), pytest.param(5_000, 500, marks=pytest.mark.full)])
+def test_nothing_stays_behind_calls_with_mixed_faults(calls: int, every: int, tmp_path: Path) -> None:
+    written = tmp_path / "soak.json"
+    command = [sys.executable, str(SOAK), "--calls", str(calls), "--every", str(every), "--json", str(written)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert not run.stderr
+    seen = json.loads(written.read_text())
+    assert seen["faults"] == []
+    assert sum(seen["outcomes"].values()) == sum(seen["kinds"].values()) == calls
+    first, last = seen["samples"][0], seen["samples"][-1]
+    for kept in ("descriptors", "threads", "tasks", "async generators", "coroutines", "frames"):
+        assert first[kept] == last[kept], kept

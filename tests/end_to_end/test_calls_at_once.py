@@ -1,0 +1,90 @@
+"""What one call over HTTP costs, and thousands at once: counted in functions called, connections opened and turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import rungwise
+from rungwise import Client
+from support.growth import calls_made
+from support.raw_server import RawServer, answer, stream_of
+from support.ways import backend, client_for
+
+
+@pytest.mark.parametrize(("streams", "most"), [(False, 1_400), (True, 1_850)])
+def test_a_happy_call_over_http_takes_few_steps(streams: bool, most: int) -> None:
+    def play(peer: Any) -> None:
+        for _ in peer.requests():
+            peer.send(stream_of("Herons ", "nest ", "here.") if streams else answer("Herons nest here."))
+
+    with RawServer(play) as server:
+        client = client_for("own sync", backend(server.base_url), stream_calls=streams)
+        for _ in range(3):
+            assert client.call("Where?").text == "Herons nest here."
+        steps = min(calls_made(lambda: client.call("Where?")) for _ in range(3))
+        client.close()
+    assert steps < most
+
+
+class Served:
+    """Hold what a server in the same event loop has seen."""
+
+    def __init__(self) -> None:
+        self.connections = self.under_way = self.most = 0
+        self.asked: list[str] = []
+
+
+@asynccontextmanager
+async def serving(seen: Served) -> AsyncIterator[str]:
+    """Answer requests in the running event loop, each one turn of the loop later: no thread could serve thousands."""
+
+    class Protocol(asyncio.Protocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+            seen.connections += 1
+
+        def data_received(self, data: bytes) -> None:
+            seen.under_way += 1
+            seen.most = max(seen.most, seen.under_way)
+            seen.asked.append(data.rpartition(b"question ")[2].partition(b'"')[0].decode())
+            asyncio.get_running_loop().call_soon(self.reply)
+
+        def reply(self) -> None:
+            seen.under_way -= 1
+            self.transport.write(answer("Yes."))
+
+    server = await asyncio.get_running_loop().create_server(Protocol, "127.0.0.1", 0, backlog=512)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+async def many(count: int, **options: Any) -> tuple[Served, list[rungwise.Result]]:
+    """Make calls at the same time, and return what the server saw of them, and what they came to."""
+    seen = Served()
+    async with serving(seen) as url, Client(backend(url), stream_calls=False, **options) as client:
+        results = await asyncio.gather(*[client.acall(f"question {number}") for number in range(count)])
+    return seen, results
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(2_000, marks=pytest.mark.full)])
+def test_thousands_of_calls_at_once_share_a_hundred_connections_in_turn(count: int) -> None:
+    seen, results = asyncio.run(many(count))
+    assert {(each.text, each.attempts) for each in results} == {("Yes.", 1)}
+    assert seen.connections == 100
+    assert seen.most <= 100
+    # A hundred are under way at once and overtake one another, but nobody waits while two hundred others are served.
+    order = [int(number) for number in seen.asked]
+    assert all(abs(place - number) < 200 for place, number in enumerate(order))
+
+
+def test_a_call_that_waits_for_a_place_takes_few_steps_more_than_one_that_has_one() -> None:
+    def steps(**options: Any) -> Callable[[], None]:
+        return lambda: asyncio.run(many(100, **options)) and None
+
+    waiting, placed = (calls_made(steps(max_connections=number)) for number in (10, 100))
+    assert waiting < 1.1 * placed
