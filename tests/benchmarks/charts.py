@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, ScalarFormatter
 
 LINE, GUIDE = "#1f6feb", "#9aa4ae"
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "benchmarks", "font.size": 8, "font.family": "sans-serif"}
+OWN = [{"color": LINE, "linewidth": 2.0, "linestyle": style} for style in ("-", "--", ":", "-.")]
+OTHERS = [{"color": color, "linewidth": 1.2} for color in ("#24292f", "#c9510c", "#8250df", "#9aa4ae")]
 COLUMNS = 3
 
 
@@ -41,8 +44,7 @@ def _panel(panel: Any, growth: dict[str, Any]) -> None:
     panel.set_xlabel(growth["unit"])
     panel.set_ylabel("CPU time, ms")
     panel.grid(which="major", color="#e5e8eb", linewidth=0.6)
-    panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.minorticks_off()
     panel.spines[["top", "right"]].set_visible(False)
 
 
@@ -53,16 +55,27 @@ def at_once(sections: list[dict[str, Any]], path: Path) -> None:
         return
     figure, panel = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
     names = [each["who"] for each in wanted[min(wanted)]["figures"]]
+    own, others = cycle(OWN), cycle(OTHERS)
     for who in names:
+        is_own = "ungwise" in who
         rates = {
             size: each["best"] for size, section in wanted.items() for each in section["figures"] if each["who"] == who
         }
         points = {size: rate for size, rate in rates.items() if rate > 0}
-        panel.loglog(list(points), list(points.values()), marker="o", markersize=3, linewidth=1.5, label=who)
+        panel.loglog(
+            list(points),
+            list(points.values()),
+            marker="o",
+            markersize=3,
+            label=who,
+            **(next(own) if is_own else next(others)),
+        )
     panel.set_xticks(list(wanted), [str(each) for each in wanted])
-    panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.minorticks_off()
     panel.set_xlabel("calls at once, each answered after 50 ms")
     panel.set_ylabel("calls/s")
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.yaxis.set_major_formatter(ScalarFormatter())
     panel.grid(which="major", color="#e5e8eb", linewidth=0.6)
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))

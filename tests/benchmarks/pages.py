@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
@@ -111,12 +112,11 @@ def _circumstances(results: Mapping[str, Any]) -> list[str]:
     named = {"httpx": "httpx", "openai": "openai", "litellm": "LiteLLM", "pydantic-ai-slim": "pydantic-ai"}
     named |= {"langchain-openai": "langchain-openai", "aiohttp": "aiohttp"}
     told_versions = ", ".join(f"{word} {versions[name]}" for name, word in named.items() if name in versions)
-    return [
-        f"Measured on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: {results['cores']} cores"
-        f" ({results['cpu']}), Python {results['python']},",
-        f"{told_versions}.",
-        f"[The method, the peers, all figures and the curves]({HOME}/README.md).",
-    ]
+    text = (
+        f"[Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: {results['cores']} cores"
+        f" ({results['cpu']}), Python {results['python']}, {told_versions}."
+    )
+    return [line.replace("[Measured]()", f"[Measured]({HOME}/README.md)") for line in textwrap.wrap(text, 119)]
 
 
 def page(results: Mapping[str, Any]) -> str:

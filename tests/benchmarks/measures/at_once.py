@@ -14,7 +14,7 @@ from benchmarks.workers import Worker, WorkerError
 
 SIZES = {64: 0.8, 256: 1.5, 2000: 3.0}
 """How many at once, and for how many seconds in each round."""
-LIMIT = 6.0
+LIMIT = 10.0
 ANSWERED_AFTER = 50
 BY_DEFAULT = replace(WHOLE, who="Rungwise, 100 connections as by default")
 OWN = (WHOLE, STREAMED, replace(WHOLE, who="Rungwise over aiohttp", options={**WHOLE.options, "transport": "aiohttp"}))
@@ -46,7 +46,7 @@ def _compared(bench: Bench, at_once: int, seconds: float, contestants: Iterable[
                     raise
                 print(f"{each.who} is left out: {str(error).splitlines()[0]}", file=sys.stderr)
                 present.remove(each)
-        for number in range(1 if bench.quick else 2):
+        for number in range(1 if bench.quick else min(2, bench.rounds)):
             for each in present if number % 2 == 0 else present[::-1]:
                 if all(round["is_idle"] for round in found.get(each.who, ())):
                     asked = {"at_once": at_once, "seconds": seconds, "limit": LIMIT}

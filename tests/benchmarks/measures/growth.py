@@ -36,7 +36,7 @@ def measure(bench: Bench) -> Iterator[Section]:
         [worker] = workers.values()
         known = {each["name"]: each for each in worker.ask("inside.growth:known")}
         for name in QUICK if bench.quick else CHOSEN:
-            growth = _growth(worker, known[name], 2 if bench.quick else 4)
+            growth = _growth(worker, known[name], min(bench.rounds, 2 if bench.quick else 4))
             verdicts = list(_verdicts(worker, growth)) if name == PARTS else []
             yield Section(f"growth.{name}", f"Growth: {name}", "s", growths=[growth], verdicts=verdicts)
         name = "calls at once, over HTTP"

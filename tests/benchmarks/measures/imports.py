@@ -1,4 +1,4 @@
-"""What an import takes of the processor over a bare interpreter, each in a new process, with everything compiled before."""
+"""What an import takes of the processor over a bare interpreter, in a new process each, all of it compiled before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure(bench: Bench) -> Iterator[Section]:
         _seconds(bench, environment, code)
     rounds = [
         {name: _seconds(bench, environment, code) for name, (environment, code) in wanted.items()}
-        for _ in range(2 if bench.quick else max(3, bench.rounds // 6))
+        for _ in range(2 if bench.quick else max(1, bench.rounds // 6))
     ]
     bare, *others = compared(rounds)
     figures = [Figure(each.who, each.median - bare.median, each.best - bare.best) for each in others]
