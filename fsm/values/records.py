@@ -1,6 +1,6 @@
 """The classes that a program loads to make calls, built by attrs with less to compile.
 
-A record is one that is built by keyword, handed on, and never changed.
+A record is one that is handed on, and never changed.
 """
 
 from __future__ import annotations
