@@ -40,9 +40,7 @@ _PART = Pattern(
     re.ASCII | re.IGNORECASE,
 )
 _DURATION = Pattern(f"(?:{_PART.text}){{1,8}}", _PART.flags)
-_WORDING = Pattern(
-    rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})", _PART.flags
-)
+_WORDING = Pattern(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})", _PART.flags)
 
 
 def plain_headers(headers: object) -> dict[str, str]:
