@@ -77,8 +77,9 @@ _MAY_BE_ASYNC = frozenset({"compactor", "async_sleep"})
 _MAY_BE_NONE = frozenset({"observer", "compactor", "sleep"})
 
 
-def check_http(http: object, async_http: object) -> None:
-    """Refuse what is no HTTP client, or one of the other kind."""
+def check_http(http: object, async_http: object, transport: object) -> None:
+    """Refuse what is no HTTP client, or one of the other kind, and what is no transport."""
+    check_transport(transport, async_http)
     for name, given, other in (("http", http, "async_http"), ("async_http", async_http, "http")):
         if given is None:
             continue

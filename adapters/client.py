@@ -18,7 +18,6 @@ from rungwise.adapters.arguments import (
     check_policy,
     check_sizes,
     check_sync,
-    check_transport,
     checked_clock,
     checked_draws,
     checked_sleep,
@@ -64,9 +63,8 @@ class Client:
         policy: how calls recover, and the budget of each, where a call is given no other.
         http: an `httpx.Client` (or one of its shape) for `call` and `stream`; it is neither closed nor changed.
         async_http: an `httpx.AsyncClient` for `acall` and `astream`, likewise.
-        transport: what asynchronous calls are sent with where no `async_http` is given: `own`, or `aiohttp`, which has
-            a parser in C (`pip install 'rungwise[aiohttp]'`; not on trio). All limits hold on each, and threads always
-            send on their own connections.
+        transport: what `acall` and `astream` send with, where not `async_http`: `own`, or `aiohttp`, as fast, for those
+            who have it anyway (`pip install 'rungwise[aiohttp]'`; not on trio).
         max_connections: how many connections there may be at once, of threads and of each event loop; further calls
             wait in turn, within their own time. A client that was passed in has limits of its own.
         stream_calls: whether `call` and `acall` have the reply streamed too, where the backend can, so that silence
@@ -116,8 +114,7 @@ class Client:
         self.policy = check_policy(policy)
         clocks = {"clock": clock, "wall_clock": wall_clock, "sleep": sleep, "async_sleep": async_sleep}
         check_functions(observer=observer, compactor=compactor, jitter=jitter, **clocks)
-        check_http(http, async_http)
-        check_transport(transport, async_http)
+        check_http(http, async_http, transport)
         self._largest_reply, self._stream_calls = largest_reply, stream_calls
         self._connections = Connections(http, async_http, max_connections, transport)
         self._options: dict[str, Any] = {

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Generator
 from functools import wraps
 from inspect import iscoroutinefunction
-from types import FrameType, FunctionType, TracebackType
+from types import FrameType, FunctionType, GeneratorType, TracebackType
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -48,8 +48,8 @@ def _frame_like(frame: FrameType) -> FrameType:
         co_firstlineno=code.co_firstlineno,
     )
     known: dict[str, Any] = {name: frame.f_globals.get(name) for name in _READ_BY_PRINTERS}
-    made: Generator[None] = FunctionType(named, known)()
-    return cast("FrameType", made.gi_frame)
+    made: GeneratorType[None, None, None] = FunctionType(named, known)()
+    return cast("FrameType", made.gi_frame)  # it has one until it has run
 
 
 def _without_variables(trace: TracebackType | None) -> TracebackType | None:

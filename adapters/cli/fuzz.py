@@ -108,7 +108,13 @@ def fuzz(
     share = 1.0 if hostile else HOSTILE_SHARE if over_http else 0.0
     if transport != "own" and not (over_http or hostile):
         bad_input("in memory there is no transport: give --over-http or --hostile with --transport")
-    options = {"backends": backends, "seed": seed, "over_http": over_http, "hostile": share, "transport": transport}
+    options: dict[str, Any] = {
+        "backends": backends,
+        "seed": seed,
+        "over_http": over_http,
+        "hostile": share,
+        "transport": transport,
+    }
     with _no_litter(), _fuzzer(chosen, **options) as fuzzer:
         _check_certificate(fuzzer)
         what = fuzzer.certificate.table

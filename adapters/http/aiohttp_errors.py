@@ -12,10 +12,19 @@ UNANSWERED = "Server disconnected without sending a response."
 def as_ours(error: Exception) -> Exception:
     """Return what an error of aiohttp's amounts to; what is no error of the network is returned as it is.
 
-    Only what the system or TLS said is its cause: aiohttp's own errors hold the request with its key.
+    Only what the system or TLS said is its cause: aiohttp's own errors hold the request with its key. They are kept by
+    what raised them, too, so their tracebacks are taken off, which would be cycles.
     """
-    if isinstance(error, httpx.HTTPError):
-        return error
+    told = error if isinstance(error, httpx.HTTPError) else _as_ours(error)
+    if told is not error:
+        link: BaseException | None = error
+        while link is not None:
+            link.__traceback__ = None
+            link = link.__cause__
+    return told
+
+
+def _as_ours(error: Exception) -> Exception:
     if isinstance(error, aiohttp.ClientConnectorError):
         return _from(error, httpx.ConnectError)
     if isinstance(error, aiohttp.ServerDisconnectedError):

@@ -84,20 +84,21 @@ class _Connector(aiohttp.TCPConnector):
         self.protocol: _Heard | None = None
         self.transport: asyncio.Transport | None = None
         kept: dict[str, Any] = {"limit": 0, "keepalive_timeout": KEEP, "use_dns_cache": False}
-        super().__init__(resolver=_Names(self), ssl=context or True, **kept)
-        self._factory = partial(_Heard, loop=asyncio.get_running_loop())
+        self._names = _Names()
+        super().__init__(resolver=self._names, ssl=context or True, **kept)
+        self._factory: Any = partial(_Heard, loop=asyncio.get_running_loop())
 
     @property
     def closed(self) -> bool:
         """Tell that it is closed while nothing is asked of it: aiohttp complains of what a program leaves open."""
         return super().closed or not self.is_asked
 
-    def __del__(self) -> None:
+    def __del__(self, *_: object) -> None:
         """Say nothing, and touch no event loop: it may have ended, or be that of a forked child's parent."""
 
     async def _create_connection(self, *args: Any) -> _Heard:
         """Connect, as a connector may do in its own way."""
-        limits = self.limits
+        limits = self._names.limits = self.limits
         self.is_connecting = self.has_connected = True
         seconds = limits.moment(limits.connect) - time.monotonic()
         connect = super()._create_connection
@@ -112,12 +113,12 @@ class _Connector(aiohttp.TCPConnector):
 class _Names(AbstractResolver):
     """Look names up as for our own connections: asyncio's threads would keep a program from ending."""
 
-    def __init__(self, connector: _Connector) -> None:
-        self._connector = connector
+    def __init__(self) -> None:
+        self.limits = AttemptLimits()
 
     async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[ResolveResult]:
         """Return the addresses of a host."""
-        limits = self._connector.limits
+        limits = self.limits
         found = await arun(addresses_of(host, port, limits.moment(limits.connect)), limits.cancellation)
         return [
             ResolveResult(

@@ -25,6 +25,7 @@ from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.waiting import within
 from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.tracebacks import forget_locals
 
 
 @lru_cache(maxsize=64)
@@ -107,9 +108,7 @@ class AiohttpResponse:
             if data := self._taken():
                 yield data
             elif isinstance(self._error, Exception):
-                broken = as_ours(self._error)
-                self._error = broken
-                raise broken
+                raise as_ours(self._error)
             elif content.at_eof():
                 return
             else:
@@ -124,16 +123,17 @@ class AiohttpResponse:
         return content.read_nowait()
 
     async def _following(self) -> bytes:
-        limits, told = self._limits, None
+        limits = self._limits
         try:
             return await within(limits.left, self._response.content.readany, cancellation=limits.cancellation)
         except TimeoutError:
             if data := self._taken():  # it came while a busy machine let us wait for too long
                 return data
-            told: Exception = httpx.ReadTimeout("nothing more came in time")
+            late: Exception = httpx.ReadTimeout("nothing more came in time")
         except Exception as error:
-            told = as_ours(error)
-        raise told
+            forget_locals(error)  # the body keeps it, and its traceback would hold this
+            late = as_ours(error)
+        raise late  # here, where no error of aiohttp's comes with it
 
     async def aclose(self) -> None:
         """Let the connection serve the next request if it can."""

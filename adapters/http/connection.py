@@ -29,6 +29,11 @@ LARGEST_HEAD = 100 * 1024
 """Bytes of a head, or of one line between chunks, after which a response is broken."""
 
 
+_MOST_FRAMING: Final = 16
+"""Bytes around a chunk that came by itself; more than that may be much, and is not copied to be looked at."""
+_CHUNK_END: Final = (b"\r\n", False)
+"""What h11 keeps, behind a whole chunk, until there is more."""
+
 _END: Final = h11.EndOfMessage()
 
 
@@ -61,6 +66,7 @@ class Connection:
     _early: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED] | None = field(default=None, init=False)
     _is_cut_short: bool = field(default=False, init=False)
     _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
+    _last_read: int = field(default=0, init=False)  # bytes
     _broken: str | None = field(default=None, init=False)  # an error would hold this connection, by its traceback
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
@@ -179,6 +185,12 @@ class Connection:
             # h11's kinds are abstract classes, which take long to tell what is none of them.
             while type(event := protocol.next_event()) is h11.Data:
                 pieces.append(event.data)
+                framing = self._last_read - len(event.data)
+                if event.chunk_end and framing <= _MOST_FRAMING and protocol.trailing_data == _CHUNK_END:
+                    # One reading brought just this chunk, as is usual where each event is sent by itself. That more
+                    # data are needed is clear, and h11 would take as long to say so as it took for the chunk.
+                    self._needs_data = True
+                    return b"".join(pieces)
             # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
             self._needs_data = event is h11.NEED_DATA
         except h11.RemoteProtocolError as error:
@@ -203,7 +215,7 @@ class Connection:
             self._has_read = True
         elif self._protocol.their_state is h11.SEND_RESPONSE:
             raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-        self._needs_data = False
+        self._needs_data, self._last_read = False, len(data)
         self._protocol.receive_data(data)
 
     def finish(self) -> bool:

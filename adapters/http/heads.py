@@ -60,8 +60,10 @@ def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
     # A line that somebody put into another one is well-formed by itself: only their number tells.
-    if not _HEAD.fullmatch(head) or head.count("\n") != len(headers) + 1 or "transfer-encoding" in headers:
+    if not _HEAD.fullmatch(head) or head.count("\n") != len(headers) + 1:
         _refuse(headers)
+    if "transfer-encoding" in headers:
+        raise httpx.LocalProtocolError("The transfer-encoding of a request is the transport's to choose")
     return f"{head}\r\n".encode("ascii")
 
 
@@ -70,6 +72,6 @@ def _refuse(headers: Mapping[str, str]) -> NoReturn:
     for name, value in headers.items():
         if not re.fullmatch(_TOKEN, name):
             raise httpx.LocalProtocolError("Illegal header name")
-        if not re.fullmatch(_VALUE, value) or name == "transfer-encoding":
+        if not re.fullmatch(_VALUE, value):
             raise httpx.LocalProtocolError(f"Illegal header value of {name!r}")
     raise httpx.LocalProtocolError("Illegal method or target")

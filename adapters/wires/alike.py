@@ -89,7 +89,8 @@ class AlikeLines:
         if not found or reader.piece_in(other) != (kind, content + "~"):
             return
         self.begins, self.ends, self.kind = prefix + head + b'"', b'"' + tail, kind
-        if self.volatile is not None:
+        self._whole = None
+        if self.volatile is not None and (self.volatile.search(self.begins) or self.volatile.search(self.ends)):
             heads, tails = self.volatile.split(self.begins), self.volatile.split(self.ends)
             self.begins, self.ends = heads[0], tails[-1]
             others = b"(?:%b)" % self.volatile.pattern

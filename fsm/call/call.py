@@ -294,7 +294,8 @@ class Call:
             counter=self._counter,
             delivered=self._delivery.close(),
         )
-        position, own = self.position, ()
+        position = self.position
+        own: tuple[str, ...] = ()
         if position.table.own_facts:
             own = own_facts_of(position.table, observation, self._context.transcript.gathered)
         self._gather(observation)

@@ -89,15 +89,16 @@ class Chain:
             most: how many can be asked at all, behind which nobody looks: every call does, however long its chain is.
         """
         coming: list[Link] = []
-        if self.index + 1 == len(self.links) or most <= 0:
+        if self.is_at_end or most <= 0:
             return coming
         here = self.link.identities
         for link in islice(self.links, self.index + 1, None):
-            if len(coming) == most:
-                break
             if link.problem is None and not (link.identities & here):
                 coming.append(link)
                 here = link.identities
+                most -= 1
+                if not most:
+                    break
         return coming
 
     def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:

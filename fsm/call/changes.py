@@ -84,5 +84,5 @@ def fall_back(transcript: Transcript, observation: Observation) -> None:
     transcript.portable, transcript.lower_reasoning, transcript.restore_reasoning = True, False, False
     transcript.is_foreign = bool(transcript.gathered)
     if is_blank(transcript.gathered):
-        transcript.turn = ()  # blocks alone are nothing that another backend could go on from
+        transcript.drop_turn()  # blocks alone are nothing that another backend could go on from
     transcript.dropped, transcript.repaired, transcript.available_tokens = frozenset(), frozenset(), None

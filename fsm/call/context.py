@@ -112,8 +112,9 @@ class CallContext:
             losses = told[index] = losses_of(self.request, self.chain.links[0], self.chain.link)
             if losses:
                 notes.append(f"left out: {'; '.join(losses)}")
-            if self.lessons is not NO_LESSONS and self.lessons != NO_LESSONS:
-                notes.append(str(self.lessons))
+            lessons = self.lessons
+            if lessons is not NO_LESSONS and lessons != NO_LESSONS:
+                notes.append(str(lessons))
         if _FORMAT_REPAIR in self.transcript.repaired and index not in self.worded:
             self.worded |= {index}
             notes.append(f"{FORMAT_PARAMETER}: asked for in words (it was rejected)")

@@ -45,11 +45,27 @@ def estimate_tokens(value: Any) -> int:
     Everything that is no picture counts by its bytes, also sound and files, for which that is far too much. What is no
     text of a message (tools, schemas, calls and what came of them) counts by the bytes of its JSON.
     """
-    total, todo, as_json = 0, [value], []
+    tokens, size = measures_of(value)
+    return tokens + tokens_in(size)
+
+
+def tokens_in(size: int) -> int:
+    """Return the tokens that so many bytes are taken to be."""
+    return -(-size // BYTES_A_TOKEN)
+
+
+def bytes_of(text: str) -> int:
+    """Return the bytes of a text in UTF-8, halves of surrogate pairs among them."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def measures_of(value: Any) -> tuple[int, int]:
+    """Return what an estimate is made of: tokens, and bytes of JSON, of both of which that of several is the sum."""
+    total, size, todo, as_json = 0, 0, [value], []
     while todo:
         item = todo.pop()
         if isinstance(item, str):
-            total += -(-(len(item) if item.isascii() else len(item.encode("utf-8", "surrogatepass"))) // BYTES_A_TOKEN)
+            total += tokens_in(bytes_of(item))
         elif isinstance(item, (list, tuple)):
             todo += item
         elif hasattr(item, "items"):
@@ -67,11 +83,14 @@ def estimate_tokens(value: Any) -> int:
             todo += astuple(item, recurse=False)
         else:
             total += 1
-    return total + _tokens_as_json(as_json) if as_json else total
+    if as_json:
+        pictures, size = _measures_as_json(as_json)
+        total += pictures
+    return total, size
 
 
-def _tokens_as_json(todo: list[Any]) -> int:
-    """Return the tokens of values by the bytes of the JSON that they are written as: its keys, quotes and commas too.
+def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
+    """Return the tokens of pictures in values, and the bytes of the JSON of all else: its keys, quotes and commas too.
 
     Arguments:
         todo: the values; it is emptied.
@@ -95,13 +114,13 @@ def _tokens_as_json(todo: list[Any]) -> int:
                 todo.append(part)
         else:
             size += _written(item) + 1
-    return total - (-size // BYTES_A_TOKEN)
+    return total, size
 
 
 def _quoted(text: str) -> int:
     """Return the bytes of a text as JSON has it."""
     written = encode_basestring(text)
-    return len(written) if written.isascii() else len(written.encode("utf-8", "surrogatepass"))
+    return bytes_of(written)
 
 
 def _written(value: Any) -> int:

@@ -248,7 +248,7 @@ def losses_of(request: Request, first: Link, link: Link) -> tuple[str, ...]:
         lost = getattr(link, "lost_behind", lost)
         meant = parameters_for(request, first, link)
         foreign = [f"{name}: it is a parameter of another protocol" for name in request.parameters if name not in meant]
-    taken = tools_for(request, first, link)
+    taken = tools_for(request, first, link) if request.tools else ()
     if len(taken) < len(request.tools):
         kept = set(map(id, taken))
         others = [tool for tool in request.tools if id(tool) not in kept]

@@ -58,6 +58,7 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
             shared_tokens = max(shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps))
         if shared.money is not None:
             shared_money_each = max(shared_money_each, _even(shared.money, money_left, share, count))
+    money, shared_money = _money_kept(context, to_come, wanted + prompt_tokens, money_each, shared_money_each)
     context.kept = Kept(
         attempts=count,
         shared_attempts=max(0, min(count, _shared_attempts_left(context) - 1)),
@@ -65,10 +66,11 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
         ends_after=ends_after,
         output_tokens=int(tokens),
         shared_tokens=int(shared_tokens),
+        money=money,
+        shared_money=shared_money,
         money_each=money_each,
         shared_money_each=shared_money_each,
     )
-    count_money(context, wanted, prompt_tokens)
 
 
 def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
@@ -79,19 +81,31 @@ def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:
         wanted: the output cap of this attempt, in tokens.
         prompt_tokens: those of its prompt.
     """
-    kept = context.kept
-    if not (kept.money_each or kept.shared_money_each):
-        return
-    one = []
-    for link in _to_come(context):
+    each, shared_each = context.kept.money_each, context.kept.shared_money_each
+    if each or shared_each:
+        money, shared_money = _money_kept(context, _to_come(context), wanted + prompt_tokens, each, shared_each)
+        context.kept = evolve(context.kept, money=money, shared_money=shared_money)
+
+
+def _money_kept(
+    context: CallContext, to_come: Sequence[Link], tokens: int, most: float, shared_most: float
+) -> tuple[float, float]:
+    """Return the money that is kept for all backends to come, in the call's own budget and in those that it shares.
+
+    Arguments:
+        context: what is asked of each of them.
+        to_come: they.
+        tokens: those of the prompt that each would be sent.
+        most, shared_most: what is kept for one of them at most.
+    """
+    if not (most or shared_most):
+        return 0.0, 0.0
+    needed = []
+    for link in to_come:
         if link.prices is not None:
             cap = context.request.max_tokens or link.max_tokens or context.policy.base_cap
-            one.append(dearest_prompt(prompt_tokens + wanted, link.prices) + price_of_output(cap, link.prices))
-    context.kept = evolve(
-        kept,
-        money=sum(min(each, kept.money_each) for each in one),
-        shared_money=sum(min(each, kept.shared_money_each) for each in one),
-    )
+            needed.append(dearest_prompt(tokens, link.prices) + price_of_output(cap, link.prices))
+    return sum([min(each, most) for each in needed]), sum([min(each, shared_most) for each in needed])
 
 
 def eaten_by(context: CallContext, cap: int | None, wait: float) -> str | None:

@@ -36,12 +36,13 @@ class Shapes:
 
     def unanswered(self, messages: Iterable[Mapping[str, Any] | Message]) -> int:
         """Count the tool calls without a result, for which a stand-in may go out."""
-        called, told = Counter[str](), Counter[str]()
+        called: list[str] = []
+        told: list[str] = []
         for message in messages:
             calls, results = self._ids_of(message)
-            called.update(calls)
-            told.update(results)
-        return (called - told).total()
+            called += calls
+            told += results
+        return (Counter(called) - Counter(told)).total() if called else 0
 
     def _ids_of(self, message: Mapping[str, Any] | Message) -> tuple[Iterable[str], Iterable[str]]:
         """Return the ids of the tool calls in a message, and those of the results."""

@@ -6,10 +6,10 @@ from typing import Literal
 
 from attrs import field
 
-from rungwise.fsm.call.estimate import MESSAGE_TOKENS, estimate_tokens, tokens_of
+from rungwise.fsm.call.estimate import MESSAGE_TOKENS, bytes_of, estimate_tokens, measures_of, tokens_in, tokens_of
 from rungwise.fsm.call.lessons import Lessons
 from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall, text_of
+from rungwise.fsm.call.parts import Message, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.call.policy import Hints
 from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.shapes import Shapes
@@ -81,6 +81,7 @@ class Transcript:
     turn: tuple[Part, ...] = field(default=(), repr=False)
     _gathered_tokens: int = field(default=0, init=False)
     _uncounted: list[tuple[str, int | None]] = field(factory=list, init=False, repr=False)  # texts and their caps
+    _turn_measures: tuple[int, int, int] = field(default=(0, 0, 0), init=False)  # bytes of text; tokens, JSON beside it
     _loops: LoopWatch | None = field(default=None, init=False, repr=False)  # none before a text is cut
     thinks_inline: bool = False  # a part came with inline reasoning
     spare: str = field(default="", repr=False)  # the longest cut that is too little to go on from
@@ -117,7 +118,7 @@ class Transcript:
             self.thinks_inline = True
         if observation.event == "paused" or (self.turn and (observation.part or observation.event in ANSWERS)):
             before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
-            self.turn = (*before, *self.turn, *_as_it_came(observation))
+            self._add_to_turn((*before, *_as_it_came(observation)))
         if observation.part:
             self.parts.append(observation.part)
             self.gathered += observation.new  # the one copy that each part costs: it is sent as a whole
@@ -133,9 +134,24 @@ class Transcript:
         self.spare, self.seed, self.is_paused, self.thinks_inline, self.is_foreign = "", "", False, False, False
 
     def _drop_text(self) -> None:
-        self.gathered, self.parts, self.turn, self.hinted_at, self._loops = "", [], (), 0, None
+        self.gathered, self.parts, self.hinted_at, self._loops = "", [], 0, None
+        self.drop_turn()
         self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
         self._gathered_tokens, self._uncounted = 0, []
+
+    def drop_turn(self) -> None:
+        """Drop what a paused turn holds, but for the text that was gathered."""
+        self.turn, self._turn_measures = (), (0, 0, 0)
+
+    def _add_to_turn(self, parts: tuple[Part, ...]) -> None:
+        text, tokens, json = self._turn_measures
+        for part in parts:  # measured as it comes, and not with all that stands before it each time
+            if isinstance(part, TextPart):
+                text += bytes_of(part.text)
+            else:
+                one, other = measures_of(part)
+                tokens, json = tokens + one, json + other
+        self.turn, self._turn_measures = (*self.turn, *parts), (text, tokens, json)
 
     @property
     def gathered_tokens(self) -> int:
@@ -213,8 +229,8 @@ class Transcript:
     def _turn_so_far(self) -> _Added:
         if not self.turn:
             return _assistant(self.gathered, self.gathered_tokens)
-        beside = [part for part in self.turn if not isinstance(part, TextPart)]
-        tokens = max(self.gathered_tokens, estimate_tokens(text_of(self.turn))) + estimate_tokens(beside)
+        text, tokens, json = self._turn_measures
+        tokens += max(self.gathered_tokens, tokens_in(text)) + tokens_in(json)
         return Message("assistant", self.turn), tokens + MESSAGE_TOKENS
 
     def _nudge(self) -> list[_Added]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, report
+from benchmarks import machine, pages, report
 from benchmarks.bench import Bench
 from benchmarks.environments import CACHE, PEERS, ROOT, python_of, variables
 from benchmarks.figures import Section
@@ -43,8 +44,15 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results into it")
     parser.add_argument("--charts", type=Path, metavar="DIR", help="draw the growth curves into it")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where the environments are kept (build/benchmarks)")
+    parser.add_argument("--keep", action="store_true", help="keep the results and charts here, and write the pages")
+    parser.add_argument("--write", action="store_true", help="write the pages from what is kept, and measure nothing")
     parser.add_argument("--here", action="store_true", help="measure in the environment that this runs in; no peers")
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if options.keep and (options.only or options.quick or options.here or options.peers == "none"):
+        parser.error("what is kept is a whole run, with all peers")
+    if options.keep:
+        options.json, options.charts = options.json or pages.RESULTS, options.charts or HERE / "charts"
+    return options
 
 
 def pythons(options: argparse.Namespace) -> dict[str, Path]:
@@ -63,23 +71,39 @@ def pythons(options: argparse.Namespace) -> dict[str, Path]:
 def main(given: Sequence[str] | None = None) -> int:
     """Measure, and say whether each goal is held: 1 where one is missed."""
     options = arguments(given)
+    if options.write:
+        pages.write(pages.kept())
+        return 0
     found = pythons(options)
     results = {**machine.described(), "versions": _versions(found)}
     print("{date}, Python {python}, {cpu}, {cores} cores; plain Python: {reference_ms} ms".format(**results))
-    sections: list[Section] = []
+    sections = list(_measured(options, found))
+    verdicts = [each for section in sections for each in section.verdicts]
+    print(*report.table(verdicts), sep="\n", flush=True)
+    _put(options, {**results, "sections": [asdict(each) for each in sections]}, found["rungwise"])
+    return 0 if all(each.held for each in verdicts) else 1
+
+
+def _measured(options: argparse.Namespace, found: dict[str, Path]) -> Iterator[Section]:
     with serving(found["rungwise"]) as server:
         bench = Bench(found, server, options.rounds or (5 if options.quick else 30), options.quick)
         for name in options.only or MEASURES:
+            start = time.monotonic()
             for section in import_module(f"benchmarks.measures.{name}").measure(bench):
                 print(*report.lines(section), sep="\n", flush=True)
-                sections.append(section)
-    verdicts = [each for section in sections for each in section.verdicts]
-    print(*report.table(verdicts), sep="\n", flush=True)
-    results["sections"] = [asdict(each) for each in sections]
-    with contextlib.ExitStack() as stack:
-        if options.json:
-            stack.enter_context(options.json.open("w", encoding="utf-8")).write(json.dumps(results, indent=1) + "\n")
-    return 0 if all(each.held for each in verdicts) else 1
+                yield section
+            print(f"({name}: {time.monotonic() - start:.0f} s)", file=sys.stderr, flush=True)
+
+
+def _put(options: argparse.Namespace, results: dict[str, Any], python: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = options.json or Path(folder) / "results.json"
+        file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        if options.charts:
+            drawn = [str(python), "-m", "benchmarks.charts", str(file.resolve()), str(options.charts.resolve())]
+            subprocess.run(drawn, check=True, env=variables(), cwd=ROOT)
+    if options.keep:
+        pages.write(results)
 
 
 def _versions(found: dict[str, Path]) -> dict[str, Any]:

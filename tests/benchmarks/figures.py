@@ -61,6 +61,7 @@ class Growth:
     sizes: list[int]
     seconds: list[float]
     slope: float
+    inherent: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,19 @@ class Section:
 
 
 def compared(rounds: list[dict[str, float]], cpu: list[dict[str, float]] | None = None) -> list[Figure]:
-    """Compare contestants with the first of them, from what each needed in each round."""
-    best = {who: min(each[who] for each in rounds) for who in rounds[0]}
-    first = next(iter(best.values()))
-    return [
-        Figure(
-            who,
-            median=statistics.median(each[who] for each in rounds),
-            best=best[who],
-            ratio=best[who] / first,
-            cpu=min(each[who] for each in cpu) if cpu else None,
+    """Compare contestants with the first of them, from what each needed in each round; slow ones sit rounds out."""
+    figures: list[Figure] = []
+    for who in rounds[0]:
+        found = [each[who] for each in rounds if who in each]
+        best = min(found)
+        figures.append(
+            Figure(
+                who,
+                median=statistics.median(found),
+                best=best,
+                ratio=best / figures[0].best if figures else 1.0,
+                cpu=min(each[who] for each in cpu if who in each) if cpu else None,
+                note=f"{len(found)} rounds of {len(rounds)}" if len(found) < len(rounds) else "",
+            )
         )
-        for who in best
-    ]
+    return figures

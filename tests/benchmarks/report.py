@@ -28,15 +28,16 @@ def number(value: float) -> str:
 
 def lines(section: Section) -> Iterator[str]:
     """Write a section."""
-    yield ""
-    yield section.title
+    if section.figures:
+        yield ""
+        yield section.title
     for each in section.figures:
         yield f"  {each.who:<44} {_columns(each, section.unit)}".rstrip()
     for growth in section.growths:
         points = ", ".join(
             f"{size}: {told(value, 's')}" for size, value in zip(growth.sizes, growth.seconds, strict=True)
         )
-        yield f"  {growth.name:<44} slope {growth.slope:.2f}   {points}"
+        yield f"  growth: {growth.name:<36} slope {growth.slope:.2f}   {points}"
 
 
 def _columns(figure: Figure, unit: str) -> str:

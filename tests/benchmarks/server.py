@@ -1,6 +1,6 @@
 """A loopback server for the benchmarks, in its own process: canned answers, written for throughput alone.
 
-A path begins with what is wanted: `/50-200-plain/v1/chat/completions` answers after 50 ms, in 200 chunks where it streams.
+A path begins with what is wanted: `/50-200-plain/v1/chat/completions` answers after 50 ms, in 200 chunks if it streams.
 `think` has half of the text inside a block of reasoning, `seam` cuts the first answer short, and repeats its end.
 """
 

@@ -21,7 +21,8 @@ class Worker:
     """Run functions of `benchmarks` in a process of an environment."""
 
     def __init__(self, python: Path) -> None:
-        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        # It lives as long as the process, which `close` ends.
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [str(python), "-m", "benchmarks.worker"],
             stdin=subprocess.PIPE,

@@ -84,7 +84,7 @@ def test_thousands_of_calls_at_once_share_a_hundred_connections_in_turn(count: i
 
 def test_a_call_that_waits_for_a_place_takes_few_steps_more_than_one_that_has_one() -> None:
     def steps(**options: Any) -> Callable[[], None]:
-        return lambda: asyncio.run(many(200, **options)) and None
+        return lambda: asyncio.run(many(100, **options)) and None
 
-    waiting, placed = (calls_made(steps(max_connections=number)) for number in (20, 200))
+    waiting, placed = (calls_made(steps(max_connections=number)) for number in (10, 100))
     assert waiting < 1.1 * placed

@@ -201,13 +201,17 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     provider = serve(ANSWER)
     connections: list[Any] = []
 
+    def kept(http: Any) -> weakref.ref[Any]:
+        idle = next(iter(http.pool._idle))
+        return weakref.ref(getattr(idle, "sock", idle))  # aiohttp has the socket of its own
+
     def call() -> None:
         client = Client(backend_of(provider))
         if mode.startswith("a"):
             asyncio.run(acall(client))
         else:
             ask(client, mode)
-            connections.append(weakref.ref(next(iter(client._connections.in_threads.http.pool._idle)).sock))
+            connections.append(kept(client._connections.in_threads.http))
         if is_in_a_cycle:
             ring: list[Any] = [client]
             ring.append(ring)
@@ -220,7 +224,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
                 pass
         http = client._connections.in_this_loop().http
         assert http is not None
-        connections.append(weakref.ref(next(iter(http.pool._idle)).sock))
+        connections.append(kept(http))
 
     call()
     gc.collect()
@@ -296,3 +300,28 @@ def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
         assert connections() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("ending", ["answered", "cut"])
+def test_over_aiohttp_nothing_of_ours_is_left_to_the_collector(
+    ending: str, serve: Callable[..., EmbeddedProvider], backend_of: Any
+) -> None:
+    backend = backend_of(serve(*ENDINGS[ending]))
+
+    async def main() -> None:
+        for _ in range(3):
+            async with Client(backend, policy=QUICK, transport="aiohttp") as client:
+                with suppress(rungwise.CallError):
+                    await client.acall("Where?")
+
+    asyncio.run(main())
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        asyncio.run(main())
+        gc.collect()
+        found = {type(each).__qualname__ for each in gc.garbage if type(each).__module__.startswith("rungwise")}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    assert not found

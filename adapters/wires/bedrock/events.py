@@ -1,11 +1,13 @@
 """Take the events of a Bedrock stream apart: they are cut out here, and botocore's parser reads them.
 
 It reads the headers of each kind of event once: those that come again, byte for byte, are known, and of the event there
-remain its checksums. On CPython 3.11 an event of 174 bytes takes 7.3 µs in the parser; known so, 2.4 µs with its JSON.
+remain its checksums. On CPython 3.11 an event of 174 bytes takes 7.3 µs in the parser; known so, 2.4 µs with its JSON,
+and half of that where it differs from an earlier one in nothing but its text and its padding.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from struct import Struct
 from typing import Any, Final
@@ -14,6 +16,7 @@ from zlib import crc32
 import orjson
 from attrs import define, field
 
+from rungwise.adapters.wires.alike import AlikeLines, Piece
 from rungwise.adapters.wires.bedrock.signing import botocore
 from rungwise.adapters.wires.json_text import load
 from rungwise.adapters.wires.sse import EventHandler
@@ -26,6 +29,8 @@ _LONGEST: Final = 32 * 2**20
 """Bytes of an event; botocore takes 24 MiB of payload."""
 _MOST_KNOWN: Final = 16
 """Kinds of events; Converse has seven, and its exceptions."""
+_PADDING: Final = re.compile(rb'"p": ?"[^"\\]*"')
+"""What hides how long the text of an event is."""
 
 
 def _new_buffer() -> Any:
@@ -44,6 +49,8 @@ class FrameReader:
     _wanted: int = field(default=_PRELUDE, init=False)  # the bytes that it must have before it is looked at again
     _parser: Any = field(factory=_new_buffer, init=False)
     _known: dict[bytes, Mapping[str, Any]] = field(factory=dict, init=False)
+    _alike: AlikeLines = field(factory=lambda: AlikeLines(_PADDING), init=False)  # of events with the learned headers
+    _learned: Mapping[str, Any] | None = field(default=None, init=False)
 
     @property
     def size(self) -> int:
@@ -65,7 +72,7 @@ class FrameReader:
             data = bytes(self._rest)
             self._rest.clear()
         place, end = 0, len(data)
-        self._wanted = _PRELUDE
+        self._wanted, alike = _PRELUDE, self._alike
         while not handler.finished and end - place >= _PRELUDE:
             length, headers_length, checksum = _LENGTHS(data, place)
             if not _SHORTEST <= length <= _LONGEST:
@@ -82,7 +89,12 @@ class FrameReader:
             if headers is None or crc32(frame[:8]) != checksum or crc32(frame[:-4]) != _CHECKSUM(frame, length - 4)[0]:
                 self._parse(frame, handler)
             else:
-                self._take(headers, frame[start:-4], handler)
+                payload = frame[start:-4]
+                is_like = headers is self._learned and payload.startswith(alike.begins) and payload.endswith(alike.ends)
+                if is_like and (text := alike.text_in(payload)) is not None:
+                    handler.take_piece(alike.kind, text)
+                else:
+                    self._take(headers, payload, handler)
         if place < end:
             self._rest += data[place:]
 
@@ -105,12 +117,13 @@ class FrameReader:
     def _take(self, headers: Mapping[str, Any], payload: bytes, handler: EventHandler) -> None:
         kind = headers.get(":message-type")
         if kind == "event":
-            self._take_event(str(headers.get(":event-type")), payload, handler)
+            self._take_event(headers, payload, handler)
         else:
             code = headers.get(":exception-type") or headers.get(":error-code") or ""
             handler.take_error(_error(str(code), payload, headers.get(":error-message")))
 
-    def _take_event(self, name: str, payload: bytes, handler: EventHandler) -> None:
+    def _take_event(self, headers: Mapping[str, Any], payload: bytes, handler: EventHandler) -> None:
+        name = str(headers.get(":event-type"))
         try:
             value = load(payload)
         except ValueError:
@@ -123,6 +136,19 @@ class FrameReader:
             handler.take_value(event, payload, is_error=False)
         else:
             handler.take_piece(*piece)
+            self._alike.learn(b"", payload, piece, _Payloads(name, handler))
+            self._learned = headers  # pieces come with one kind of event alone, so what was learned before fits too
+
+
+@define(eq=False)
+class _Payloads:
+    """Tell what the payloads of events of one name say."""
+
+    name: str
+    handler: EventHandler
+
+    def piece_in(self, value: Any) -> Piece | None:
+        return self.handler.piece_in({self.name: value})
 
 
 def _error(code: str, payload: bytes, message: Any) -> bytes:

@@ -71,17 +71,31 @@ class ResponsesDecoder(StreamDecoder):
         return EventReader(ignores_names=True, volatile=_VOLATILE)
 
     def piece_in(self, value: Any) -> Piece | None:
-        """Return what an event says that holds one piece of text and nothing else, as most do."""
+        """Return what an event says that holds one piece of text, or of a call's arguments, and nothing else."""
         try:
-            kind, key, place = _DELTAS[value["type"]]
-            text, at, index = value["delta"], value["output_index"], value[place]
-            if type(text) is str and text and type(at) is int and type(index) is int and not value.get("logprobs"):
-                slot = self._slots.get(at)
-                if slot is not None and (key, index) in slot.places:
-                    return (kind, (at, key, index)), text
+            name, text, at = value["type"], value["delta"], value["output_index"]
+            slot = self._slots.get(at) if type(at) is int else None
+            if slot is None or type(text) is not str or not text:
+                return None
+            if name in _ARGUMENTS:
+                return (at, text) if _ARGUMENTS[name][1] == "delta" else None
+            kind, key, place = _DELTAS[name]
+            index = value[place]
+            if type(index) is int and not value.get("logprobs") and (key, index) in slot.places:
+                return (kind, (at, key, index)), text
         except (KeyError, TypeError, AttributeError):
             pass
         return None
+
+    def take_piece(self, kind: Kind | int, text: str) -> None:
+        """Take a piece of the text, of the reasoning, or of the arguments of the call in this place."""
+        if isinstance(kind, int):
+            self.unshown += write(self._slots[kind].written, text, is_whole=False)
+            return
+        if kind != self._kind:
+            self._flush()
+            self._kind = kind
+        self._new.append(text)
 
     def take_value(self, value: Mapping[str, Any], data: bytes, *, is_error: bool) -> None:
         """Take the object of any other event."""

@@ -47,8 +47,9 @@ def test_trio_is_told_that_it_is_not_for_it() -> None:
 
 
 def test_threads_send_on_their_own_connections() -> None:
-    with EmbeddedProvider(Script([ANSWER])) as provider, Client(backend(provider.base_url), transport="aiohttp") as client:
-        assert client.call("Where?").text == "In the reeds."
+    with EmbeddedProvider(Script([ANSWER])) as provider:
+        client = client_for("own sync", backend(provider.base_url), transport="aiohttp")
+        assert ask("own sync", client).text == "In the reeds."
 
 
 def test_no_cookie_is_sent_back() -> None:

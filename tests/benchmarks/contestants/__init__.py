@@ -1,7 +1,7 @@
 """Who is measured. Each module makes its client once, as its own documentation has it for production, and gives a call.
 
-`call(url, **options)` returns a function that makes one call, `acall` one that returns an awaitable, and `stream` one that
-reads a stream to its end; each returns the text that it got.
+`call(url, **options)` returns a function that makes one call, `acall` one that returns an awaitable, and `stream` one
+that reads a stream to its end; each returns the text that it got.
 """
 
 from __future__ import annotations

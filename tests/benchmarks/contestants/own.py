@@ -38,9 +38,10 @@ def stream(url: str, **options: Any) -> Callable[[], str]:
     client = _client(url, **options)
 
     def one() -> str:
+        last: object = None
         for event in client.stream(PROMPT):
-            pass
-        assert isinstance(event, rungwise.Result)
-        return event.text
+            last = event
+        assert isinstance(last, rungwise.Result)
+        return last.text
 
     return one

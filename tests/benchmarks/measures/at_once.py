@@ -12,9 +12,9 @@ from benchmarks.contestants import BARE, LITELLM, OPENAI, PEERS, STREAMED, TENAC
 from benchmarks.figures import Figure, Goal, Section, Verdict
 from benchmarks.workers import Worker, WorkerError
 
-SIZES = {64: 1.0, 256: 2.0, 2000: 4.0}
+SIZES = {64: 0.8, 256: 1.5, 2000: 3.0}
 """How many at once, and for how many seconds in each round."""
-LIMIT = 8.0
+LIMIT = 10.0
 ANSWERED_AFTER = 50
 BY_DEFAULT = replace(WHOLE, who="Rungwise, 100 connections as by default")
 OWN = (WHOLE, STREAMED, replace(WHOLE, who="Rungwise over aiohttp", options={**WHOLE.options, "transport": "aiohttp"}))
@@ -29,7 +29,7 @@ def measure(bench: Bench) -> Iterator[Section]:
     smallest: Section | None = None
     for at_once, seconds in SIZES.items():
         if at_once < 2000 or not bench.quick:
-            section = _compared(bench, at_once, seconds / (4 if bench.quick else 1), CONTESTANTS)
+            section = _compared(bench, at_once, seconds / (2 if bench.quick else 1), CONTESTANTS)
             smallest = smallest or section
             yield replace(section, verdicts=list(_verdicts(section, smallest)))
 
@@ -46,7 +46,7 @@ def _compared(bench: Bench, at_once: int, seconds: float, contestants: Iterable[
                     raise
                 print(f"{each.who} is left out: {str(error).splitlines()[0]}", file=sys.stderr)
                 present.remove(each)
-        for number in range(1 if bench.quick else 3):
+        for number in range(1 if bench.quick else min(2, bench.rounds)):
             for each in present if number % 2 == 0 else present[::-1]:
                 if all(round["is_idle"] for round in found.get(each.who, ())):
                     asked = {"at_once": at_once, "seconds": seconds, "limit": LIMIT}

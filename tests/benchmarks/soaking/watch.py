@@ -14,6 +14,9 @@ from attrs import define, field
 SLOW = "Executing "
 """How asyncio's debug mode begins when it tells that a callback took long, as it does on a busy machine."""
 
+OTHERS = ("Async generator 'httpx.", "Async generator 'httpcore.")
+"""How trio tells of generators that httpx leaves within one another, where one is ended in the middle of a body."""
+
 LONGEST = 400
 
 
@@ -54,4 +57,5 @@ class Watch:
         self.note(f"a thread ended with {told.exc_value!r}")
 
     def _warned(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        self.note(f"{category.__name__}: {message}")
+        if not str(message).startswith(OTHERS):
+            self.note(f"{category.__name__}: {message}")

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rungwise import Call, Reply, Request
 from rungwise.fsm.call.delivery import correction
 from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.reply_filter import ReplyFilter, SeedFilter, without_seed
 from rungwise.fsm.call.transcript import Reading
-from rungwise.fsm.text.stitching import stitch
+from rungwise.fsm.text.stitching import LONGEST_SOUGHT, stitch
 from rungwise.fsm.text.thinking import split_thinking
 from support.texts import cut
 
@@ -78,3 +81,21 @@ def test_what_is_handed_out_is_what_the_whole_reply_holds(
     visible = without_seed(visible, seed) if seed else visible
     assert shown == delivery.delivered == (stitch(gathered, visible) if gathered else visible)
     assert thought == reasoning
+
+
+def test_a_very_long_repeat_that_was_shown_is_taken_back_at_the_end_of_its_part() -> None:
+    letters = "".join(Random(5).choices("abcdefgh ", k=LONGEST_SOUGHT + 5_000)) + "."
+    again = letters[-LONGEST_SOUGHT - 1_000 :] + " And so it ended."
+    call, shown = Call(Request("Where?"), is_streaming=True), ""
+    call.begin()
+    for reply in (Reply(letters, stop_reason="length"), Reply(again, stop_reason="stop")):
+        chunks = [Text(reply.text[at : at + 1_000]) for at in range(0, len(reply.text), 1_000)]
+        events = [event for chunk in chunks for event in call.hear(chunk)]
+        call.receive(reply)
+        for event in (*events, *call.drain()):
+            if isinstance(event, Discard):
+                assert shown.endswith(event.text)
+                shown = shown.removesuffix(event.text)
+            elif isinstance(event, Text):
+                shown += event.text
+    assert shown == call.result.text == letters + " And so it ended."

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rungwise.fsm.call.estimate import BYTES_A_TOKEN, PICTURE_TOKENS, estimate_tokens
+from rungwise.fsm.call.estimate import BYTES_A_TOKEN, PICTURE_TOKENS, estimate_tokens, measures_of, tokens_in
+from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(500)}}
 TOOL = {"type": "function", "function": {"name": "f", "description": 'Say "hello".\n' * 50, "parameters": SCHEMA}}
@@ -60,3 +61,17 @@ def test_a_picture_counts_alike_wherever_it_stands(part: dict[str, Any]) -> None
 def test_what_stands_beside_a_picture_counts_too() -> None:
     """So does a schema in which something is called like one."""
     assert estimate_tokens([{"type": "image", "source": {}, "properties": SCHEMA}]) > PICTURE_TOKENS + 4_000
+
+
+def test_what_is_measured_piece_by_piece_is_estimated_like_the_whole() -> None:
+    parts = [
+        ReasoningPart("It nests in reeds.", signature={"data": "abc"}, provider="anthropic"),
+        OpaquePart("anthropic", {"type": "server_tool_use", "input": {"query": "Wo nisten Reiher? \ud83e"}}),
+        ToolCall("1", "look", '{"a": 1}', extras={"b": [1, None, 2.5]}),
+        MediaPart("image", data="aGVyb24="),
+        TextPart("Sie nisten im Schilf, ganz früh."),
+    ]
+    measures = [measures_of(part) for part in parts]
+    assert estimate_tokens(parts) == sum(tokens for tokens, _ in measures) + tokens_in(
+        sum(size for _, size in measures)
+    )

@@ -110,3 +110,28 @@ def test_not_more_kinds_of_headers_are_kept_than_there_are_kinds_of_events() -> 
         reader.feed(frame(f"event{number}", {}), heard)
     assert len(heard.came) == 1_000
     assert len(reader._known) <= 16
+
+
+def test_texts_that_differ_in_their_padding_too_are_not_parsed_again() -> None:
+    class Pieces(Heard):
+        parsed = 0
+
+        def piece_in(self, value: Any) -> Any:
+            self.parsed += 1
+            event = value.get("contentBlockDelta")
+            return None if event is None else (event["contentBlockIndex"], event["delta"]["text"])
+
+        def take_piece(self, kind: Any, text: str) -> None:
+            self.came.append((kind, text))
+
+    reader, heard, expected = FrameReader(), Pieces(), []
+    for number in range(200):
+        index, text = number // 100, f'"word"\t{number}, "p":"'
+        value = {"contentBlockIndex": index, "delta": {"text": text}, "p": "abcdefghij"[: number % 10]}
+        reader.feed(frame("contentBlockDelta", value), heard)
+        expected.append((index, text))
+        if number == 50:
+            reader.feed(frame("messageStart", value), heard)
+            expected.append(({"messageStart": value}, heard.came[-1][1]))
+    assert heard.came == expected
+    assert heard.parsed < 20

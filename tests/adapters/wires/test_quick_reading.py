@@ -1,0 +1,128 @@
+"""What is taken from a line by its likeness to an earlier one is what parsing it would have said."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import rungwise
+from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.provider.script import ScriptedReply
+from rungwise.adapters.wires.alike import AlikeLines
+from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.failures.failure import Failure
+from support.growth import calls_made
+
+PATHS = {
+    "OpenAIChat": "/v1/chat/completions",
+    "OpenAIResponses": "/v1/responses",
+    "Anthropic": "/v1/messages",
+    "Gemini": "/v1beta/models/m:streamGenerateContent",
+    "Ollama": "/api/chat",
+    "Bedrock": "/model/m/converse-stream",
+}
+PROTOCOLS = [name for name in PATHS if hasattr(rungwise, name)]
+REQUEST = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
+Said = tuple[Reply | Failure, list[Any], int]
+
+
+def backend(name: str) -> Any:
+    options = {"region": "eu-north-1"} if name == "Bedrock" else {}
+    return getattr(rungwise, name)("m", base_url="http://host/v1", api_key="k", **options)
+
+
+def body(name: str, **script: Any) -> bytes:
+    return render(ScriptedReply(**script), REQUEST, path=PATHS[name]).body
+
+
+def read(name: str, data: bytes, size: int) -> Said:
+    """Return what a body amounts to that comes in pieces of a size, its deltas, and the letters that no delta shows."""
+    decoder, deltas = backend(name).decoder({}), []
+    for start in range(0, len(data), size):
+        deltas += decoder.feed(data[start : start + size])
+    return decoder.close(), deltas, decoder.unshown
+
+
+def parsed(name: str, data: bytes, size: int) -> Said:
+    """Return the same of a decoder that parses every line."""
+    with patch.object(AlikeLines, "text_in", lambda self, line: None):
+        return read(name, data, size)
+
+
+TEXTS = st.text(max_size=60) | st.lists(
+    st.sampled_from(['"', "\\", "\n", "\t", "é", "\u2028", "😀", "\x7f", "word ", '{"a": "b"}', '"}'])
+).map("".join)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@settings(max_examples=25)
+@given(TEXTS, TEXTS, st.integers(1, 9), st.integers(1, 900))
+@example('["a", "b", "c", "d"] ' * 3, "", 2, 10_000)
+def test_a_text_says_the_same(name: str, text: str, reasoning: str, chunk: int, size: int) -> None:
+    data = body(name, text=text, reasoning=reasoning, chunk_size=chunk)
+    assert read(name, data, size) == parsed(name, data, size)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@settings(max_examples=25)
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 900))
+def test_tool_calls_say_the_same(name: str, values: list[str], chunk: int, size: int) -> None:
+    calls = [
+        {"id": f"c{number}", "name": "look_up", "arguments": json.dumps({"q": value}, ensure_ascii=bool(number % 2))}
+        for number, value in enumerate(values)
+    ]
+    data = body(name, text="So", tool_calls=calls, chunk_size=chunk)
+    assert read(name, data, size) == parsed(name, data, size)
+
+
+INDICES = st.sampled_from([0, 1, "0", None, True])
+CALL = st.fixed_dictionaries(
+    {"function": st.fixed_dictionaries({}, optional={"name": st.sampled_from(["", "f", "g"]), "arguments": TEXTS})},
+    optional={"index": INDICES, "id": st.sampled_from(["", "a", "b"]), "extra_content": st.just({"x": 1})},
+)
+DELTA = st.fixed_dictionaries(
+    {}, optional={"tool_calls": st.lists(CALL, max_size=2), "content": st.sampled_from(["", "text", None])}
+)
+CHOICE = st.fixed_dictionaries(
+    {"delta": DELTA},
+    optional={"index": st.sampled_from([0, 1]), "logprobs": st.sampled_from([None, {}, {"content": []}])},
+)
+CHUNK = st.fixed_dictionaries(
+    {"choices": st.lists(CHOICE, min_size=1, max_size=1)},
+    optional={"model": st.sampled_from(["m", None]), "usage": st.sampled_from([None, {"completion_tokens": 3}])},
+)
+WHOLE = {"choices": [{"message": {"content": "all", "tool_calls": [{"id": "w", "function": {"name": "f"}}]}}]}
+
+
+def goes_on(arguments: str, **members: Any) -> dict[str, Any]:
+    call = {"index": 0, "function": {"arguments": arguments}}
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}], **members}
+
+
+@settings(max_examples=100)
+@given(st.lists(CHUNK | st.just(WHOLE) | TEXTS.map(goes_on), max_size=24), st.integers(1, 2_000))
+@example([{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}}]}] * 2, 99)
+@example([goes_on("{"), goes_on("}"), goes_on("{}"), WHOLE, goes_on("{}")], 2_000)
+def test_chunks_of_chat_with_calls_say_the_same(chunks: list[Any], size: int) -> None:
+    data = b"".join(b"data: %s\n\n" % json.dumps(chunk, ensure_ascii=False).encode() for chunk in chunks)
+    with patch.object(type(backend("OpenAIChat").decoder({})), "piece_in", lambda self, value: None):
+        expected = read("OpenAIChat", data, size)
+    assert read("OpenAIChat", data, size) == expected
+
+
+@pytest.mark.parametrize("is_call", [False, True])
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_an_event_asks_little_of_each_layer(name: str, is_call: bool) -> None:
+    def count(number: int) -> int:
+        said = json.dumps({"rows": ["word"] * number})
+        given = {"tool_calls": [{"id": "c", "name": "f", "arguments": said}]} if is_call else {"text": said}
+        data = body(name, chunk_size=8, **given)
+        return calls_made(lambda: read(name, data, 400))
+
+    count(10)
+    assert count(400) - count(200) < 200 * (70 if is_call else 30)

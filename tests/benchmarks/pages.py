@@ -1,0 +1,156 @@
+"""What the READMEs say of the costs, written from the results of the last run that was kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import number, told
+
+HERE = Path(__file__).parent
+RESULTS, PAGE, FRONT = HERE / "results.json", HERE / "README.md", HERE.parents[1] / "README.md"
+HOME = "https://github.com/rungwise/rungwise/blob/main/tests/benchmarks"
+HEADING = "## What it costs\n"
+LAST_RUN = "## The last run\n"
+SHORT = {
+    "httpx, bare": "httpx",
+    "LiteLLM's router": "LiteLLM",
+    "pydantic-ai's FallbackModel": "pydantic-ai",
+    "langchain's with_fallbacks": "langchain",
+    "from openai import OpenAI": "openai",
+    "from litellm import Router": "LiteLLM",
+    "from langchain_openai import ChatOpenAI": "langchain",
+    "import httpx": "httpx",
+}
+MOST_IN_FRONT = 4
+
+
+def kept() -> dict[str, Any]:
+    """Return the results that are kept."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def write(results: Mapping[str, Any]) -> None:
+    """Write both pages."""
+    for path, heading, text in ((FRONT, HEADING, front(results)), (PAGE, LAST_RUN, page(results))):
+        old = path.read_text(encoding="utf-8")
+        found = re.search(rf"^{re.escape(heading)}.*?(?=^## |\Z)", old, re.MULTILINE | re.DOTALL)
+        assert found is not None, f"{path} has no section {heading!r}"
+        rest = old[found.end() :]
+        path.write_text(old[: found.start()] + text + ("\n" if rest else "") + rest, encoding="utf-8")
+
+
+def front(results: Mapping[str, Any]) -> str:
+    """Return the section of the README."""
+    sections = {each["name"]: each for each in results["sections"]}
+    goals = {verdict["what"]: verdict for each in results["sections"] for verdict in each["verdicts"]}
+    lines = ["| what | Rungwise | beside it | goal |", "| --- | --- | --- | --- |"]
+    lines += [f"| {' | '.join(each)} |" for each in _rows(sections, goals)]
+    return "\n".join([HEADING, *lines, "", *_circumstances(results)]) + "\n"
+
+
+def _rows(sections: Mapping[str, Any], goals: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    [sync], [asynchronous] = (sections[name]["verdicts"] for name in ("calls.call", "calls.acall"))
+    both = f"{_found(sync)}, {_found(asynchronous)}"
+    yield "one call over bare httpx: sync, async", both, _peers(sections["calls.call"], "ratio", "×"), _goal(sync)
+    streams = [
+        verdict for name, each in sections.items() if name.startswith("streams.") for verdict in each["verdicts"]
+    ]
+    dearest = max(streams, key=lambda each: each["figure"])
+    beside = _peers(sections["streams.OpenAIChat.plain.2000"], "ratio", "×")
+    yield "a stream, over its raw bytes: the dearest of 16 kinds", _found(dearest), beside, _goal(dearest)
+    load = sections["at_once.256"]
+    own = max(each["best"] for each in load["figures"] if each["who"].startswith("Rungwise"))
+    beside = _peers(load, "best", "", bare=True)
+    yield "256 calls at once, in a second", number(own), beside, f"{_goal(load['verdicts'][0])} httpx"
+    for what in ("a call among 2 000 at once, over one among 64", "time of one part of 1000, over one of 10"):
+        yield what, _found(goals[what]), "", _goal(goals[what])
+    happy, long = sections["core.calls"]["verdicts"]
+    yield (
+        "the core alone: one attempt, 20 attempts",
+        f"{_found(happy)}, {_found(long)}",
+        "",
+        (f"{_goal(happy)}, {_goal(long)}"),
+    )
+    [imports] = sections["imports"]["verdicts"]
+    yield (
+        "`from rungwise import Call, Policy`",
+        _found(imports),
+        _peers(sections["imports"], "best", "s"),
+        _goal(imports),
+    )
+
+
+def _found(verdict: Mapping[str, Any]) -> str:
+    return told(verdict["figure"], verdict["unit"])
+
+
+def _goal(verdict: Mapping[str, Any]) -> str:
+    return f"{verdict['sense']} {verdict['goal']:g} {verdict['unit']}"
+
+
+def _peers(section: Mapping[str, Any], key: str, unit: str, *, bare: bool = False) -> str:
+    others = [
+        each for each in section["figures"] if "ungwise" not in each["who"] and (bare or each["who"] != "httpx, bare")
+    ]
+    others = [each for each in others if "tenacity" not in each["who"]]
+    return ", ".join(
+        f"{SHORT.get(each['who'], each['who'])} {told(each[key], unit).strip()}"
+        for each in others[: MOST_IN_FRONT + bare]
+    )
+
+
+def _circumstances(results: Mapping[str, Any]) -> list[str]:
+    day = date.fromisoformat(results["date"])
+    versions = {name: version for each in results["versions"].values() for name, version in each.items()}
+    named = {"httpx": "httpx", "openai": "openai", "litellm": "LiteLLM", "pydantic-ai-slim": "pydantic-ai"}
+    named |= {"langchain-openai": "langchain-openai", "aiohttp": "aiohttp"}
+    told_versions = ", ".join(f"{word} {versions[name]}" for name, word in named.items() if name in versions)
+    text = (
+        f"[Measured]() on {day.day} {day:%B %Y} by `python tests/benchmarks/run.py`: {results['cores']} cores"
+        f" ({results['cpu']}), Python {results['python']}, {told_versions}."
+    )
+    return [line.replace("[Measured]()", f"[Measured]({HOME}/README.md)") for line in textwrap.wrap(text, 119)]
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """Return the section of the page beside the benchmarks."""
+    day = date.fromisoformat(results["date"])
+    lines = [
+        f"{day.day} {day:%B %Y}, Python {results['python']}, {results['system']}, {results['cpu']},"
+        f" {results['cores']} cores; the fixed loop of plain Python took {results['reference_ms']} ms.",
+        "",
+    ]
+    for environment, versions in results["versions"].items():
+        lines.append(f"* {environment}: {', '.join(f'{name} {version}' for name, version in versions.items())}")
+    lines += ["", "| goal | figure | wanted | |", "| --- | --- | --- | --- |"]
+    for section in results["sections"]:
+        for each in section["verdicts"]:
+            held = each["figure"] <= each["goal"] if each["sense"] == "≤" else each["figure"] >= each["goal"]
+            lines.append(f"| {each['what']} | {_found(each)} | {_goal(each)} | {'held' if held else 'missed'} |")
+    lines += ["", "![Cost against size](charts/growth.svg)", "", "![Calls a second](charts/at_once.svg)"]
+    for section in results["sections"]:
+        if section["figures"]:
+            lines += ["", f"### {section['title']}", "", *_figures(section)]
+    growths = [growth for section in results["sections"] for growth in section["growths"]]
+    lines += ["", "### Growth", "", "| what | slope | sizes and time of the processor |", "| --- | --- | --- |"]
+    for each in growths:
+        points = ", ".join(f"{size}: {told(at, 's')}" for size, at in zip(each["sizes"], each["seconds"], strict=True))
+        lines.append(f"| {each['name']} | {each['slope']:.2f} | {points} |")
+    return "\n".join([LAST_RUN, *lines]) + "\n"
+
+
+def _figures(section: Mapping[str, Any]) -> Iterator[str]:
+    yield "| who | median | best | best, over the first | CPU | |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for each in section["figures"]:
+        ratio = "" if each["ratio"] is None else told(each["ratio"], "×")
+        cpu = "" if each["cpu"] is None else told(each["cpu"], "s")
+        median, best = told(each["median"], section["unit"]), told(each["best"], section["unit"])
+        yield f"| {each['who']} | {median} | {best} | {ratio} | {cpu} | {each['note']} |"

@@ -1,0 +1,51 @@
+"""The benchmarks run, and what the READMEs say of the costs is what the kept results say. Nothing is timed here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import pages
+from benchmarks.environments import PEERS, requirements
+from benchmarks.figures import Goal, compared
+
+RUN = Path(__file__).with_name("run.py")
+
+
+def test_the_readmes_say_what_the_kept_results_say() -> None:
+    results = pages.kept()
+    assert f"\n{pages.front(results)}\n## " in pages.FRONT.read_text(encoding="utf-8")
+    assert pages.PAGE.read_text(encoding="utf-8").endswith(f"\n{pages.page(results)}")
+
+
+def test_every_peer_is_in_the_extra() -> None:
+    assert all(requirements(name) for name in ("rungwise", *PEERS))
+
+
+def test_the_command_measures_and_writes_it_down(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    asked = ["--here", "--quick", "--rounds", "1", "--only", "core", "--only", "calls", "--json", str(file)]
+    done = subprocess.run([sys.executable, str(RUN), *asked], capture_output=True, text=True, timeout=120)
+    sections = {each["name"]: each for each in json.loads(file.read_text(encoding="utf-8"))["sections"]}
+    assert [*sections] == ["core.calls", "core.memory", "calls.call", "calls.acall"], done.stderr
+    verdicts = [verdict for section in sections.values() for verdict in section["verdicts"]]
+    assert [each["unit"] for each in verdicts] == ["µs", "µs", "bytes", "×", "×"]
+    assert all(each["figure"] > 0 for each in verdicts)
+    assert done.returncode == int("MISSED" in done.stdout), done.stderr
+    who = [figure["who"] for figure in sections["calls.call"]["figures"]]
+    assert who[:3] == ["httpx, bare", "Rungwise", "Rungwise, streamed as by default"]
+
+
+def test_contestants_are_compared_with_the_best_of_the_first() -> None:
+    bare, slow = compared([{"bare": 2.0, "slow": 9.0}, {"bare": 1.0, "slow": 5.0}, {"bare": 4.0}])
+    assert (bare.median, bare.best, bare.ratio, bare.note) == (2.0, 1.0, 1.0, "")
+    assert (slow.median, slow.best, slow.ratio, slow.note) == (7.0, 5.0, 5.0, "2 rounds of 3")
+
+
+@pytest.mark.parametrize(("sense", "figure", "held"), [("≤", 2.0, True), ("≤", 2.1, False), ("≥", 1.9, False)])
+def test_a_goal_is_held_or_missed(sense: str, figure: float, held: bool) -> None:
+    assert Goal("it", sense, 2.0).of(figure).held is held  # type: ignore[arg-type]

@@ -1,0 +1,101 @@
+"""How much work a call is, by what can be counted: calls of functions, and bytes held. No clock is read here."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+
+import rungwise
+from rungwise import Budget, Call, Failure, Limits, PlainLink, Policy, Reply, Request, SharedBudget, Usage
+from support.growth import calls_made
+
+REQUEST = Request([{"role": "user", "content": "Where does the bittern nest?"}])
+ANSWER = Reply("In the reeds.", stop_reason="stop", stop_raw="stop", usage=Usage(10, 5))
+FAILED, EMPTY = Failure("server_error", status=503), Reply("", stop_reason="stop", usage=Usage(10, 0))
+ONE = (PlainLink("one"),)
+FIVE = tuple(PlainLink(f"backend {number}") for number in range(5))
+PRICED = (PlainLink("priced", prices=rungwise.Prices(1.0, 2.0)),)
+PATIENT = Limits(retries=19, reasks=19)
+TWENTY = Budget(attempts=20, seconds=100_000.0)
+COUNTED = Budget(attempts=20, seconds=100_000.0, output_tokens=10**6, money=1e6)
+
+
+def answered() -> None:
+    call = Call(REQUEST)
+    call.begin(0.0)
+    call.receive(ANSWER, 0.1)
+    assert call.result.outcome == "done"
+
+
+def test_a_call_that_is_simply_answered_makes_few_calls_of_functions() -> None:
+    answered()  # which builds the machine
+    assert calls_made(answered) < 190
+
+
+def test_the_clocks_of_an_attempt_cost_a_fraction_of_it() -> None:
+    call = Call(REQUEST)
+    call.begin(0.0)
+    call.sending(0.0)
+    call.clocks()  # which looks up the rungs
+    assert calls_made(call.clocks) < 85
+
+
+def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -> list[int]:
+    """Return the calls of functions that each attempt makes, from its reply to the next request."""
+    counts, waiting, now = [], [call.begin(0.0)], 0.0
+    for _ in range(20):
+        assert waiting[-1] is not None
+        now += waiting[-1].wait
+
+        def attempt(now: float = now) -> None:
+            call.sending(now)
+            if keeps_clocks:
+                call.clocks()
+            waiting.append(call.receive(came, now))
+
+        counts.append(calls_made(attempt))
+    assert call.result.attempts == 20
+    return counts
+
+
+@pytest.mark.parametrize("came", [FAILED, EMPTY], ids=["failures", "empties"])
+@pytest.mark.parametrize("keeps_clocks", [False, True], ids=["", "clocks"])
+@pytest.mark.parametrize(
+    ("budget", "within"),
+    [(TWENTY, None), (COUNTED, None), (TWENTY, Budget(attempts=1_000, seconds=None, money=1e6))],
+    ids=["attempts", "money", "shared"],
+)
+def test_the_twentieth_attempt_is_no_more_work_than_the_second(
+    budget: Budget, within: Budget | None, came: Reply | Failure, keeps_clocks: bool
+) -> None:
+    shared = None if within is None else SharedBudget(within)
+    call = Call(REQUEST, Policy(budget=budget, limits=PATIENT), PRICED, within=shared)
+    counts = work_of_attempts(call, came, keeps_clocks=keeps_clocks)
+    assert max(counts[2:]) <= max(counts[1:3])
+
+
+def test_the_fourth_backend_is_no_more_work_than_the_second() -> None:
+    counts = work_of_attempts(Call(REQUEST, Policy(budget=TWENTY), FIVE), FAILED, keeps_clocks=True)
+    assert sum(counts[12:16]) <= sum(counts[4:8])
+
+
+def test_a_call_that_waits_holds_less_than_three_thousand_bytes() -> None:
+    policy = Policy()
+
+    def waiting() -> Call:
+        call = Call(REQUEST, policy, ONE)
+        call.begin()
+        call.sending()
+        return call
+
+    waiting()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        held = [waiting() for _ in range(100)]
+        bytes_held = tracemalloc.get_traced_memory()[0] / len(held)
+    finally:
+        tracemalloc.stop()
+    assert bytes_held < 3_000
