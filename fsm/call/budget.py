@@ -106,7 +106,7 @@ class Spending:
     @property
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
-        limit = self.limit
+        limit = self.budget.seconds if self.given_deadline is None and self.share is None else self.limit
         return None if limit is None else (self.began or 0.0) + limit
 
     @property

@@ -207,7 +207,8 @@ class Call:
             self._recorder.skip(self.position.state, chain.leave_unusable())
         if self._context.lessons is not NO_LESSONS:
             self._heed()
-        return self._propose(0.0)
+        self._proposed = self._proposer.propose(0.0)
+        return self._affordable(0.0)
 
     @property
     def is_shared(self) -> bool:
@@ -404,12 +405,8 @@ class Call:
         if row.target == "fallback":
             self._fall_back()
         self._delivery.correct(context.transcript.gathered)
-        return self._propose(wait.seconds)
-
-    def _propose(self, wait: float) -> Send | None:
-        """Return what the rung sends, or None when the budget does not allow it."""
-        self._proposed = self._proposer.propose(wait)
-        return self._affordable(wait)
+        self._proposed = self._proposer.propose(wait.seconds)
+        return self._affordable(wait.seconds)
 
     def _send_out(self) -> Send | None:
         self._shorten_nothing()

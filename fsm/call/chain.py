@@ -73,12 +73,12 @@ class Chain:
 
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
-        if self.is_at_end:
+        if self.index + 1 == len(self.links):
             return None
         here = self.link.identities
         for index in range(self.index + 1, len(self.links)):
             link = self.links[index]
-            if link.problem is None and not (link.identities & here):
+            if link.problem is None and here.isdisjoint(link.identities):
                 return index
         return None
 

@@ -44,23 +44,35 @@ class FactFinder:
         policy, turn, transcript = context.policy, context.turn, context.transcript
         evidence, event, gathered = observation.evidence, observation.event, transcript.gathered
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(gathered) else None
-        facts = {
-            "has_delivered": event in EMPTY and not is_blank(observation.delivered),
-            "has_prior_answer": prior is not None and not is_blank(split_thinking(prior)[0]),
-            "has_text": not is_blank(gathered or transcript.spare),
-            "added_text": not is_blank(observation.new),
-            "follows_tool_result": transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes),
-            "thinks_inline": observation.thinks_inline,
-            "repeats_itself": event in CUT and transcript.repeats_itself,
-            **self.settled(observation, previous),
-            "repair_known": evidence.repair is not None,
-            "has_compactor": context.has_compactor,
-            "has_next_backend": context.chain.next_usable() is not None,
-            "connection_was_stale": failure is not None and failure.is_stale,
-            "asks_for_little": asks_for_little,
-            "overran": observation.overran,
-        }
-        return tuple([name for name, holds in facts.items() if holds])
+        held = []  # in the order in which journals have always told them
+        if event in EMPTY and not is_blank(observation.delivered):
+            held.append("has_delivered")
+        if prior is not None and not is_blank(split_thinking(prior)[0]):
+            held.append("has_prior_answer")
+        if (text := gathered or transcript.spare) and not is_blank(text):
+            held.append("has_text")
+        if observation.new and not is_blank(observation.new):
+            held.append("added_text")
+        if transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes):
+            held.append("follows_tool_result")
+        if observation.thinks_inline:
+            held.append("thinks_inline")
+        if event in CUT and transcript.repeats_itself:
+            held.append("repeats_itself")
+        held += [name for name, holds in self.settled(observation, previous).items() if holds]
+        if evidence.repair is not None:
+            held.append("repair_known")
+        if context.has_compactor:
+            held.append("has_compactor")
+        if context.chain.next_usable() is not None:
+            held.append("has_next_backend")
+        if failure is not None and failure.is_stale:
+            held.append("connection_was_stale")
+        if asks_for_little:
+            held.append("asks_for_little")
+        if observation.overran:
+            held.append("overran")
+        return tuple(held)
 
     def settled(self, observation: Observation, previous: Observation | None) -> dict[str, bool]:
         """Count what came back, and return the facts of it that follow from the policy and from what was counted.
@@ -88,15 +100,16 @@ class FactFinder:
         reason, failure = observation.evidence.reason, observation.failure
         if observation.event in EMPTY:
             reason = EMPTY_REPLY
-        if reason is None:
-            return False
+        most = None if reason is None else self.context.policy.switch_after.get(reason)
+        if reason is None or most is None or most >= LARGEST_LIMIT:
+            return False  # and never will, so nobody counts it
         count = self._count_of(observation.backend, reason)
         if failure is None or not failure.is_stale:
             count += 1
             if self._alike is None:
                 self._alike = {}
             self._alike[observation.backend, reason] = count
-        return self._are_too_many(reason, count)
+        return count >= most
 
     def _count_of(self, backend: int, reason: str) -> int:
         return 0 if self._alike is None else self._alike.get((backend, reason), 0)

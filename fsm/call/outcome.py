@@ -34,7 +34,9 @@ class Outcome:
             return
         self.last = observation
         if observation.failure is not None:
-            self._failures = {**(self._failures or {}), self.context.chain.index: observation.failure}
+            if self._failures is None:
+                self._failures = {}
+            self._failures[self.context.chain.index] = observation.failure
 
     def settle(self, row: Row, cause: str | None) -> Result:
         """Return the result of a call that has ended.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.waiting import RAISING, cap_of, is_drawn, wait_of
+from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.call.waiting import RAISING, cap_of, drawn_wait
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.machine.run import Run
@@ -68,9 +69,17 @@ class Position(Run):
         asked = None if failure is None else failure.asked_wait
         if rung.at_once_on in facts and asked is None:
             return NO_WAIT
-        draw = min(1.0, max(0.0, jitter())) if is_drawn(rung, event, asked) else None
-        return RungWait(wait_of(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw or 0.0), draw)
+        if asked is not None and keeps_asked_wait(event, rung.name):
+            return RungWait(asked, None)
+        if rung.wait is None:
+            return NO_WAIT
+        draw = min(1.0, max(0.0, jitter()))
+        return RungWait(drawn_wait(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw), draw)
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""
-        return cap_of(policy, sum(map(self.spent_of, RAISING)), asked) if any(self.spent) else asked
+        raises, places = 0, self.table.places
+        for counter in RAISING:
+            if counter in places:
+                raises += self.spent[places[counter]]
+        return cap_of(policy, raises, asked) if raises else asked

@@ -144,7 +144,7 @@ class Proposer:
         elif context.kept is not NOTHING_KEPT:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
         spending, prices = context.spending, context.chain.link.prices
-        cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+        cap = spending.lowered(wanted, prompt_tokens, prices, context.kept) if spending.needs_cap else wanted
         if is_first and cap is not None and cap < 1:  # who comes first is asked first
             context.kept = evolve(context.kept, output_tokens=0, money=0.0, money_each=0.0)
             cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
@@ -161,4 +161,4 @@ class Proposer:
         if available is not None:
             cap = available if cap is None else min(cap, available)
         # A backend that takes it by no name is sent none.
-        return None if transcript.dropped.issuperset(CAP_PARAMETERS) else cap
+        return None if transcript.dropped and transcript.dropped.issuperset(CAP_PARAMETERS) else cap

@@ -78,7 +78,7 @@ class Recorder:
                 facts=facts,
                 spent=tuple(position.spent),
                 attempts=position.attempts,
-                note=observation.found if note is None and observation is not None else note,
+                note=note if observation is None or observation.failure is None else note or observation.found,
                 content=self._content(row, observation, facts) if context.journal.contents else None,
             )
         )

@@ -230,9 +230,7 @@ def _own_parameters(send: Send) -> Mapping[str, Any]:
     return send.request.parameters
 
 
-@frozen(
-    kw_only=True, eq=False, slots=False
-)  # frozen slots take two thirds longer to build, and each attempt builds one
+@frozen(kw_only=True, eq=False)
 class Send:
     """Tell the driver what to send next.
 

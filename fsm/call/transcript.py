@@ -82,6 +82,9 @@ class Transcript:
     _gathered_tokens: int = field(default=0, init=False)
     _uncounted: list[tuple[str, int | None]] = field(factory=list, init=False, repr=False)  # texts and their caps
     _turn_measures: tuple[int, int, int] = field(default=(0, 0, 0), init=False)  # bytes of text; tokens, JSON beside it
+    _roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = field(
+        default=None, init=False, repr=False
+    )  # messages, their form, how many were read, and what was read of them
     _loops: LoopWatch | None = field(default=None, init=False, repr=False)  # none before a text is cut
     thinks_inline: bool = False  # a part came with inline reasoning
     spare: str = field(default="", repr=False)  # the longest cut that is too little to go on from
@@ -125,8 +128,8 @@ class Transcript:
             self._uncounted.append((observation.new, observation.cap))
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self.spare = ""
-        elif not self.gathered:
-            self.spare = max(self.spare, observation.spare, key=len)
+        elif not self.gathered and len(observation.spare) > len(self.spare):
+            self.spare = observation.spare
 
     def discard(self) -> None:
         """Drop the whole answer: a rung of the user's own asks for another one."""
@@ -175,11 +178,19 @@ class Transcript:
     def is_plain(self, shapes: Shapes) -> bool:
         """Tell whether the messages go out as they are, because no rung has added anything and none must."""
         added = self.gathered or self.turn or self.seed or self.nudged_at is not None or self.hint is not None
-        return not added and shapes.role_of(self.messages[-1]) != "assistant"
+        return not added and self._last_roles(shapes, 1)[-1] != "assistant"
 
     def has_recent_tool_result(self, window: int, shapes: Shapes) -> bool:
         """Tell whether a tool result is among the last `window` messages."""
-        return window > 0 and "tool" in map(shapes.role_of, self.messages[-window:])
+        return window > 0 and "tool" in self._last_roles(shapes, window)[-window:]
+
+    def _last_roles(self, shapes: Shapes, most: int) -> tuple[str, ...]:
+        """Return the roles of at least so many messages at the end; they are read once, as most attempts ask again."""
+        known = self._roles
+        if known is None or known[0] is not self.messages or known[1] is not shapes or known[2] < most:
+            roles = tuple(map(shapes.role_of, self.messages[-most:]))
+            known = self._roles = (self.messages, shapes, most, roles)
+        return known[3]
 
     def compose(self, *, prefills: bool, echoes: bool, shapes: Shapes) -> Composed:
         """Put the messages of the next attempt together.

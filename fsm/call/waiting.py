@@ -22,31 +22,22 @@ def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[flo
     return waits.retry_base, waits.retry_cap
 
 
-def wait_of(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
-    """Return the seconds to wait in a rung.
+def drawn_wait(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
+    """Return the seconds to wait in a rung that keeps a series of waits.
 
     Arguments:
-        rung: the rung, with the series of waits that it keeps.
+        rung: the rung.
         number: how often it was taken, this time included.
         event: what led there.
-        failure: what failed; a wait that the service asked for is kept as it is.
+        failure: what failed, if anything did.
         draw: a number from 0 to 1 that places the jitter.
     """
-    if failure is not None and failure.asked_wait is not None and keeps_asked_wait(event, rung.name):
-        return failure.asked_wait
-    if rung.wait is None:
-        return 0.0
     base, cap = _series(waits, rung, event, failure)
     return backoff(number, base, cap, waits.jitter, draw)
 
 
-def is_drawn(rung: Rung, event: str, asked_wait: float | None) -> bool:
-    """Tell whether chance places the wait in a rung."""
-    return rung.wait is not None and (asked_wait is None or not keeps_asked_wait(event, rung.name))
-
-
 def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
-    """Return the most seconds that a rung can wait after an event; the arguments are those of `wait_of`."""
+    """Return the most seconds that a rung can wait after an event; the arguments are those of `drawn_wait`."""
     asked = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
     if rung.wait is None:
         return asked

@@ -18,21 +18,15 @@ NAME: Final = "rungwise"
 
 
 class RowTransition(Transition):  # type: ignore[misc, unused-ignore]
-    """Take a row: test its guard, count its effect, and leave the row on the run, so that a journal can tell of it."""
+    """Hold a row, with its guard and its effect as functions; neither where it has none."""
 
     def __init__(self, *args: Any, row: Row, test: Test | None, count: Count | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.row, self.test, self.count = row, test, count
 
-    def take(self, run: Run) -> None:
-        """Take this row, whose guard holds."""
-        if self.count is not None:
-            self.count(run)
-        run.state, run.row = self.row.target, self.row
-
 
 class RowEvent(Event):  # type: ignore[misc, unused-ignore]
-    """Try the rows of an event in their order.
+    """Try the rows of an event in their order, and leave the one taken on the run, so that a journal can tell of it.
 
     The library's own way looks up conditions and callbacks by name, and logs, at every step: 4.2 µs an event, where
     this takes 0.9 (Python 3.11).
@@ -43,7 +37,9 @@ class RowEvent(Event):  # type: ignore[misc, unused-ignore]
         tried: Iterable[Any] = self.transitions.get(model.state, ())
         for each in tried:
             if each.test is None or each.test(model):
-                each.take(model)
+                if each.count is not None:
+                    each.count(model)
+                model.state, model.row = each.row.target, each.row
                 return True
         return False
 
@@ -87,7 +83,9 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
 
     def mask(self, facts: Iterable[str]) -> int:
         """Return the facts that hold as bits, those that follow from others included."""
-        mask = self._mask(facts)
+        mask, bits = 0, self.facts
+        for name in facts:
+            mask |= bits[name]
         for bit, any_holds, any_lacks in self._derived:
             if mask & any_holds or ~mask & any_lacks:
                 mask |= bit

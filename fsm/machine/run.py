@@ -119,9 +119,11 @@ class Run:
 
     def _has_less_left(self, before: tuple[int, ...]) -> bool:
         """Tell whether the variant fell: of the counters that rank highest among those that changed, more is spent."""
-        spent, groups = self.spent, self.table.ranked_places
-        for group in groups[:-1]:
-            more = sum([spent[place] - before[place] for place in group])
+        spent = self.spent
+        for group in self.table.ranked_places:
+            more = 0
+            for place in group:
+                more += spent[place] - before[place]
             if more:
                 return more > 0
-        return sum(spent) > sum(before)  # which is that of the last group, where the others are as they were
+        return False
