@@ -301,7 +301,7 @@ class Call:
         self._gather(observation)
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
         if position.is_guarded(observation.event):
-            facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.asks_for_little)
+            facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.meant.asks_for_little)
         return self._advance(observation, facts + own)
 
     @without_locals
@@ -320,7 +320,7 @@ class Call:
         """
         proposal, has_next = self._ensure_sent(), self._context.chain.next_usable() is not None
         found = self._facts.settled(observation, self._outcome.last)
-        return {**found, "has_next_backend": has_next, "asks_for_little": proposal.asks_for_little}
+        return {**found, "has_next_backend": has_next, "asks_for_little": proposal.meant.asks_for_little}
 
     @without_locals
     def compacted(self, messages: Sequence[Any]) -> Send | None:

@@ -119,10 +119,10 @@ class FactFinder:
             "switch_asked": is_one_too_many,
             "has_next_backend": has_next_backend,
             "has_compactor": context.has_compactor,
-            "asks_for_little": proposal.asks_for_little,
+            "asks_for_little": proposal.meant.asks_for_little,
         }
         held = tuple([name for name, holds in facts.items() if holds])
-        is_kept = not (proposal.expects_json or proposal.asks_for_little)
+        is_kept = not (proposal.meant.expects_json or proposal.meant.asks_for_little)
         had_text = not is_blank(transcript.gathered or transcript.spare)
         before = (*held, "has_text") if had_text else held
         return before, (*held, "has_text", "added_text") if is_kept else (*held, "has_text")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rungwise.fsm.call.meant import Meant
 from rungwise.fsm.call.request import Send
-from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.call.transcript import Reading
 from rungwise.fsm.values.records import record
 
@@ -15,17 +15,11 @@ class Proposal:
     Arguments:
         send: what the driver is told.
         reading: how the answer goes on from that.
+        meant: what of the request is meant for the backend.
         prompt_tokens: what the prompt is counted as, for a budget of money.
-        expects_json: whether the answer must be JSON, so that a piece of it is nothing to go on from.
-        asks_for_little: whether the caller wants a handful of tokens.
-        shapes: the form in which it is written.
-        may_ask_in_words: whether JSON can be asked for in words where the backend rejects the parameter for it.
     """
 
     send: Send
     reading: Reading
+    meant: Meant
     prompt_tokens: int | None = None
-    expects_json: bool = False
-    asks_for_little: bool = False
-    shapes: Shapes = NEUTRAL
-    may_ask_in_words: bool = False

@@ -9,14 +9,13 @@ from attrs import evolve, field
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.kept import NOTHING_KEPT
-from rungwise.fsm.call.link import headers_for, parameters_for, prefills_for, tools_for
+from rungwise.fsm.call.meant import Meant
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
-from rungwise.fsm.call.wish import wish_of, with_wish
-from rungwise.fsm.failures.events import FORMAT_PARAMETER
+from rungwise.fsm.call.wish import with_wish
 from rungwise.fsm.values.records import define
 
 
@@ -31,7 +30,7 @@ class Proposer:
 
     context: CallContext
     counter: TokenCounter
-    _last: Proposal | None = field(default=None, init=False)
+    _meant: Meant | None = field(default=None, init=False)
 
     def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
         """Return what the current rung sends.
@@ -40,65 +39,46 @@ class Proposer:
             wait: seconds until it goes out.
             is_compacted: whether the compactor that the rung waits for has run, or will not run at all.
         """
-        context = self.context
-        request, policy, transcript, chain = context.request, context.policy, context.transcript, context.chain
-        first, link, rung = chain.links[0], chain.link, context.position.state
-        asked = request.max_tokens or link.max_tokens
-        if self._last is None or self._last.send.backend != chain.index:
-            parameters, headers, tools = request.parameters, request.headers, request.tools
-            if link is not first:
-                parameters, headers = parameters_for(request, first, link), headers_for(request, first, link)
-                tools = tools_for(request, first, link)
-            asks_json = chain.shapes.asks_for_json(parameters) if parameters else None
-            expects_json = link.expects_json if asks_json is None else asks_json
-        else:  # what of a request is meant for a backend is the same in all its attempts
-            last, expects_json = self._last.send, self._last.expects_json
-            parameters, headers, tools = last.parameters, last.headers, last.tools
-        meant = request if parameters is request.parameters else evolve(request, parameters=parameters)
+        context, meant = self.context, self._meant
+        transcript, chain, spending, rung = context.transcript, context.chain, context.spending, context.position.state
+        link = chain.link
+        if meant is None or meant.backend != chain.index:
+            meant = self._meant = Meant.of(context)
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
             composed = Composed(messages=transcript.messages)
         else:
-            prefills = prefills_for(link, parameters) and chain.index not in transcript.without_prefill
+            prefills = meant.prefills and chain.index not in transcript.without_prefill
             composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
-            if expects_json:
-                composed = with_wish(composed, meant, link, policy.hints, chain.shapes, transcript.dropped)
-            prompt = (
-                self.counter.prompt(composed.messages, composed.added_tokens) if context.spending.needs_prices else None
-            )
-            cap = self._cap(asked, prompt or 0)
+            if meant.expects_json:
+                hints = context.policy.hints
+                composed = with_wish(composed, meant.request, link, hints, chain.shapes, transcript.dropped)
+            if spending.needs_prices:
+                prompt = self.counter.prompt(composed.messages, composed.added_tokens)
+            cap = self._cap(meant.asked, prompt or 0)
         send = Send(
             rung=rung,
             backend=chain.index,
             wait=wait,
             messages=composed.messages,
             max_tokens=cap,
-            request=request,
+            request=context.request,
             prefill=composed.prefill,
             dropped=transcript.dropped,
             lower_reasoning=transcript.lower_reasoning,
             portable=transcript.portable,
             unsigned="reasoning_signature" in transcript.repaired,
-            deadline=context.spending.deadline,
+            deadline=spending.deadline,
             needs_compaction=needs_compaction,
             added_tokens=composed.added_tokens,
-            must_cut=context.spending.needs_cap,
+            must_cut=spending.needs_cap,
             restore_reasoning=transcript.restore_reasoning,
-            headers=headers,
-            parameters=parameters,
-            tools=tools,
+            headers=meant.headers,
+            parameters=meant.request.parameters,
+            tools=meant.tools,
         )
-        self._last = Proposal(
-            send=send,
-            reading=composed.reading,
-            prompt_tokens=prompt,
-            expects_json=expects_json,
-            asks_for_little=asked is not None and asked <= policy.handful,
-            shapes=chain.shapes,
-            may_ask_in_words=expects_json and wish_of(link, meant, frozenset({FORMAT_PARAMETER})) is not None,
-        )
-        return self._last
+        return Proposal(send=send, reading=composed.reading, meant=meant, prompt_tokens=prompt)
 
     def lacking(self, proposal: Proposal, wait: float) -> str | None:
         """Name the part of a budget that does not allow an attempt, if any.

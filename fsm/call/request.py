@@ -230,7 +230,9 @@ def _own_parameters(send: Send) -> Mapping[str, Any]:
     return send.request.parameters
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(
+    kw_only=True, eq=False, slots=False
+)  # frozen slots take two thirds longer to build, and each attempt builds one
 class Send:
     """Tell the driver what to send next.
 
