@@ -393,7 +393,7 @@ class Call:
         self._outcome.note(observation)
         row = position.fire(event, facts)
         self._proposed = self._in_flight = None
-        if row.target in context.policy.table.outcomes:
+        if row.target in position.machine.outcomes:
             self._end(row, observation=observation, facts=facts)
             return None
         rung = position.rung

@@ -88,19 +88,10 @@ class CallContext:
             within=() if within is None else within.budgets,
             lessons=tuple(map(lessons_of, links) if lessons is None else lessons),
         )
-        return cls(
-            request=request,
-            policy=policy,
-            turn=turn,
-            has_compactor=has_compactor,
-            chain=backends,
-            position=position,
-            transcript=Transcript.going_on_from(turn.gathered, request.messages, policy.hints),
-            spending=spending,
-            journal=Journal(
-                table=policy.table.name, counters=policy.table.counters, contents=contents, setting=setting
-            ),
-        )
+        table = policy.table
+        journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
+        transcript = Transcript.going_on_from(turn.gathered, request.messages, policy.hints)
+        return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
 
     def newly_told(self) -> str | None:
         """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""

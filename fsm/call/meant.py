@@ -16,7 +16,7 @@ from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.values.records import record
 
 
-@record(kw_only=True, eq=False)
+@record(eq=False)
 class Meant:
     """Hold what of a request is meant for one backend: the same in all attempts there, however many there are.
 
@@ -56,15 +56,8 @@ class Meant:
         asks_json = chain.shapes.asks_for_json(parameters) if parameters else None
         expects_json = link.expects_json if asks_json is None else asks_json
         asked = request.max_tokens or link.max_tokens
-        return cls(
-            backend=chain.index,
-            request=meant,
-            headers=headers,
-            tools=tools,
-            asked=asked,
-            asks_for_little=asked is not None and asked <= context.policy.handful,
-            prefills=prefills_for(link, parameters),
-            expects_json=expects_json,
-            may_ask_in_words=expects_json and wish_of(link, meant, frozenset({FORMAT_PARAMETER})) is not None,
-            shapes=chain.shapes,
-        )
+        asks_for_little = asked is not None and asked <= context.policy.handful
+        prefills = prefills_for(link, parameters)
+        in_words = expects_json and wish_of(link, meant, frozenset({FORMAT_PARAMETER})) is not None
+        place, shapes = chain.index, chain.shapes
+        return cls(place, meant, headers, tools, asked, asks_for_little, prefills, expects_json, in_words, shapes)

@@ -236,17 +236,8 @@ def _evidence(
     event: str, usage: Usage, failure: Failure | None, *, stop_raw: str | None = None, repair: str | None = None
 ) -> Evidence:
     if failure is None:
-        return Evidence(event=event, usage=usage, stop_raw=stop_raw)
-    return Evidence(
-        event=event,
-        usage=usage,
-        stop_raw=stop_raw,
-        status=failure.status,
-        reason=failure.reason,
-        code=failure.code,
-        asked_wait=failure.asked_wait,
-        repair=repair,
-    )
+        return Evidence(event, usage, stop_raw)
+    return Evidence(event, usage, stop_raw, failure.status, failure.reason, failure.code, failure.asked_wait, repair)
 
 
 def repair_of(failure: Failure) -> str | None:

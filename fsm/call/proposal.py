@@ -8,7 +8,7 @@ from rungwise.fsm.call.transcript import Reading
 from rungwise.fsm.values.records import record
 
 
-@record(kw_only=True)
+@record
 class Proposal:
     """Hold what one attempt sends, and how its answer is to be read.
 

@@ -78,7 +78,7 @@ class Proposer:
             parameters=meant.request.parameters,
             tools=meant.tools,
         )
-        return Proposal(send=send, reading=composed.reading, meant=meant, prompt_tokens=prompt)
+        return Proposal(send, composed.reading, meant, prompt)
 
     def lacking(self, proposal: Proposal, wait: float) -> str | None:
         """Name the part of a budget that does not allow an attempt, if any.

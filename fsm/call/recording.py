@@ -66,20 +66,20 @@ class Recorder:
         """
         context, position = self.context, self.context.position
         self._add(
-            RecordedStep(
-                row=row,
-                evidence=None if observation is None else observation.evidence,
-                at=context.spending.elapsed,
-                backend=context.chain.link.name,
-                wait=wait.seconds,
-                draw=wait.draw,
-                cap=proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
-                input_tokens=None if proposal is None else proposal.prompt_tokens,
-                facts=facts,
-                spent=tuple(position.spent),
-                attempts=position.attempts,
-                note=note if observation is None or observation.failure is None else note or observation.found,
-                content=self._content(row, observation, facts) if context.journal.contents else None,
+            RecordedStep(  # by place: each attempt records two, and names take twice as long
+                row,
+                context.spending.elapsed,
+                tuple(position.spent),
+                position.attempts,
+                context.chain.link.name,
+                None if observation is None else observation.evidence,
+                facts,
+                wait.seconds,
+                wait.draw,
+                proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
+                None if proposal is None else proposal.prompt_tokens,
+                note if observation is None or observation.failure is None else note or observation.found,
+                self._content(row, observation, facts) if context.journal.contents else None,
             )
         )
 

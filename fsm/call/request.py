@@ -230,7 +230,7 @@ def _own_parameters(send: Send) -> Mapping[str, Any]:
     return send.request.parameters
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(kw_only=True, eq=False, slots=False)  # an attempt builds one; frozen slots take half as long again
 class Send:
     """Tell the driver what to send next.
 

@@ -185,12 +185,14 @@ class Transcript:
         return window > 0 and "tool" in self._last_roles(shapes, window)[-window:]
 
     def _last_roles(self, shapes: Shapes, most: int) -> tuple[str, ...]:
-        """Return the roles of at least so many messages at the end; they are read once, as most attempts ask again."""
+        """Return the roles of at least so many messages at the end."""
         known = self._roles
-        if known is None or known[0] is not self.messages or known[1] is not shapes or known[2] < most:
-            roles = tuple(map(shapes.role_of, self.messages[-most:]))
-            known = self._roles = (self.messages, shapes, most, roles)
-        return known[3]
+        if known is not None and known[0] is self.messages and known[1] is shapes and known[2] >= most:
+            return known[3]
+        roles = tuple(map(shapes.role_of, self.messages[-most:]))
+        if most > 1:  # the last one alone is all that a call reads which is simply answered
+            self._roles = (self.messages, shapes, most, roles)
+        return roles
 
     def compose(self, *, prefills: bool, echoes: bool, shapes: Shapes) -> Composed:
         """Put the messages of the next attempt together.

@@ -90,7 +90,7 @@ class Step:
         return plain
 
 
-@record(kw_only=True)
+@record
 class Evidence:
     """Hold what a journal may tell of what came back; `repair` names the one thing that the rung is to fix."""
 
@@ -104,21 +104,21 @@ class Evidence:
     repair: str | None = None
 
 
-@record(kw_only=True)
+@record
 class RecordedStep:
     """Hold one step as a call records it; `spent` is in the order of the journal's counters, the rest as in `Step`."""
 
     row: Row
-    evidence: Evidence | None = None
     at: float
+    spent: tuple[int, ...]
+    attempts: int
     backend: str = ""
+    evidence: Evidence | None = None
+    facts: tuple[str, ...] = ()
     wait: float = 0.0
     draw: float | None = None
     cap: int | None = None
     input_tokens: int | None = None
-    facts: tuple[str, ...] = ()
-    spent: tuple[int, ...]
-    attempts: int
     note: str | None = None
     content: Mapping[str, Any] | None = field(default=None, repr=False)
 

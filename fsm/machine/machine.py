@@ -50,6 +50,7 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
     Arguments:
         facts: the bit of each fact.
         unguarded: the events that no guard decides, so that no fact need be found for them.
+        outcomes: the final states, to look one up among.
     """
 
     transition_cls, event_cls = RowTransition, RowEvent
@@ -70,6 +71,7 @@ class RowMachine(Machine):  # type: ignore[misc, unused-ignore]
             for fact in map(table.fact, TopologicalSorter(table.follows_from).static_order())
             if fact.is_derived
         )
+        self.outcomes = frozenset(table.outcomes)
         self.unguarded = frozenset(table.events) - {row.event for row in table.rows if row.guard is not None}
         for row in table.rows:
             test, count = self._test(table, row), self._count(table, row)

@@ -80,14 +80,14 @@ class Run:
             BrokenMachine: the step left the limits, or did not lower the variant.
         """
         machine = self.machine
-        handler, before, was = machine.events.get(event), tuple(self.spent), self.facts
+        handler, before, was = machine.events.get(event), self.spent.copy(), self.facts
         if event not in machine.unguarded:
             self.facts = machine.mask(facts)
         row = self.row if handler is not None and handler.trigger(self) else None
         if row is None:
             self.facts = was
             raise IllegalEvent(f"event {event!r} does not belong to state {self.state!r}")
-        if row.target not in self.table.outcomes:  # an end is nearer than anything, also to a run that went wrong
+        if row.target not in machine.outcomes:  # an end is nearer than anything, also to a run that went wrong
             self._check(row, before)
         return row
 
@@ -106,9 +106,9 @@ class Run:
         finally:
             self.facts = was
 
-    def _check(self, row: Row, before: tuple[int, ...]) -> None:
+    def _check(self, row: Row, before: list[int]) -> None:
         hub = self.table.hub
-        if tuple(self.spent) == before and row.target == hub != row.source:
+        if self.spent == before and row.target == hub != row.source:
             return  # what waited to be sent is sent, and nothing else has changed
         if row.target == hub or not self._has_less_left(before):
             raise BrokenMachine(f"{row}: the variant did not fall")
@@ -117,7 +117,7 @@ class Run:
             count, limit = next((count, limit) for count, limit in pairs if not 0 <= count <= limit)
             raise BrokenMachine(f"{row}: a counter is {count}, and its limit is {limit}")
 
-    def _has_less_left(self, before: tuple[int, ...]) -> bool:
+    def _has_less_left(self, before: list[int]) -> bool:
         """Tell whether the variant fell: of the counters that rank highest among those that changed, more is spent."""
         spent = self.spent
         for group in self.table.ranked_places:
