@@ -9,8 +9,10 @@ from typing import Final, NoReturn
 import httpx
 
 _TOKEN: Final = r"[-!#$%&'*+.^_`|~0-9A-Za-z]++"
-_VALUE: Final = r"(?:[^\x00\s]++(?:[ \t]++[^\x00\s]++)*+)?+"
+_SEEN: Final = r"[^\x00\s\x80-\U0010ffff]++"
+_VALUE: Final = rf"(?:{_SEEN}(?:[ \t]++{_SEEN})*+)?+"
 _HEAD: Final = re.compile(rf"{_TOKEN} [!-~]++ HTTP/1\.1\r\n(?:{_TOKEN}: {_VALUE}\r\n)++")
+_NAMES: Final = re.compile(_TOKEN)
 
 
 class Headers(dict[str, str]):
@@ -60,7 +62,8 @@ def write_head(method: str, target: bytes, headers: Mapping[str, str]) -> bytes:
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
     head = f"{method} {target.decode('latin-1')} HTTP/1.1\r\n{lines}"
     # A line that somebody put into another one is well-formed by itself: only their number tells.
-    if not _HEAD.fullmatch(head) or head.count("\n") != len(headers) + 1:
+    # So is one whose name ends where a colon stands within the name that was given.
+    if not _HEAD.fullmatch(head) or head.count("\n") != len(headers) + 1 or not _NAMES.fullmatch("".join(headers)):
         _refuse(headers)
     if "transfer-encoding" in headers:
         raise httpx.LocalProtocolError("The transfer-encoding of a request is the transport's to choose")

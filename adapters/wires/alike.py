@@ -58,8 +58,8 @@ class AlikeLines:
             text = b"" if found is None else found[1]
         try:
             content: str = orjson.loads(text)
-        except orjson.JSONDecodeError:  # more differs, or there is half a surrogate pair
-            return None
+        except orjson.JSONDecodeError:  # more differs, there is half a surrogate pair, or a control character as it is
+            content = _bare(text[1:-1])
         if not content:
             return None
         self._credit += 1
@@ -97,6 +97,16 @@ class AlikeLines:
             around = [others.join(map(re.escape, pieces)) for pieces in (heads, tails)]
             before, after = around[0].removesuffix(b'"'), around[1].removeprefix(b'"')
             self._whole = re.compile(before + _STRING + after, self.volatile.flags)
+
+
+def _bare(text: bytes) -> str:
+    """Return a text that needs no parser, "" of any other: some servers do not escape control characters."""
+    if b'"' in text or b"\\" in text:
+        return ""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return ""
 
 
 _PRICE: Final = 8  # lines like it that must follow for learning one to have paid

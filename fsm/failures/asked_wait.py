@@ -40,9 +40,7 @@ _PART = Pattern(
     re.ASCII | re.IGNORECASE,
 )
 _DURATION = Pattern(f"(?:{_PART.text}){{1,8}}", _PART.flags)
-_WORDING = Pattern(
-    rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})", _PART.flags
-)
+_WORDING = Pattern(rf"\b(?:again|retry|wait|resets?|available)\b[^\d.]{{0,60}}(?<!-)({_DURATION.text})", _PART.flags)
 
 
 def plain_headers(headers: object) -> dict[str, str]:
@@ -73,17 +71,16 @@ def asked_wait(headers: Mapping[str, str], body: object, message: str = "") -> f
 def has_date(headers: Mapping[str, str]) -> bool:
     """Tell whether headers give a `Date` that a point in time can count from."""
     given = headers.items() if isinstance(headers, Mapping) else ()
-    return any(_is_date(value) for name, value in given if isinstance(name, str) and name.lower() == "date")
-
-
-def _is_date(text: object) -> bool:
-    return isinstance(text, str) and len(text) <= _LONGEST_HEADER and _is_moment(text)
+    texts = [(name, value) for name, value in given if isinstance(name, str) and isinstance(value, str)]
+    dates = [value.strip() for name, value in texts if name.lower() == "date"]
+    # The last of them counts, as in `plain_headers`.
+    return bool(dates) and len(dates[-1]) <= _LONGEST_HEADER and _is_moment(dates[-1])
 
 
 @lru_cache(maxsize=16)
 def _is_moment(text: str) -> bool:
     """Tell whether this is a date: that of all replies of a second, so that only the first of them is read closely."""
-    return _now({"date": text.strip()}) is not None
+    return _now({"date": text}) is not None
 
 
 def _once(value: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,14 @@ if TYPE_CHECKING:
     from rungwise.fsm.journal.digest import Digest
 
 
-class Shown(ABC):
+class Shown:
     """Show a run in brief; who inherits from this says which, and what is shown where there is nothing to tell."""
 
     __slots__ = ()
 
-    @abstractmethod
-    def _digest(self) -> Digest | None: ...
+    if TYPE_CHECKING:  # no abstract class: to tell a result from the other events of a stream would take longer
+
+        def _digest(self) -> Digest | None: ...
 
     def _in_short(self) -> str:
         return repr(self)

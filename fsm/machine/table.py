@@ -33,7 +33,7 @@ def _name(instance: object, attribute: Any, value: Any) -> None:
         raise TableError(f"Row.{attribute.name} must be a name, not {value!r}")
 
 
-@frozen
+@frozen(eq=True)  # which proofs and walks do by the ten thousand
 class Row:
     """Hold one transition.
 

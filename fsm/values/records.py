@@ -5,6 +5,7 @@ A record is one that is handed on, and never changed.
 
 from __future__ import annotations
 
+from operator import attrgetter, eq
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +16,25 @@ if TYPE_CHECKING:
     from attrs import frozen as record
 else:
 
-    def _with_one_repr(build: Any) -> Any:
-        """Return a decorator of attrs' that leaves out the `__repr__`: to compile one is a quarter of a class."""
+    def _with_methods_of_ours(build: Any) -> Any:
+        """Return a decorator of attrs' that leaves out `__repr__`, `__eq__` and `__hash__`: half of what it compiles.
+
+        Values that are compared or hashed by the ten thousand say `eq=True`, and have their own ones compiled.
+        """
 
         def decorate(kind: Any = None, **options: Any) -> Any:
             if kind is None:
                 return lambda kind: decorate(kind, **options)
             if "repr" not in options and "__repr__" not in vars(kind):
                 kind.__repr__ = _shown  # which attrs takes for the class's own
-            return build(kind, **options)
+            if "eq" in options or not vars(kind).keys().isdisjoint(("__eq__", "__hash__")):
+                return build(kind, **options)
+            is_frozen = build is attrs.frozen or kind.__hash__ is _hash
+            return _with_equality(build(kind, eq=False, **options), is_frozen)
 
         return decorate
 
-    define, frozen = _with_one_repr(attrs.define), _with_one_repr(attrs.frozen)
+    define, frozen = _with_methods_of_ours(attrs.define), _with_methods_of_ours(attrs.frozen)
 
     # The type checkers refuse every change already, and a frozen object takes twice as long to build.
     record = define
@@ -47,3 +54,24 @@ def _value(instance: object, field: attrs.Attribute[Any]) -> str:
     value = getattr(instance, field.name) if field.init else getattr(instance, field.name, attrs.NOTHING)
     write: Any = field.repr  # True, or a function
     return repr(value) if write is True else str(write(value))
+
+
+def _with_equality(kind: Any, is_frozen: bool) -> Any:
+    """Compare the values of a class by their fields, as attrs does, and hash them if they cannot change."""
+    compared = [field for field in attrs.fields(kind) if field.eq]
+    hashed = [field for field in compared if field.hash is not False]
+    # With the class's name among them, the getters return tuples however few fields there are.
+    kind._compared = attrgetter("__class__.__qualname__", *(field.name for field in compared))
+    kind._hashed = attrgetter("__class__.__qualname__", *(field.name for field in hashed))
+    kind.__eq__, kind.__hash__ = _equal, _hash if is_frozen else None
+    return kind
+
+
+def _equal(self: Any, other: object) -> bool:
+    if other.__class__ is not self.__class__:
+        return NotImplemented
+    return all(map(eq, self._compared(self), self._compared(other)))  # not as tuples, in which nan equals itself
+
+
+def _hash(self: Any) -> int:
+    return hash(self._hashed(self))

@@ -52,7 +52,9 @@ class Worker:
         return answer["answer"]
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever it does; once is enough."""
+        if self._errors.closed:
+            return
         self._process.kill()
         self._process.communicate()
         self._errors.close()

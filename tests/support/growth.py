@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from attrs import frozen
 
 from support import workloads
+from support import workloads_around as around
 from support.workloads import Work
 
 
@@ -49,24 +50,27 @@ _ALL = (
     Growth("tool calls", "tool calls", (1, 10, 100, 1_000, 5_000), workloads.tool_calls),
     Growth("tool calls, streamed", "tool calls", (1, 10, 100, 1_000, 5_000), workloads.tool_calls_streamed),
     Growth("tools", "tools", (1, 10, 100, 1_000), workloads.tools),
-    Growth("backends", "backends", (1, 10, 50, 200), workloads.backends),
-    Growth("backends that fail", "backends", (1, 10, 50, 200), workloads.backends_that_fail),
-    Growth("clients", "backends", (1, 10, 50, 200), workloads.clients),
-    Growth("calls under one budget", "calls", (1, 10, 100, 1_000), workloads.shared_calls),
-    Growth("calls that wait for one budget", "calls", (1, 10, 100, 1_000), workloads.calls_that_wait),
-    Growth("rounds of a turn", "rounds", (1, 10, 50, 150, 500), workloads.rounds, _RESENT),
-    Growth("tool calls in a round", "tool calls", (1, 10, 100, 500), workloads.calls_in_a_round),
-    Growth("a journal, written", "steps", (20, 200, 2_000), workloads.journal_written),
-    Growth("a journal, read", "steps", (20, 200, 2_000), workloads.journal_read),
-    Growth("a journal, replayed", "steps", (20, 200, 2_000), workloads.journal_replayed),
-    Growth("a journal, explained", "steps", (20, 200, 2_000), workloads.journal_explained),
-    Growth("a turn, replayed", "rounds", (10, 50, 150, 500), workloads.turn_replayed),
-    Growth("a picture", "bytes", (10_000, 100_000, 1_000_000, 10_000_000), workloads.picture),
+    Growth("backends", "backends", (1, 10, 50, 200), around.backends),
+    Growth("backends that fail", "backends", (1, 10, 50, 200), around.backends_that_fail),
+    Growth("clients", "backends", (1, 10, 50, 200), around.clients),
+    Growth("calls under one budget", "calls", (1, 10, 100, 1_000), around.shared_calls),
+    Growth("calls that wait for one budget", "calls", (1, 10, 100, 1_000), around.calls_that_wait),
+    Growth("rounds of a turn", "rounds", (1, 10, 50, 150, 500), around.rounds, _RESENT),
+    Growth("tool calls in a round", "tool calls", (1, 10, 100, 500), around.calls_in_a_round),
+    Growth("a journal, written", "steps", (20, 200, 2_000), around.journal_written),
+    Growth("a journal, read", "steps", (20, 200, 2_000), around.journal_read),
+    Growth("a journal, replayed", "steps", (20, 200, 2_000), around.journal_replayed),
+    Growth("a journal, explained", "steps", (20, 200, 2_000), around.journal_explained),
+    Growth("a turn, replayed", "rounds", (10, 50, 150, 500), around.turn_replayed),
+    Growth("a picture", "bytes", (10_000, 100_000, 1_000_000, 10_000_000), around.picture),
     Growth(
-        "a certificate, by its limits", "units of each limit", (1, 3, 10, 30, 100, 200), workloads.certificate_of_limits
+        "a certificate, by its limits",
+        "units of each limit",
+        (1, 3, 10, 30, 100, 200),
+        around.certificate_of_limits,
     ),
-    Growth("a certificate, by its attempts", "attempts", (10, 30, 100, 300, 1000), workloads.certificate_of_attempts),
-    Growth("a certificate, by its backends", "backends", (1, 3, 10, 25, 50), workloads.certificate_of_backends),
+    Growth("a certificate, by its attempts", "attempts", (10, 30, 100, 300, 1000), around.certificate_of_attempts),
+    Growth("a certificate, by its backends", "backends", (1, 3, 10, 25, 50), around.certificate_of_backends),
 )
 
 GROWTHS: dict[str, Growth] = {each.name: each for each in _ALL}

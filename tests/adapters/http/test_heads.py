@@ -51,11 +51,13 @@ def test_a_method_and_a_target_are_looked_at_too(method: str, target: bytes) -> 
 
 @given(st.dictionaries(st.text(max_size=6), st.text(st.characters(max_codepoint=0xFF), max_size=12), max_size=4))
 @example({"x": "a\r\ny: b"})
+@example({"x: y": "b"})
+@example({"x": "é"})
 def test_whatever_is_written_is_read_again_as_that_and_nothing_else(headers: dict[str, str]) -> None:
     said = {**{name.lower(): value for name, value in headers.items()}, "host": "h", "content-length": "0"}
     try:
         head = write_head("POST", b"/", said)
-    except (httpx.LocalProtocolError, UnicodeEncodeError):
+    except httpx.LocalProtocolError:
         return
     server = h11.Connection(h11.SERVER)
     server.receive_data(head)

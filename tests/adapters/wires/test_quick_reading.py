@@ -68,6 +68,13 @@ def test_a_text_says_the_same(name: str, text: str, reasoning: str, chunk: int, 
     assert read(name, data, size) == parsed(name, data, size)
 
 
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name != "Bedrock"])  # whose frames have checksums
+def test_a_control_character_that_a_server_does_not_escape_costs_no_text(name: str) -> None:
+    data = body(name, text="they " * 20 + "nest " + "here " * 20, chunk_size=5)
+    _, deltas, _ = read(name, data.replace(b"nest ", b"nest\x01", 1), 10_000)
+    assert "".join(delta.text for delta in deltas) == "they " * 20 + "nest\x01" + "here " * 20
+
+
 @pytest.mark.parametrize("name", PROTOCOLS)
 @settings(max_examples=25)
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 900))

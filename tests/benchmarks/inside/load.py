@@ -30,7 +30,8 @@ def load(at_once: int, seconds: float, limit: float) -> dict[str, float]:
 
     Arguments:
         at_once: how many tasks make one call after another.
-        seconds: for which finished calls are counted, from when there are as many of them as tasks.
+        seconds: for which finished calls are counted, from when there are as many of them as tasks; at
+            least until there are as many again.
         limit: the seconds after which that is no more waited for; what was finished by then is the answer.
     """
     counts = Counts(at_once)
@@ -39,8 +40,10 @@ def load(at_once: int, seconds: float, limit: float) -> dict[str, float]:
     thread.start()
     has_begun = counts.all_made_one.wait(limit)
     if has_begun:
-        before = counts.mark()
-        time.sleep(seconds)
+        before = start, _, finished = counts.mark()
+        enough = finished + at_once  # calls end in waves: at least one whole one is counted
+        while (passed := time.perf_counter() - start) < seconds or (counts.finished < enough and passed < limit):
+            time.sleep(0.02)
     elapsed, cpu, calls = (late - early for late, early in zip(counts.mark(), before, strict=True))
     counts.ending = True
     thread.join(GRACE if has_begun else 0)

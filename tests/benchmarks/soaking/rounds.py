@@ -13,9 +13,9 @@ from typing import Any
 
 import anyio
 from attrs import define, field
-from soaking.calls import ASYNC, SYNC, Stage, is_asyncio
 
 import rungwise
+from soaking.calls import ASYNC, SYNC, Stage, is_asyncio
 
 THREADS, TASKS = 4, 48
 TRIO_EVERY = 5

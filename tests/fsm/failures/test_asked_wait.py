@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungwise.fsm.failures.asked_wait import asked_wait
+from rungwise.fsm.failures.asked_wait import asked_wait, has_date
 
 DATE = {"date": "Fri, 20 Nov 2026 10:00:00 GMT"}
 RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "14s"}
@@ -268,3 +268,23 @@ def test_a_wait_that_takes_a_megabyte_to_write_is_none_and_takes_no_memory(place
 def test_an_endless_number_among_quoted_headers_is_passed_over() -> None:
     quoted = {"X-RateLimit-Limit": 10**5_000, "Retry-After": 7}
     assert asked_wait({}, {"error": {"metadata": {"headers": quoted}}}) == 7
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Date": DATE["date"]}, True),
+        ({"DATE": f" {DATE['date']} " + " " * 5_000}, True),
+        ({"date": "yesterday"}, False),
+        ({"date": DATE["date"], "Date": "yesterday"}, False),
+        ({"Date": "yesterday", "date": DATE["date"]}, True),
+        ({"date": DATE["date"], "Date": 5}, True),
+        ({"date": 5, 5: DATE["date"]}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_there_is_a_date_where_a_wait_until_a_moment_is_counted_from_one(headers: Any, expected: bool) -> None:
+    assert has_date(headers) is expected
+    until = {"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", **(headers or {})}
+    assert asked_wait(until, None) == (30 if expected else None)

@@ -61,6 +61,114 @@ def test_a_value_within_itself_is_shown_as_dots() -> None:
     assert repr(ring) == "Ring(within=[...])"
 
 
+def compared_kinds(frozen: Any, define: Any) -> dict[str, Any]:
+    @frozen
+    class Value:
+        a: Any = 1
+        b: Any = 2
+        silent: Any = field(default=0, eq=False)
+        unhashed: Any = field(default=0, hash=False)
+
+    @frozen
+    class Single:
+        a: Any = 1
+
+    @frozen
+    class Empty:
+        pass
+
+    @define
+    class Changing:
+        a: Any = 1
+
+    @define
+    class Below(Value):
+        more: Any = 1
+
+    class Undecorated(Value):
+        pass
+
+    @frozen(eq=False)
+    class Unlike:
+        a: Any = 1
+
+    @frozen
+    class Own:
+        a: Any = 1
+
+        def __eq__(self, other: object) -> bool:
+            return type(other) is type(self)
+
+        __hash__ = None
+
+    @frozen(eq=True)
+    class Generated:
+        a: Any = 1
+
+    @frozen(slots=False)
+    class Open:
+        a: Any = 1
+
+    kinds = (Value, Single, Empty, Changing, Below, Undecorated, Unlike, Own, Generated, Open)
+    return {kind.__name__: kind for kind in kinds}
+
+
+class Loud:
+    """Say what is compared, and be unequal to everything."""
+
+    def __init__(self, heard: list[str], name: str) -> None:
+        self.heard, self.name = heard, name
+
+    def __eq__(self, other: object) -> bool:
+        self.heard.append(self.name)
+        return False
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def behaviour_of(kinds: dict[str, Any]) -> dict[str, Any]:
+    """Tell how values of some classes compare, and which of them can be hashed."""
+    fields = [{}, {"a": 1}, {"a": 2}, {"b": 3}, {"silent": 1}, {"unhashed": 1}, {"a": float("nan")}, {"a": []}]
+    values = []
+    for name, kind in kinds.items():
+        taken = {field.name for field in attrs.fields(kind)}
+        values += [(name, kind(**given)) for given in fields if given.keys() <= taken]
+    told: dict[str, Any] = {"equal": [[(a == b, a != b) for _, b in values] for _, a in values]}
+    told["not ours"] = [value.__eq__(1) for _, value in values]
+    told["hashable"] = [(name, callable(type(value).__hash__)) for name, value in values]
+    told["hashes agree"] = [
+        hash(a) == hash(b)
+        for name, a in values
+        for other, b in values
+        if name == other and name not in ("Changing", "Own") and getattr(a, "a", 1) != [] != getattr(b, "a", 1)
+    ]
+    heard: list[str] = []
+    loud = [kinds["Value"](a=1, b=Loud(heard, "b"), unhashed=Loud(heard, "unhashed")) for _ in range(2)]
+    told["different"], told["heard"] = loud[0] == loud[1], heard
+    return told
+
+
+def test_values_compare_and_hash_as_those_of_attrs() -> None:
+    ours, theirs = compared_kinds(frozen, define), compared_kinds(attrs.frozen, attrs.define)
+    assert behaviour_of(ours) == behaviour_of(theirs)
+    assert behaviour_of(ours)["heard"] == ["b"]
+
+
+def test_a_value_that_holds_what_cannot_be_hashed_cannot_either() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(compared_kinds(frozen, define)["Value"](a=[]))
+
+
+def test_a_record_has_no_hash() -> None:
+    @record
+    class Reading:
+        a: int = 1
+
+    assert Reading() == Reading()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Reading())
+
+
 def test_a_value_shows_what_its_fields_hold_in_full() -> None:
     @record
     class Outer:
