@@ -52,7 +52,6 @@ from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.tracebacks import built_without_locals, without_locals
-from rungwise.fsm.values.records import define
 
 NO_CHAIN = (PlainLink(),)
 NO_TURN = TurnContext()
@@ -66,7 +65,6 @@ def _no_jitter() -> float:
 
 
 @built_without_locals
-@define(init=False, eq=False, repr=False)
 class Call:
     """Run one model call through the machine.
 
@@ -89,6 +87,12 @@ class Call:
     Raises:
         ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
     """
+
+    __slots__ = (
+        *("__weakref__", "_affordable_until", "_context", "_counter", "_delivery", "_facts", "_in_flight", "_jitter"),
+        *("_outcome", "_proposed", "_proposer", "_recorder", "_result"),
+        *("is_streaming", "journal", "position", "request", "spending", "turn"),
+    )
 
     request: Request
     turn: TurnContext

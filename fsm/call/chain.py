@@ -8,10 +8,8 @@ from itertools import islice
 from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.values.records import define
 
 
-@define(eq=False)
 class Chain:
     """Walk along the backends, forward only.
 
@@ -22,10 +20,10 @@ class Chain:
         shapes: the form in which its messages are written.
     """
 
-    links: tuple[Link, ...]
-    index: int
-    link: Link
-    shapes: Shapes
+    __slots__ = ("index", "link", "links", "shapes")
+
+    def __init__(self, links: tuple[Link, ...], index: int, link: Link, shapes: Shapes) -> None:
+        self.links, self.index, self.link, self.shapes = links, index, link, shapes
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from attrs import evolve, field
+from attrs import evolve
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
@@ -17,11 +17,9 @@ from rungwise.fsm.call.request import PlainMessage
 from rungwise.fsm.call.wish import wish_of
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import may_be_billed
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
-@define(eq=False, repr=False)
 class TokenCounter:
     """Count the tokens of what is sent and of what comes back.
 
@@ -31,13 +29,14 @@ class TokenCounter:
         recorded: the tokens of each prompt as a journal recorded them; None counts them.
     """
 
-    context: CallContext
-    estimate: Callable[[Any], int]
-    recorded: Iterator[int] | None = None
-    _counted: tuple[Sequence[PlainMessage | Message], int] | None = field(
-        default=None, init=False
-    )  # messages and backend
-    _base: int = field(default=0, init=False)  # their tokens
+    __slots__ = ("_base", "_counted", "context", "estimate", "recorded")
+
+    def __init__(
+        self, context: CallContext, estimate: Callable[[Any], int], recorded: Iterator[int] | None = None
+    ) -> None:
+        self.context, self.estimate, self.recorded = context, estimate, recorded
+        self._counted: tuple[Sequence[PlainMessage | Message], int] | None = None  # messages and backend
+        self._base = 0  # their tokens
 
     def prompt(self, messages: Sequence[PlainMessage | Message], added_tokens: int) -> int:
         """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.

@@ -11,8 +11,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from attrs import field
-
 from rungwise.fsm.call.account import Account
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import most_counted
@@ -114,7 +112,6 @@ class Reservation:
                 account.attempts -= 1
 
 
-@define(eq=False)
 class Desk:
     """Do the work on the accounts of one tree of shared budgets, for any number of threads and event loops.
 
@@ -124,13 +121,14 @@ class Desk:
     nobody passes by on an account that another one waits for.
     """
 
-    _lock: threading.RLock = field(factory=threading.RLock, init=False)
-    _tasks: deque[Callable[[], None]] = field(factory=deque, init=False)
-    _waiting: deque[Reservation] = field(factory=deque, init=False)
-    _served: deque[Callable[[], None]] = field(factory=deque, init=False)
-    _holding: set[Reservation] = field(factory=set, init=False)
+    __slots__ = ("__weakref__", "_holding", "_lock", "_served", "_tasks", "_waiting")
 
-    def __attrs_post_init__(self) -> None:
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._tasks: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Reservation] = deque()
+        self._served: deque[Callable[[], None]] = deque()
+        self._holding: set[Reservation] = set()
         _desks.add(self)
 
     def begin(self, accounts: tuple[Account, ...], now: float) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import field
-
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.observation import Observation
@@ -12,7 +10,6 @@ from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.table import MAY_ASK
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.thinking import split_thinking
-from rungwise.fsm.values.records import define
 
 CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 """The events after which text may be gone on from."""
@@ -21,7 +18,6 @@ EMPTY = frozenset({"came_empty", "only_reasoned"})
 """The events of a reply without an answer."""
 
 
-@define(eq=False, repr=False)
 class FactFinder:
     """Find every fact of what came back, from the reply and from what the call knows besides.
 
@@ -29,8 +25,11 @@ class FactFinder:
         context: what the call knows.
     """
 
-    context: CallContext
-    _alike: dict[tuple[int, str], int] | None = field(default=None, init=False)  # failures of each backend and reason
+    __slots__ = ("_alike", "context")
+
+    def __init__(self, context: CallContext) -> None:
+        self.context = context
+        self._alike: dict[tuple[int, str], int] | None = None  # failures of each backend and reason
 
     def find(self, observation: Observation, previous: Observation | None, *, asks_for_little: bool) -> tuple[str, ...]:
         """Return the names of the facts that hold.

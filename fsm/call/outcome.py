@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import field
-
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.observation import Observation
 from rungwise.fsm.call.parts import TextPart
@@ -12,10 +10,8 @@ from rungwise.fsm.call.result import Result
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.thinking import split_thinking
-from rungwise.fsm.values.records import define
 
 
-@define(eq=False, repr=False)
 class Outcome:
     """Gather what a call ends with.
 
@@ -24,9 +20,12 @@ class Outcome:
         last: what came back last.
     """
 
-    context: CallContext
-    last: Observation | None = None
-    _failures: dict[int, Failure] | None = field(default=None, init=False)  # the last one of each backend
+    __slots__ = ("_failures", "context", "last")
+
+    def __init__(self, context: CallContext) -> None:
+        self.context = context
+        self.last: Observation | None = None
+        self._failures: dict[int, Failure] | None = None  # the last one of each backend
 
     def note(self, observation: Observation) -> None:
         """Remember what came back; that the caller ended the call says nothing of a reply."""

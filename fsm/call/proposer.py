@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import evolve, field
+from attrs import evolve
 
 from rungwise.fsm.call.context import CallContext
 from rungwise.fsm.call.counting import TokenCounter
@@ -16,10 +16,8 @@ from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
 from rungwise.fsm.call.wish import with_wish
-from rungwise.fsm.values.records import define
 
 
-@define(eq=False, repr=False)
 class Proposer:
     """Work out what the next attempt sends.
 
@@ -28,9 +26,11 @@ class Proposer:
         counter: counts prompts for a budget of money.
     """
 
-    context: CallContext
-    counter: TokenCounter
-    _meant: Meant | None = field(default=None, init=False)
+    __slots__ = ("_meant", "context", "counter")
+
+    def __init__(self, context: CallContext, counter: TokenCounter) -> None:
+        self.context, self.counter = context, counter
+        self._meant: Meant | None = None
 
     def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
         """Return what the current rung sends.

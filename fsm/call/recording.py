@@ -14,7 +14,6 @@ from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.journal.record import Record, RecordedStep, Step
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.values.log import INFO, logger
-from rungwise.fsm.values.records import define
 
 Observer = Callable[[Step], None]
 
@@ -30,7 +29,6 @@ def announce(journal: Record, observer: Observer | None) -> None:
         logger().info("%s", journal.last)
 
 
-@define(eq=False, repr=False)
 class Recorder:
     """Record each step, and tell the stream, the observer and the log of it.
 
@@ -40,9 +38,10 @@ class Recorder:
         observer: is given each step; what it raises is logged and goes no further.
     """
 
-    context: CallContext
-    delivery: Delivery
-    observer: Observer | None
+    __slots__ = ("context", "delivery", "observer")
+
+    def __init__(self, context: CallContext, delivery: Delivery, observer: Observer | None) -> None:
+        self.context, self.delivery, self.observer = context, delivery, observer
 
     def record(
         self,

@@ -6,8 +6,9 @@ import re
 from typing import Final
 
 from rungwise.fsm.text.blank import is_blank
+from rungwise.fsm.values.patterns import Pattern
 
-_FENCE = re.compile(r"^(?: {0,3}|([ \t]+))(`{3,}|~{3,})([ \t\r]*\n)?", re.MULTILINE)
+_FENCE = Pattern(r"^(?: {0,3}|([ \t]+))(`{3,}|~{3,})([ \t\r]*\n)?", re.MULTILINE)
 """A line that may open a fenced block (unless group 1 indents it too far) or close one (if group 3 ends it)."""
 
 _QUOTES: Final = {
@@ -16,14 +17,14 @@ _QUOTES: Final = {
 }
 """What opens a quotation, and what may close it. The apostrophe, which is much else, has rules of its own."""
 
-_SIGNS = re.compile(r"\\[\"'\\]|\n|`+|['\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f]")
+_SIGNS = Pattern(r"\\[\"'\\]|\n|`+|['\"\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f]")
 """A sign that is escaped, the end of a line, a run of backticks, or a quotation mark."""
 
 MOST_SIGNS: Final = 500_000
 """Signs and fences of a text that are looked at, far more than stand before any tag; behind them all is literal."""
 
 _TOO_FAR = "    "  # an indentation behind which no fence opens
-_INDENTED = re.compile(r" {4}| {0,3}\t")
+_INDENTED = Pattern(r" {4}| {0,3}\t")
 _UNSEEN = "\xa0"  # blanks that are no indentation, before which no fence opens either
 _WORDS = "-"  # anything on a line before which no fence opens
 

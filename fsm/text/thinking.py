@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.literals import Literals
+from rungwise.fsm.values.patterns import Pattern
 
 TAG_NAMES = ("think", "thinking", "reasoning")
 """The names of the tags that models put around inline reasoning; their case does not matter."""
@@ -38,8 +39,8 @@ _LONGEST_TAG = len("</>") + max(map(len, TAG_NAMES))
 
 # Around a closing tag that is a word of its sentence, and ends nothing. The Chinese and Japanese signs among them are
 # the full-width comma, full stop, semicolon, colon, exclamation and question mark, parentheses and corner brackets.
-_GOES_ON = re.compile(r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]")
-_OPENS = re.compile(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
+_GOES_ON = Pattern(r"</|[],.;:!?)}\u2019\u201d\u00bb\uff0c\u3002\uff1b\uff1a\uff01\uff1f\uff09\u300d\u300f]")
+_OPENS = Pattern(r"[(\[{</\\|=~\u201c\u201e\u00ab\uff08\u300c\u300e]")
 _SENTENCE_ENDS = frozenset(".!?\u2026\"')]}*\u2019\u201d\u00bb\u3002\uff01\uff1f\uff09\u300d\u300f")
 
 _UNDECIDED: Final = ("", "<", " ", "\n")

@@ -1,13 +1,13 @@
 """Regular expressions that are compiled when they are first looked for.
 
 Compiling the patterns of the failures takes longer than loading all else of the core, and most programs never meet one
-of them.
+of them; nor do most replies hold a tag that is to be told from code and quotes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 
@@ -45,6 +45,14 @@ class Pattern:
     def findall(self, text: str) -> list[tuple[str, ...]]:
         """List the groups of every place of a text at which the pattern stands."""
         return self.compiled.findall(text)
+
+    def finditer(self, text: str, start: int = 0) -> Iterator[re.Match[str]]:
+        """Find every place of a text at which the pattern stands.
+
+        Arguments:
+            start: where the search begins; what stands before is still known to the pattern.
+        """
+        return self.compiled.finditer(text, start)
 
     def sub(self, by: str | Callable[[re.Match[str]], str], text: str) -> str:
         """Put something else where the pattern stands in a text."""
