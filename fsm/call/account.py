@@ -6,11 +6,9 @@ from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.call.pricing import LARGEST_PRICED_CAP, bought, dearest_prompt, price_of
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
-@define(eq=False)
 class Account:
     """Count what many calls pay from one budget and hold of it; what was paid never comes back.
 
@@ -30,17 +28,22 @@ class Account:
         held_tokens, held_money: what they hold.
     """
 
-    budget: Budget
-    name: str
-    began: float | None = None
-    attempts: int = 0
-    usage: Usage = NO_USAGE
-    cost: float | None = 0.0
-    overran: int | None = None
-    holders: int = 0
-    unsent: int = 0
-    held_tokens: int = 0
-    held_money: float = 0.0
+    __slots__ = (
+        *("attempts", "began", "budget", "cost", "held_money", "held_tokens"),
+        *("holders", "name", "overran", "unsent", "usage"),
+    )
+
+    def __init__(self, budget: Budget, name: str) -> None:
+        self.budget, self.name = budget, name
+        self.began: float | None = None
+        self.attempts = 0
+        self.usage: Usage = NO_USAGE
+        self.cost: float | None = 0.0
+        self.overran: int | None = None
+        self.holders = 0
+        self.unsent = 0
+        self.held_tokens = 0
+        self.held_money = 0.0
 
     @property
     def rests_on_caps(self) -> bool:

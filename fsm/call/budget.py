@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import field
-
 from rungwise.fsm.call.kept import Kept
 from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import reserve_of
@@ -13,7 +11,6 @@ from rungwise.fsm.call.shared import Share
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.values.checks import LARGEST, is_number
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -40,7 +37,6 @@ def check_deadline(value: object) -> None:
         raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
 
 
-@define(eq=False)
 class Spending:
     """Count what a call spends; nothing here is ever given back.
 
@@ -57,19 +53,19 @@ class Spending:
         needs_prices: whether a budget counts money, so that prompts must be counted.
     """
 
-    budget: Budget
-    share: Share | None = None
-    usage: Usage = NO_USAGE
-    cost: float | None = 0.0
-    began: float | None = None
-    elapsed: float = 0.0
-    overran: int | None = None
-    given_deadline: float | None = None
-    needs_cap: bool = field(init=False)
-    needs_prices: bool = field(init=False)
+    __slots__ = (
+        *("began", "budget", "cost", "elapsed", "given_deadline"),
+        *("needs_cap", "needs_prices", "overran", "share", "usage"),
+    )
 
-    def __attrs_post_init__(self) -> None:
-        budget, share = self.budget, self.share
+    def __init__(self, budget: Budget, share: Share | None = None) -> None:
+        self.budget, self.share = budget, share
+        self.usage = NO_USAGE
+        self.cost: float | None = 0.0
+        self.began: float | None = None
+        self.elapsed = 0.0
+        self.overran: int | None = None
+        self.given_deadline: float | None = None
         self.needs_prices = budget.money is not None or (share is not None and share.needs_prices)
         self.needs_cap = (
             self.needs_prices or budget.output_tokens is not None or (share is not None and share.needs_cap)

@@ -16,13 +16,11 @@ from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.pricing import LARGEST_PRICED_CAP, dearest_prompt, price_of
 from rungwise.fsm.values.log import logger
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import Usage
 
 State = Literal["idle", "waiting", "refused", "held", "sent"]
 
 
-@define(eq=False)
 class Reservation:
     """Hold what one call has of shared budgets: at most one attempt at a time.
 
@@ -37,15 +35,18 @@ class Reservation:
         wake: is called when it need not wait any more.
     """
 
-    accounts: tuple[Account, ...]
-    state: State = "idle"
-    cap: int | None = None
-    input_tokens: int = 0
-    prices: Prices | None = None
-    lacking: str | None = None
-    tokens: int = 0
-    money: float = 0.0
-    wake: Callable[[], None] | None = None
+    __slots__ = ("accounts", "cap", "input_tokens", "lacking", "money", "prices", "state", "tokens", "wake")
+
+    def __init__(self, accounts: tuple[Account, ...]) -> None:
+        self.accounts = accounts
+        self.state: State = "idle"
+        self.cap: int | None = None
+        self.input_tokens = 0
+        self.prices: Prices | None = None
+        self.lacking: str | None = None
+        self.tokens = 0
+        self.money = 0.0
+        self.wake: Callable[[], None] | None = None
 
     def decide(self) -> Account | None:
         """Hold what is wanted, or refuse it; return the account whose holders must settle first, if any.

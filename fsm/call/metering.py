@@ -9,7 +9,6 @@ from __future__ import annotations
 from attrs import evolve
 
 from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN = 16
@@ -41,7 +40,6 @@ PIECE = 64
 """Tokens that may arrive at once: a stream that was cut at its cap may be so much longer."""
 
 
-@define
 class Meter:
     """Count the tokens that a growing text holds at least; the work is linear in what is fed.
 
@@ -49,8 +47,11 @@ class Meter:
         least: the count so far.
     """
 
-    least: int = 0
-    _size: int = 0  # bytes of the word that has not ended
+    __slots__ = ("_size", "least")
+
+    def __init__(self) -> None:
+        self.least = 0
+        self._size = 0  # bytes of the word that has not ended
 
     def feed(self, text: str) -> None:
         """Take the next piece of the text, cut anywhere."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Final, Literal
 
 from attrs import field
 
@@ -17,7 +17,7 @@ from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.text.repetition import LoopWatch
-from rungwise.fsm.values.records import define, record
+from rungwise.fsm.values.records import record
 
 
 @record(kw_only=True)
@@ -61,7 +61,10 @@ class Composed:
     reading: Reading = PLAIN
 
 
-@define(eq=False)
+_NONE: Final[frozenset[Any]] = frozenset()
+"""One for all calls: each that is built takes 200 bytes."""
+
+
 class Transcript:
     """Gather what a call has said and heard; the caller's own messages are never touched.
 
@@ -74,43 +77,51 @@ class Transcript:
             where none was paused.
     """
 
-    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
-    hints: Hints
-    gathered: str = field(default="", repr=False)
-    parts: list[str] = field(factory=list, repr=False)
-    turn: tuple[Part, ...] = field(default=(), repr=False)
-    _gathered_tokens: int = field(default=0, init=False)
-    _uncounted: list[tuple[str, int | None]] = field(factory=list, init=False, repr=False)  # texts and their caps
-    _turn_measures: tuple[int, int, int] = field(default=(0, 0, 0), init=False)  # bytes of text; tokens, JSON beside it
-    _roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = field(
-        default=None, init=False, repr=False
-    )  # messages, their form, how many were read, and what was read of them
-    _loops: LoopWatch | None = field(default=None, init=False, repr=False)  # none before a text is cut
-    thinks_inline: bool = False  # a part came with inline reasoning
-    spare: str = field(default="", repr=False)  # the longest cut that is too little to go on from
-    is_foreign: bool = False  # another backend has brought text
-    hint: str | None = None  # of a rung of the user's own
-    hinted_at: int = 0  # how many characters were gathered when it was given
-    seed: str = field(default="", repr=False)
-    seed_tokens: int = 0
-    seed_is_inline: bool = False
-    is_paused: bool = False
-    nudged_at: int | None = None  # how much was gathered when the nudge was given, 0 for nothing
-    portable: bool = False
-    restore_reasoning: bool = False
-    dropped: frozenset[str] = frozenset()
-    available_tokens: int | None = None
-    lower_reasoning: bool = False
-    repaired: frozenset[str] = frozenset()
-    without_prefill: frozenset[int] = field(default=frozenset())
-    largest_output: int | None = None
+    __slots__ = (
+        *("_gathered_tokens", "_loops", "_roles", "_turn_measures", "_uncounted", "available_tokens"),
+        *("dropped", "gathered", "hint", "hinted_at", "hints", "is_foreign", "is_paused", "largest_output"),
+        *("lower_reasoning", "messages", "nudged_at", "parts", "portable", "repaired", "restore_reasoning", "seed"),
+        *("seed_is_inline", "seed_tokens", "spare", "thinks_inline", "turn", "without_prefill"),
+    )
+
+    def __init__(
+        self, messages: tuple[PlainMessage | Message, ...], hints: Hints, gathered: str = "", seed: str = ""
+    ) -> None:
+        self.messages, self.hints, self.gathered, self.seed = messages, hints, gathered, seed
+        self.parts: list[str] = []
+        self.turn: tuple[Part, ...] = ()
+        self._gathered_tokens = 0
+        self._uncounted: list[tuple[str, int | None]] = []  # texts and their caps
+        self._turn_measures: tuple[int, int, int] = (0, 0, 0)  # bytes of text; tokens, JSON beside it
+        # Messages, their form, how many were read, and what was read of them.
+        self._roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = None
+        self._loops: LoopWatch | None = None  # none before a text is cut
+        self.thinks_inline = False  # a part came with inline reasoning
+        self.spare = ""  # the longest cut that is too little to go on from
+        self.is_foreign = False  # another backend has brought text
+        self.hint: str | None = None  # of a rung of the user's own
+        self.hinted_at = 0  # how many characters were gathered when it was given
+        self.seed_tokens = 0
+        self.seed_is_inline = False
+        self.is_paused = False
+        self.nudged_at: int | None = None  # how much was gathered when the nudge was given, 0 for nothing
+        self.portable = False
+        self.restore_reasoning = False
+        self.dropped: frozenset[str] = _NONE
+        self.available_tokens: int | None = None
+        self.lower_reasoning = False
+        self.repaired: frozenset[str] = _NONE
+        self.without_prefill: frozenset[int] = _NONE
+        self.largest_output: int | None = None
 
     @classmethod
     def going_on_from(cls, text: str, messages: tuple[PlainMessage | Message, ...], hints: Hints) -> Transcript:
         """Return the transcript of a call that goes on from a text; "" begins anew."""
         if not text:
             return cls(messages, hints)
-        transcript = cls(messages, hints, gathered=text, parts=[text], is_foreign=True)  # no reply is to unsay it
+        transcript = cls(messages, hints, text)
+        transcript.parts = [text]
+        transcript.is_foreign = True  # no reply is to unsay it
         transcript._uncounted = [(text, None)]
         return transcript
 

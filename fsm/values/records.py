@@ -67,9 +67,9 @@ def _with_equality(kind: Any, is_frozen: bool) -> Any:
     return kind
 
 
-def _equal(self: Any, other: object) -> bool:
+def _equal(self: Any, other: Any) -> bool:
     if other.__class__ is not self.__class__:
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     return all(map(eq, self._compared(self), self._compared(other)))  # not as tuples, in which nan equals itself
 
 
