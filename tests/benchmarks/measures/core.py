@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Iterator[Section]:
     """Time the plays in turns, and count bytes."""
     with bench.team([WHOLE]) as workers:
         [worker] = workers.values()
-        rounds = [{name: worker.ask("inside.core:play", name=name) for name in PLAYS} for _ in range(bench.rounds * 4)]
+        rounds = [{name: worker.ask("inside.core:play", name=name) for name in PLAYS} for _ in range(bench.rounds * 16)]
         held = worker.ask("inside.core:bytes_held")
     figures = [replace(each, who=PLAYS[each.who], ratio=None) for each in compared(rounds)]
     # Continuations have no goal: each of them sends the text so far, and looks for its seam.
