@@ -6,6 +6,8 @@ import aiohttp
 import httpx
 from aiohttp.http_exceptions import HttpProcessingError
 
+from rungwise.adapters.http.aiohttp_protocol import NotHttp
+
 UNANSWERED = "Server disconnected without sending a response."
 
 
@@ -27,6 +29,8 @@ def as_ours(error: Exception) -> Exception:
 def _as_ours(error: Exception) -> Exception:
     if isinstance(error, aiohttp.ClientConnectorError):
         return _from(error, httpx.ConnectError)
+    if isinstance(error, NotHttp):
+        return httpx.RemoteProtocolError(str(error))
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return httpx.RemoteProtocolError(UNANSWERED)
     if isinstance(error, aiohttp.ClientPayloadError):

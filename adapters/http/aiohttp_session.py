@@ -16,63 +16,22 @@ from functools import partial
 from typing import Any, Final
 
 import aiohttp
+import h11
 import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
 from attrs import define, field
 from yarl import URL
 
 from rungwise.adapters.http.aiohttp_errors import as_ours
-from rungwise.adapters.http.connection import KEEP, Origin, StaleConnection
+from rungwise.adapters.http.aiohttp_protocol import Heard
+from rungwise.adapters.http.connection import KEEP, LARGEST_HEAD, Origin, StaleConnection, asked_by
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.names import addresses_of
 from rungwise.adapters.http.sockets import PIECE, is_quiet
 from rungwise.adapters.http.waiting import arun, within
 
-LARGEST_LINE: Final = 32 * 1024
-"""Bytes of a line in a head, after which a response is broken; aiohttp takes 128 of them."""
-
 WHOLE: Final = 2**20
 """Bytes of a request up to which it is handed over in one piece: aiohttp warns of larger ones."""
-
-
-class _Heard(ResponseHandler):
-    """Note what has come, and let what stands behind a head spoil no head.
-
-    aiohttp does not say whether an answer had begun where a reset ends it, nor what came behind an answer that was not
-    asked for; and of what it reads in one go, it drops the head and the body where something behind them is broken.
-    """
-
-    has_heard = False
-    behind_head = -1
-    end = b""
-
-    def begin_anew(self) -> None:
-        """Wait for another answer."""
-        self.has_heard, self.behind_head, self.end = False, -1, b""
-
-    def data_received(self, data: bytes) -> None:
-        self.has_heard, self.end = True, (self.end + data[-4:])[-4:]
-        if self.behind_head < 0 and (end := data.find(b"\r\n\r\n") + 4) > 3:
-            super().data_received(data[:end])
-            data, self.behind_head = data[end:], 0
-        if data:
-            if self.behind_head >= 0:
-                self.behind_head += len(data)
-            super().data_received(data)
-
-    def set_exception(self, exc: BaseException, *cause: Any) -> None:
-        """Take what is wrong, and tell whoever reads a body of which aiohttp would not say that it is broken."""
-        super().set_exception(exc, *cause)
-        body = self._payload
-        if body is not None and not body.is_eof() and body.exception() is None:
-            body.set_exception(exc)
-
-    def has_heard_exactly(self, response: aiohttp.ClientResponse) -> bool:
-        """Tell whether what has come is one answer and nothing else, as far as its last bytes or its length show."""
-        if "transfer-encoding" in response.headers:
-            return self.end == b"\r\n\r\n"
-        return self.behind_head == response.content.total_bytes
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -81,12 +40,13 @@ class _Connector(aiohttp.TCPConnector):
     def __init__(self, context: Any) -> None:
         self.is_asked = self.is_connecting = self.has_connected = False
         self.limits = AttemptLimits()
-        self.protocol: _Heard | None = None
+        self.asked: h11.Request | None = None
+        self.protocol: Heard | None = None
         self.transport: asyncio.Transport | None = None
         kept: dict[str, Any] = {"limit": 0, "keepalive_timeout": KEEP, "use_dns_cache": False}
         self._names = _Names()
         super().__init__(resolver=self._names, ssl=context or True, **kept)
-        self._factory: Any = partial(_Heard, loop=asyncio.get_running_loop())
+        self._factory: Any = partial(Heard, loop=asyncio.get_running_loop())
 
     @property
     def closed(self) -> bool:
@@ -96,14 +56,16 @@ class _Connector(aiohttp.TCPConnector):
     def __del__(self, *_: object) -> None:
         """Say nothing, and touch no event loop: it may have ended, or be that of a forked child's parent."""
 
-    async def _create_connection(self, *args: Any) -> _Heard:
+    async def _create_connection(self, *args: Any) -> Heard:
         """Connect, as a connector may do in its own way."""
         limits = self._names.limits = self.limits
         self.is_connecting = self.has_connected = True
         seconds = limits.moment(limits.connect) - time.monotonic()
         connect = super()._create_connection
         protocol = await within(seconds, connect, *args, cancellation=limits.cancellation)
-        assert isinstance(protocol, _Heard)
+        assert isinstance(protocol, Heard)
+        assert self.asked is not None
+        protocol.begin(self.asked)
         self.protocol = protocol
         self.transport = protocol.transport  # which the protocol forgets when it is closed, with bytes still unsent
         self.is_connecting = False
@@ -162,8 +124,8 @@ class SessionConnection:
             skip_auto_headers=("accept", "accept-encoding", "content-type", "user-agent"),
             auto_decompress=False,
             read_bufsize=PIECE,
-            max_line_size=LARGEST_LINE,
-            max_field_size=LARGEST_LINE,
+            max_line_size=LARGEST_HEAD,
+            max_field_size=LARGEST_HEAD,
         )
 
     @property
@@ -191,14 +153,17 @@ class SessionConnection:
 
     async def ask(
         self, method: str, url: URL, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
-    ) -> aiohttp.ClientResponse:
-        """Send a request and read the head of the answer.
+    ) -> tuple[h11.Response, aiohttp.ClientResponse]:
+        """Send a request and read the head of the answer; aiohttp's own knows next to nothing of it.
 
         Raises:
             StaleConnection: it had served another request, and broke before a byte of an answer came.
             httpx.TransportError: the request could not be sent, or no answer came.
         """
         connector = self._connector
+        connector.asked = asked = asked_by(method, headers)
+        if connector.protocol is not None:
+            connector.protocol.begin(asked)
         connector.limits, connector.is_asked = limits, True
         connector.is_connecting = connector.has_connected = False
         data = body if len(body) <= WHOLE else _pieces(body)
@@ -207,7 +172,10 @@ class SessionConnection:
             return await self._session.request(method, url, data=data, headers=headers, allow_redirects=False)
 
         try:
-            return await within(limits.left, send, cancellation=limits.cancellation)
+            response = await within(limits.left, send, cancellation=limits.cancellation)
+            assert connector.protocol is not None
+            assert connector.protocol.head is not None
+            return connector.protocol.head, response
         except TimeoutError:
             told = _late(is_connecting=connector.is_connecting)
         except Exception as error:
@@ -231,7 +199,7 @@ class SessionConnection:
         if protocol is None or not is_done or not protocol.has_heard_exactly(response):
             response.close()
             return False
-        protocol.begin_anew()
+        protocol.has_heard = False
         return self._is_clean
 
     def close(self) -> None:

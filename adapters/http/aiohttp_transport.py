@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 
 import aiohttp
+import h11
 import httpx
 from yarl import URL
 
@@ -65,16 +66,13 @@ class AiohttpHttp(OwnAsyncHttp):
         try:
             write_head(request.method, path, headers)  # refuses what has no place in a head, as aiohttp does in part
             url = _url_of(origin, host, path)
-            response = await connection.ask(request.method, url, headers, request.body, limits)
-            if response.status < 200:
-                response.close()
-                raise httpx.RemoteProtocolError("the server changed the protocol without being asked")
+            head, response = await connection.ask(request.method, url, headers, request.body, limits)
         except BaseException as error:
             if isinstance(error, StaleConnection):
                 self.pool.lost(origin, idle_seconds)
             self.pool.give_back(connection, is_usable=False)
             raise
-        return AiohttpResponse(self.pool, connection, response, limits)
+        return AiohttpResponse(self.pool, connection, head, response, limits)
 
 
 def _leave(pool: Pool[SessionConnection], loop: asyncio.AbstractEventLoop, process: int) -> None:
@@ -93,10 +91,11 @@ class AiohttpResponse:
         self,
         pool: Pool[SessionConnection],
         connection: SessionConnection,
+        head: h11.Response,
         response: aiohttp.ClientResponse,
         limits: AttemptLimits,
     ) -> None:
-        self.status_code, self.headers = response.status, read_headers(response.raw_headers)
+        self.status_code, self.headers = head.status_code, read_headers(head.headers.raw_items())
         self._pool, self._response, self._limits = pool, response, limits
         self._connection: SessionConnection | None = connection
         self._error: BaseException | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from typing import Final
 
@@ -34,7 +34,29 @@ _MOST_FRAMING: Final = 16
 _CHUNK_END: Final = (b"\r\n", False)
 """What h11 keeps, behind a whole chunk, until there is more."""
 
+CHANGED: Final = "the server changed the protocol without being asked"
+
 _END: Final = h11.EndOfMessage()
+
+
+def asked_by(method: str, headers: Mapping[str, str]) -> h11.Request:
+    """Return what h11 is told of a request that is written here.
+
+    Raises:
+        httpx.LocalProtocolError: it has no place in a request.
+    """
+    try:
+        return _told(method, headers.get("connection", ""), headers.get("upgrade", ""))
+    except h11.LocalProtocolError as error:
+        raise httpx.LocalProtocolError(str(error)) from error
+
+
+def reader_for(asked: h11.Request) -> h11.Connection:
+    """Return what reads the answer to a request."""
+    reader = h11.Connection(h11.CLIENT, LARGEST_HEAD)
+    reader.send(asked)
+    reader.send(_END)
+    return reader
 
 
 @lru_cache(maxsize=16)
@@ -120,11 +142,8 @@ class Connection:
         said = dict(headers)
         data = write_head(method, target, said) + body
         # What h11 would write for it, after a closer look at every header, is of no use.
-        try:
-            self._protocol.send(_told(method, said.get("connection", ""), said.get("upgrade", "")))
-            self._protocol.send(_END)
-        except h11.LocalProtocolError as error:
-            raise httpx.LocalProtocolError(str(error)) from error
+        self._protocol.send(asked_by(method, said))
+        self._protocol.send(_END)
         try:
             yield from write(self.sock, data, limits, self._hear)
         except httpx.WriteError as error:
@@ -164,7 +183,7 @@ class Connection:
                         raise
                     raise unsent from error
             elif not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
-                raise httpx.RemoteProtocolError("the server changed the protocol without being asked")
+                raise httpx.RemoteProtocolError(CHANGED)
 
     def buffered(self) -> bytes | None:
         """Return what has been read of the body and not been handed out: nothing if more must be read, None at its end.

@@ -17,7 +17,8 @@ import trio
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
-from rungwise.adapters.http.aiohttp_session import LARGEST_LINE, WHOLE
+from rungwise.adapters.http.aiohttp_session import WHOLE
+from rungwise.adapters.http.connection import LARGEST_HEAD
 from support.raw_server import Peer, RawServer, answer
 from support.ways import ask, backend, client_for, several
 
@@ -84,7 +85,7 @@ def test_a_prompt_of_megabytes_goes_out_whole_and_without_a_warning() -> None:
         assert provider.requests[0].body["messages"][0]["content"] == prompt
 
 
-@pytest.mark.parametrize("head", [b"x: " + b"a" * (2 * LARGEST_LINE), b"x: a\r\n" * 10_000])
+@pytest.mark.parametrize("head", [b"x: " + b"a" * (2 * LARGEST_HEAD), b"x: a\r\n" * LARGEST_HEAD])
 def test_a_head_without_an_end_is_bounded(head: bytes) -> None:
     def play(peer: Peer) -> None:
         for _ in peer.requests():

@@ -1,0 +1,112 @@
+"""What comes on a connection of aiohttp's: heads are read as on our own connections, and bodies by aiohttp."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import aiohttp
+import h11
+from aiohttp.client_proto import ResponseHandler
+
+from rungwise.adapters.http.connection import CHANGED, reader_for
+
+_BLANK_LINE: Final = b"\r\n\r\n"
+_TWO: Final = _BLANK_LINE + b"\r\n"
+
+
+class NotHttp(aiohttp.ClientError):
+    """Say why the head of an answer is none."""
+
+
+class Heard(ResponseHandler):
+    """Read the head of an answer as our own connections do, tell aiohttp what it must know of it, and note what comes.
+
+    aiohttp refuses heads that h11 takes, takes others that h11 refuses, and keeps other connections: what a server
+    sends would amount to something else. Nor does it say whether an answer had begun where a reset ends it, or what
+    came behind an answer that was not asked for.
+    """
+
+    has_heard = False
+    head: h11.Response | None = None
+    _reader: h11.Connection
+    _behind_head = 0
+    _end = b""
+
+    def begin(self, asked: h11.Request) -> None:
+        """Wait for the answer to a request."""
+        self._reader = reader_for(asked)
+        self.head, self.has_heard, self._behind_head, self._end = None, False, 0, b""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come; where that is nothing, aiohttp goes on with what it could not take before."""
+        self.has_heard = self.has_heard or bool(data)
+        if self._parser is not None:  # or nothing was asked, and aiohttp keeps it for when something is
+            rest = self._read_head(data) if self.head is None else data
+            if rest is None:
+                return
+            self._behind_head += len(rest)
+            self._end = (self._end + rest[-len(_TWO) :])[-len(_TWO) :]
+            data = rest
+        super().data_received(data)
+
+    def _read_head(self, data: bytes) -> bytes | None:
+        """Read the head on, and tell aiohttp of it; return what stands behind it, None before its end."""
+        if self.exception() is not None:
+            return None
+        reader = self._reader
+        reader.receive_data(data)
+        try:
+            event = reader.next_event()
+            while isinstance(event, h11.InformationalResponse) and event.status_code != 101:
+                event = reader.next_event()
+        except h11.RemoteProtocolError as error:
+            return self._refuse(str(error))
+        if event is h11.NEED_DATA:
+            return None
+        if not isinstance(event, h11.Response):
+            return self._refuse(CHANGED)
+        self.head = event
+        super().data_received(_retold(event, closes=reader.our_state is h11.MUST_CLOSE))
+        rest, _ = reader.trailing_data
+        del self._reader
+        return rest
+
+    def _refuse(self, why: str) -> None:
+        if self.transport is not None:
+            self.transport.close()
+        self.set_exception(NotHttp(why))
+
+    def set_exception(self, exc: BaseException, *cause: Any) -> None:
+        """Take what is wrong, and tell whoever reads a body of which aiohttp would not say that it is broken."""
+        super().set_exception(exc, *cause)
+        self._break_body(exc)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Take the end; a reset is none of a body that ends with its connection, though aiohttp takes it for one."""
+        if exc is not None:
+            self._break_body(exc)
+        super().connection_lost(exc)
+
+    def _break_body(self, exc: BaseException) -> None:
+        body = self._payload
+        if body is not None and not body.is_eof() and body.exception() is None:
+            body.set_exception(exc)
+
+    def has_heard_exactly(self, response: aiohttp.ClientResponse) -> bool:
+        """Tell whether what has come is one answer and nothing else, as far as its last bytes or its length show."""
+        if "transfer-encoding" in response.headers:
+            return self._end.endswith(_BLANK_LINE) and self._end != _TWO
+        return self._behind_head == response.content.total_bytes
+
+
+def _retold(head: h11.Response, *, closes: bool) -> bytes:
+    """Write a head for aiohttp: what of it tells how to read the body, and whether the connection is kept behind it."""
+    said = dict(head.headers)
+    lines = [b"HTTP/1.1 %d " % head.status_code]
+    if b"transfer-encoding" in said:  # which h11 takes where it says chunked, and nothing else
+        lines.append(b"transfer-encoding: chunked")
+    elif b"content-length" in said:
+        lines.append(b"content-length: " + said[b"content-length"])
+    if closes:
+        lines.append(b"connection: close")
+    return b"\r\n".join(lines) + b"\r\n\r\n"
