@@ -193,7 +193,13 @@ def _observe_cut(
 
 def part_reply(reply: Reply, reading: Reading) -> Parted:
     """Part the visible text of a reply from its inline reasoning."""
-    return part_thinking(reply.text, reading.before, after_block=reading.after_block, is_new_turn=reading.is_new_turn)
+    return part_thinking(
+        reply.text,
+        reading.before,
+        read=reading.read,
+        after_block=reading.after_block,
+        is_new_turn=reading.is_new_turn,
+    )
 
 
 def _is_mere_error(reply: Reply, failure: Failure, visible: str) -> bool:

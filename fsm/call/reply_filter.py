@@ -5,7 +5,6 @@ from __future__ import annotations
 from rungwise.fsm.call.events import Discard, Reasoning, Text
 from rungwise.fsm.call.transcript import Reading
 from rungwise.fsm.text.stitching import SeamFilter
-from rungwise.fsm.text.thinking import ThinkFilter
 
 
 class ReplyFilter:
@@ -20,7 +19,7 @@ class ReplyFilter:
 
     def __init__(self, reading: Reading, gathered: str) -> None:
         self._reading, self._gathered = reading, gathered
-        self._think = ThinkFilter(reading.before, after_block=reading.after_block, is_new_turn=reading.is_new_turn)
+        self._think = reading.think_filter()
         self._begin()
 
     def _begin(self) -> None:

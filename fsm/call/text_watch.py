@@ -7,7 +7,6 @@ from rungwise.fsm.call.reply_filter import SeedFilter
 from rungwise.fsm.call.transcript import Reading
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.stitching import MINIMUM_ECHO, SeamFilter
-from rungwise.fsm.text.thinking import ThinkFilter
 
 
 class TextWatch:
@@ -22,7 +21,7 @@ class TextWatch:
 
     def __init__(self, reading: Reading, gathered: str) -> None:
         self._reading, self._gathered = reading, gathered
-        self._think = ThinkFilter(reading.before, after_block=reading.after_block, is_new_turn=reading.is_new_turn)
+        self._think = reading.think_filter()
         self._begin()
 
     def _begin(self) -> None:

@@ -17,6 +17,7 @@ from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.text.repetition import LoopWatch
+from rungwise.fsm.text.thinking import TextBefore, ThinkFilter
 from rungwise.fsm.values.records import record
 
 
@@ -28,6 +29,7 @@ class Reading:
         seed: the reasoning that the request ends with, which is no visible text when a backend echoes it.
         stripped: the whitespace at the end of the continued text, which the wire leaves out.
         before: the text that the answer goes on from, where it may stand in code or in quotes.
+        read: has followed that text; None where nothing has.
         after_block: whether inline reasoning came with that text.
         is_new_turn: whether the answer is a turn of its own all the same.
         echoes: whether the continued turn is repeated at the start of the answer.
@@ -36,9 +38,14 @@ class Reading:
     seed: str = field(default="", repr=False)
     stripped: str = ""
     before: str = field(default="", repr=False)
+    read: TextBefore | None = field(default=None, repr=False)
     after_block: bool = False
     is_new_turn: bool = False
     echoes: bool = False
+
+    def think_filter(self) -> ThinkFilter:
+        """Return what tells inline reasoning from visible text in the answer as it comes."""
+        return ThinkFilter(self.before, read=self.read, after_block=self.after_block, is_new_turn=self.is_new_turn)
 
 
 PLAIN = Reading()
@@ -78,7 +85,7 @@ class Transcript:
     """
 
     __slots__ = (
-        *("_gathered_tokens", "_loops", "_roles", "_turn_measures", "_uncounted", "available_tokens"),
+        *("_gathered_tokens", "_loops", "_read", "_roles", "_turn_measures", "_uncounted", "available_tokens"),
         *("dropped", "gathered", "hint", "hinted_at", "hints", "is_foreign", "is_paused", "largest_output"),
         *("lower_reasoning", "messages", "nudged_at", "parts", "portable", "repaired", "restore_reasoning", "seed"),
         *("seed_is_inline", "seed_tokens", "spare", "thinks_inline", "turn", "without_prefill"),
@@ -96,6 +103,7 @@ class Transcript:
         # Messages, their form, how many were read, and what was read of them.
         self._roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = None
         self._loops: LoopWatch | None = None  # none before a text is cut
+        self._read: TextBefore | None = None  # none before one is gone on from
         self.thinks_inline = False  # a part came with inline reasoning
         self.spare = ""  # the longest cut that is too little to go on from
         self.is_foreign = False  # another backend has brought text
@@ -148,7 +156,7 @@ class Transcript:
         self.spare, self.seed, self.is_paused, self.thinks_inline, self.is_foreign = "", "", False, False, False
 
     def _drop_text(self) -> None:
-        self.gathered, self.parts, self.hinted_at, self._loops = "", [], 0, None
+        self.gathered, self.parts, self.hinted_at, self._loops, self._read = "", [], 0, None, None
         self.drop_turn()
         self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
         self._gathered_tokens, self._uncounted = 0, []
@@ -237,11 +245,15 @@ class Transcript:
         added += hinted
         prefill = prefills and _is_cut_answer(self.messages, added, shapes)
         continued = self.gathered if prefill and not self.seed else ""
+        # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
+        before = "" if self.thinks_inline and not continued else self.gathered
+        if before and self._read is None:
+            self._read = TextBefore()
         reading = Reading(
             seed=self.seed if prefill else "",
             stripped=_spaces_behind(continued),
-            # A new turn of a model that reasons inline begins with its reasoning, whatever the text before is within.
-            before="" if self.thinks_inline and not continued else self.gathered,
+            before=before,
+            read=self._read if before else None,
             after_block=self.thinks_inline,
             is_new_turn=not continued,
             echoes=echoes and prefill,

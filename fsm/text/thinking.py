@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import islice
+from copy import copy
 from typing import Final, NamedTuple
 
 from rungwise.fsm.text.blank import is_blank
@@ -47,6 +47,52 @@ _UNDECIDED: Final = ("", "<", " ", "\n")
 """What behind a closing tag leaves open what it is."""
 
 
+class TextBefore:
+    """Follow a text that grows by parts, as far as it decides what tags in the part behind it are.
+
+    It holds no text, and what was read for one part is not read again for the next one: a text in a thousand parts,
+    each of which speaks of such tags, is read once.
+    """
+
+    __slots__ = ("_literals", "_open", "_open_if_cut", "_read", "_sought", "_tags")
+
+    def __init__(self) -> None:
+        self._literals = Literals()
+        self._read = 0  # how far the literals have come
+        self._sought = 0  # how far tags were looked for
+        self._tags = 0
+        self._open: Counter[str] = Counter()  # opening tags that are text, and wait for their closing ones
+        self._open_if_cut = Counter(TAG_NAMES)  # the same where the text may be cut within a tag
+
+    def left_by(self, text: str) -> tuple[Literals, Counter[str], str]:
+        """Return what a text leaves to what follows: its literals but for its end, the tags that wait, and that end.
+
+        Arguments:
+            text: the text of last time, perhaps with more behind it.
+        """
+        for found in _TAG.finditer(text, self._sought):
+            self._literals.read(text[self._read : found.start()])
+            self._read, self._sought, name = found.start(), found.end(), found[2].lower()
+            self._tags += 1
+            if self._tags <= MOST_TAGS and not self._literals.is_inside:
+                for waiting in (self._open, self._open_if_cut):
+                    waiting[name] = max(0, waiting[name] + (-1 if found[1] else 1))
+        settled = _settled(text)
+        self._sought = max(self._sought, len(text) - _LONGEST_TAG)
+        at = _behind_word(text, self._read, settled)
+        self._literals.read(text[self._read : at])
+        self._read = at
+        return copy(self._literals), (self._open if settled == len(text) else self._open_if_cut).copy(), text[at:]
+
+
+def _behind_word(text: str, start: int, end: int) -> int:
+    """Return the last place behind a letter, where the literals may stop: no sign there is one with those before it."""
+    for at in range(end, start, -1):
+        if text[at - 1].isalnum():
+            return at
+    return start
+
+
 class ThinkFilter:
     """Split a stream into visible text and inline reasoning, chunk by chunk.
 
@@ -63,18 +109,26 @@ class ThinkFilter:
 
     Arguments:
         gathered: the text that the reply goes on from, which may end within code, quotes or a line.
+        read: has followed that text so far; None has it read anew, if a tag comes.
         after_block: whether that text came with a block of its own.
         is_new_turn: whether the reply is a turn of its own, which a model may begin with reasoning even amid a line.
     """
 
     __slots__ = (
-        *("_after_block", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held"),
+        *("_after_block", "_before", "_calm", "_closed", "_closing", "_done", "_empty", "_gathered", "_held"),
         *("_kept", "_literals", "_new_turn", "_open", "_read", "_said", "_size", "_tags"),
         *("_thinks", "_trims", "takes_back", "was_unopened"),
     )
 
-    def __init__(self, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> None:
-        self._gathered = gathered
+    def __init__(
+        self,
+        gathered: str = "",
+        *,
+        read: TextBefore | None = None,
+        after_block: bool = False,
+        is_new_turn: bool = False,
+    ) -> None:
+        self._gathered, self._before = gathered, read
         self._new_turn = is_new_turn
         self._after_block = after_block
         self._held = ""  # the beginning of what may become a tag, or a tag with what stands behind it yet to come
@@ -241,22 +295,12 @@ class ThinkFilter:
         """Return the literals with all visible text read."""
         pieces = self._said[self._read :]
         if self._literals is None:
-            self._literals = Literals()
-            pieces.insert(0, self._read_gathered(self._literals))
+            before = self._before or TextBefore()
+            self._literals, self._open, rest = before.left_by(self._gathered)
+            pieces.insert(0, rest)
         self._literals.read("".join(pieces))
         self._read = len(self._said)
         return self._literals
-
-    def _read_gathered(self, literals: Literals) -> str:
-        """Read the text that the reply goes on from, and return its end, which the reply may complete."""
-        gathered, start = self._gathered, 0
-        self._open = Counter(TAG_NAMES if _settled(gathered) < len(gathered) else ())  # it may be cut within a tag
-        for found in islice(_TAG.finditer(gathered), MOST_TAGS):
-            literals.read(gathered[start : found.start()])
-            start, name = found.start(), found[2].lower()
-            if not literals.is_inside:
-                self._open[name] = max(0, self._open[name] + (-1 if found[1] else 1))
-        return gathered[start:]
 
 
 def _settled(text: str) -> int:
@@ -279,16 +323,23 @@ class Parted(NamedTuple):
     was_unopened: bool = False
 
 
-def part_thinking(text: str, gathered: str = "", *, after_block: bool = False, is_new_turn: bool = False) -> Parted:
+def part_thinking(
+    text: str,
+    gathered: str = "",
+    *,
+    read: TextBefore | None = None,
+    after_block: bool = False,
+    is_new_turn: bool = False,
+) -> Parted:
     """Split a whole text exactly as `ThinkFilter` streams it.
 
     Arguments:
         text: the text with its tags.
-        gathered, after_block, is_new_turn: as in `ThinkFilter`.
+        gathered, read, after_block, is_new_turn: as in `ThinkFilter`.
     """
     if "<" not in text:
         return Parted(text)
-    thinking = ThinkFilter(gathered, after_block=after_block, is_new_turn=is_new_turn)
+    thinking = ThinkFilter(gathered, read=read, after_block=after_block, is_new_turn=is_new_turn)
     visible, reasoning = thinking.feed(text)
     visible_rest, reasoning_rest = thinking.close()
     visible = visible_rest if thinking.takes_back else visible + visible_rest

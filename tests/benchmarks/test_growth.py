@@ -14,7 +14,8 @@ MOST = 1.3
 """How much more a unit may cost in a large piece of work than in a small one."""
 
 ALWAYS = {
-    **dict.fromkeys(("parts", "parts, streamed", "parts, encoded", "parts, echoed"), (10, 60)),
+    **dict.fromkeys(("parts", "parts, streamed", "parts that speak of tags", "parts, encoded"), (10, 60)),
+    "parts, echoed": (10, 60),
     **dict.fromkeys(("messages", "tools", "tool calls", "tool calls, streamed"), (30, 120)),
     **{"backends": (1, 100), "backends that fail": (5, 20), "calls that wait for one budget": (10, 60)},
     **{"tool calls in a round": (20, 80), "a journal, read": (20, 100), "a journal, replayed": (20, 100)},

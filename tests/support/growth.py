@@ -41,6 +41,7 @@ _ALL = (
     Growth("parts", "parts", (10, 30, 100, 300, 1000), workloads.parts),
     Growth("parts of one text", "parts", (10, 30, 100, 300, 1000), workloads.parts_of_one_text),
     Growth("parts, streamed", "parts", (10, 30, 100, 300, 1000), workloads.parts_streamed),
+    Growth("parts that speak of tags", "parts", (10, 30, 100, 300, 1000), workloads.parts_of_tags),
     Growth("parts, encoded", "parts", (10, 30, 100, 300, 1000), workloads.parts_encoded, _SENT_AGAIN),
     Growth("parts, echoed", "parts", (10, 30, 100, 300, 1000), workloads.parts_prefilled, _SENT_BACK),
     Growth("parts over HTTP", "parts", (10, 30, 100, 300, 1000), workloads.parts_over_http, _SENT_AGAIN),

@@ -157,6 +157,18 @@ def parts_streamed(count: int) -> Work:
     return text_in_parts(count, count * PART, chunk=12)
 
 
+def parts_of_tags(count: int) -> Work:
+    """Prepare a text in so many parts, each of which speaks of the tags of reasoning, with a consumer."""
+    pieces = [f"{each} in `<think>` and </think>.\n" for each in cut_into(prose(count * PART), count)]
+    replies, request = replies_of(pieces), Request(QUESTION)
+
+    def run() -> None:
+        call = Call(request, PATIENT, is_streaming=True)
+        assert gathered(call, replies, chunk=12) == "".join(pieces)
+
+    return run
+
+
 def parts_encoded(count: int) -> Work:
     """Prepare a text in so many parts, each request written for a wire; the text so far is a part of each of them."""
     return text_in_parts(count, count * PART, backend(), encodes=True)

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.text.literals import Literals
-from rungwise.fsm.text.thinking import LONGEST_HELD, MOST_TAGS, ThinkFilter, part_thinking, split_thinking
+from rungwise.fsm.text.thinking import (
+    LONGEST_HELD,
+    MOST_TAGS,
+    TextBefore,
+    ThinkFilter,
+    part_thinking,
+    split_thinking,
+)
 from support.sampling import examples
 from support.texts import cut
 
@@ -483,6 +490,20 @@ def test_every_letter_is_read_once_however_many_tags_there_are(text: str, monkey
     assert sum(read) <= len(gathered) + len(text * 500)
 
 
+@pytest.mark.parametrize(
+    "part", ["It says `<think>`. ", "It says <think> so.\n", "<think>a</think>b ", "```\n</think>\n"]
+)
+def test_every_letter_of_the_text_before_is_read_once_however_many_parts_there_are(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(Literals, "read", lambda self, text: read.append(len(text)) or Literals_read(self, text))
+    followed, gathered = TextBefore(), "Before it. "
+    for _ in range(200):
+        gathered += part_thinking(part, gathered, read=followed, after_block=True).visible
+    assert sum(read) <= len(gathered) + 200 * 2 * len(part)
+
+
 Literals_read = Literals.read
 
 
@@ -551,6 +572,21 @@ def test_every_chunking_gives_the_same(text: str, places: list[int], gathered: s
     assert parted == expected(text, gathered, after_block=after_block)
     assert parted == run(cut(text, places), gathered, after_block=after_block)
     assert parted == run(list(text), gathered, after_block=after_block)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=8), TEXTS, st.booleans())
+@settings(max_examples=examples(300))
+def test_a_text_before_that_was_followed_is_as_good_as_one_read_anew(
+    parts: list[str], text: str, after_block: bool
+) -> None:
+    followed, gathered = TextBefore(), ""
+    for part in parts:
+        gathered += part
+        for following in (text, "</think>\n", "</think>and", "\n<think>so</think>", f"'{text}</think>\n"):
+            again = part_thinking(following, gathered, read=followed, after_block=after_block)
+            assert again == part_thinking(following, gathered, after_block=after_block)
+            if gathered == gathered.rstrip("`~"):
+                assert again[:2] == expected(following, gathered, after_block=after_block)
 
 
 @given(TEXTS)
