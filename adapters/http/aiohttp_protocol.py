@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
 from typing import Any, Final
 
 import aiohttp
@@ -9,6 +11,7 @@ import h11
 from aiohttp.client_proto import ResponseHandler
 
 from rungwise.adapters.http.connection import CHANGED, reader_for
+from rungwise.adapters.http.sockets import PIECE
 
 _BLANK_LINE: Final = b"\r\n\r\n"
 _TWO: Final = _BLANK_LINE + b"\r\n"
@@ -78,14 +81,30 @@ class Heard(ResponseHandler):
 
     def set_exception(self, exc: BaseException, *cause: Any) -> None:
         """Take what is wrong, and tell whoever reads a body of which aiohttp would not say that it is broken."""
+        if isinstance(exc, OSError):
+            self._take_last_words()
         super().set_exception(exc, *cause)
         self._break_body(exc)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Take the end; a reset is none of a body that ends with its connection, though aiohttp takes it for one."""
         if exc is not None:
+            self._take_last_words()
             self._break_body(exc)
         super().connection_lost(exc)
+
+    def _take_last_words(self) -> None:
+        """Take what a server says to a request that it does not read: asyncio closes where that cannot be sent.
+
+        Where it is encrypted, nobody can get at it.
+        """
+        transport = self.transport
+        sock = None if transport is None else transport.get_extra_info("socket")
+        if transport is None or sock is None or transport.get_extra_info("ssl_object") is not None:
+            return
+        with suppress(OSError), socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
+            while data := same.recv(PIECE):
+                self.data_received(data)
 
     def _break_body(self, exc: BaseException) -> None:
         body = self._payload

@@ -47,6 +47,17 @@ def test_an_answer_to_a_request_that_nobody_reads_is_read(way: str, tls: bool, b
 
 
 @BOTH
+def test_an_answer_of_a_server_that_closes_a_request_unread_is_read(way: str) -> None:
+    policy = rungwise.Policy(limits=ONCE, budget=rungwise.Budget(seconds=8))
+    with (
+        RawServer(lambda peer: peer.send(REFUSED)) as server,
+        in_one_loop(way, quick(way, server, policy=policy)) as caller,
+    ):
+        failures = [failure for _ in range(5) for failure in caller(LARGE, streams=False).failures]
+    assert [failure.status for failure in failures] == [413] * 5
+
+
+@BOTH
 @SCHEMES
 def test_information_ends_no_request(way: str, tls: bool) -> None:
     def play(peer: Peer) -> None:
