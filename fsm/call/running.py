@@ -85,7 +85,6 @@ class RunningCall:
         policy: Policy | None,
         chain: Sequence[Link] | None,
         turn: TurnContext | None,
-        *,
         jitter: Callable[[], float],
         observer: Observer | None,
         contents: bool,
