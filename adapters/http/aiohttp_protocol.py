@@ -63,11 +63,13 @@ class Heard(ResponseHandler):
             while isinstance(event, h11.InformationalResponse) and event.status_code != 101:
                 event = reader.next_event()
         except h11.RemoteProtocolError as error:
-            return self._refuse(str(error))
+            self._refuse(str(error))
+            return None
         if event is h11.NEED_DATA:
             return None
         if not isinstance(event, h11.Response):
-            return self._refuse(CHANGED)
+            self._refuse(CHANGED)
+            return None
         self.head = event
         super().data_received(_retold(event, closes=reader.our_state is h11.MUST_CLOSE))
         rest, _ = reader.trailing_data
