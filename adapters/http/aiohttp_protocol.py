@@ -10,7 +10,7 @@ import aiohttp
 import h11
 from aiohttp.client_proto import ResponseHandler
 
-from rungwise.adapters.http.connection import CHANGED, reader_for
+from rungwise.adapters.http.aiohttp_heads import Head, HeadReader, NoHead
 from rungwise.adapters.http.sockets import PIECE
 
 _BLANK_LINE: Final = b"\r\n\r\n"
@@ -30,14 +30,14 @@ class Heard(ResponseHandler):
     """
 
     has_heard = False
-    head: h11.Response | None = None
-    _reader: h11.Connection
+    head: Head | None = None
+    _reader: HeadReader
     _behind_head = 0
     _end = b""
 
     def begin(self, asked: h11.Request) -> None:
         """Wait for the answer to a request."""
-        self._reader = reader_for(asked)
+        self._reader = HeadReader(asked)
         self.head, self.has_heard, self._behind_head, self._end = None, False, 0, b""
 
     def data_received(self, data: bytes) -> None:
@@ -56,24 +56,15 @@ class Heard(ResponseHandler):
         """Read the head on, and tell aiohttp of it; return what stands behind it, None before its end."""
         if self.exception() is not None:
             return None
-        reader = self._reader
-        reader.receive_data(data)
         try:
-            event = reader.next_event()
-            while isinstance(event, h11.InformationalResponse) and event.status_code != 101:
-                event = reader.next_event()
-        except h11.RemoteProtocolError as error:
+            read = self._reader.read(bytes(data))
+        except NoHead as error:
             self._refuse(str(error))
             return None
-        if event is h11.NEED_DATA:
+        if read is None:
             return None
-        if not isinstance(event, h11.Response):
-            self._refuse(CHANGED)
-            return None
-        self.head = event
-        super().data_received(_retold(event, closes=reader.our_state is h11.MUST_CLOSE))
-        rest, _ = reader.trailing_data
-        del self._reader
+        self.head, rest = read
+        super().data_received(self.head.retold)
         return rest
 
     def _refuse(self, why: str) -> None:
@@ -118,16 +109,3 @@ class Heard(ResponseHandler):
         if "transfer-encoding" in response.headers:
             return self._end.endswith(_BLANK_LINE) and self._end != _TWO
         return self._behind_head == response.content.total_bytes
-
-
-def _retold(head: h11.Response, *, closes: bool) -> bytes:
-    """Write a head for aiohttp: what of it tells how to read the body, and whether the connection is kept behind it."""
-    said = dict(head.headers)
-    lines = [b"HTTP/1.1 %d " % head.status_code]
-    if b"transfer-encoding" in said:  # which h11 takes where it says chunked, and nothing else
-        lines.append(b"transfer-encoding: chunked")
-    elif b"content-length" in said:
-        lines.append(b"content-length: " + said[b"content-length"])
-    if closes:
-        lines.append(b"connection: close")
-    return b"\r\n".join(lines) + b"\r\n\r\n"

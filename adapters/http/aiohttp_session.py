@@ -23,6 +23,7 @@ from attrs import define, field
 from yarl import URL
 
 from rungwise.adapters.http.aiohttp_errors import as_ours
+from rungwise.adapters.http.aiohttp_heads import Head
 from rungwise.adapters.http.aiohttp_protocol import Heard
 from rungwise.adapters.http.connection import KEEP, LARGEST_HEAD, Origin, StaleConnection, asked_by
 from rungwise.adapters.http.limits import AttemptLimits
@@ -153,7 +154,7 @@ class SessionConnection:
 
     async def ask(
         self, method: str, url: URL, headers: Mapping[str, str], body: bytes, limits: AttemptLimits
-    ) -> tuple[h11.Response, aiohttp.ClientResponse]:
+    ) -> tuple[Head, aiohttp.ClientResponse]:
         """Send a request and read the head of the answer; aiohttp's own knows next to nothing of it.
 
         Raises:

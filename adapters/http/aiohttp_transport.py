@@ -10,12 +10,12 @@ from contextlib import suppress
 from functools import lru_cache
 
 import aiohttp
-import h11
 import httpx
 from yarl import URL
 
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.http.aiohttp_errors import as_ours
+from rungwise.adapters.http.aiohttp_heads import Head
 from rungwise.adapters.http.aiohttp_session import SessionConnection
 from rungwise.adapters.http.connection import Origin, StaleConnection
 from rungwise.adapters.http.heads import read_headers, write_head
@@ -91,11 +91,11 @@ class AiohttpResponse:
         self,
         pool: Pool[SessionConnection],
         connection: SessionConnection,
-        head: h11.Response,
+        head: Head,
         response: aiohttp.ClientResponse,
         limits: AttemptLimits,
     ) -> None:
-        self.status_code, self.headers = head.status_code, read_headers(head.headers.raw_items())
+        self.status_code, self.headers = head.status, read_headers(head.fields)
         self._pool, self._response, self._limits = pool, response, limits
         self._connection: SessionConnection | None = connection
         self._error: BaseException | None = None
