@@ -96,6 +96,7 @@ class Heard(ResponseHandler):
         if transport is None or sock is None or transport.get_extra_info("ssl_object") is not None:
             return
         with suppress(OSError), socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
+            same.setblocking(False)
             while data := same.recv(PIECE):
                 self.data_received(data)
 

@@ -73,6 +73,13 @@ class _Connector(aiohttp.TCPConnector):
         return protocol
 
 
+class _Request(aiohttp.ClientRequest):
+    """Send a body at once, as our own connections do."""
+
+    def update_expect_continue(self, expect: bool = False) -> None:
+        """Wait for nobody's leave, whatever the headers say: a server that does not know of it gives none."""
+
+
 class _Names(AbstractResolver):
     """Look names up as for our own connections: asyncio's threads would keep a program from ending."""
 
@@ -120,6 +127,7 @@ class SessionConnection:
         self._connector = _Connector(self.context)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
+            request_class=_Request,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             skip_auto_headers=("accept", "accept-encoding", "content-type", "user-agent"),

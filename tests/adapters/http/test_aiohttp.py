@@ -8,6 +8,7 @@ import importlib.util
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from typing import Any
 
@@ -19,7 +20,7 @@ import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
 from rungwise.adapters.http.aiohttp_session import WHOLE
 from rungwise.adapters.http.connection import LARGEST_HEAD
-from support.raw_server import Peer, RawServer, answer
+from support.raw_server import Peer, RawServer, answer, echoes
 from support.ways import ask, backend, client_for, several
 
 ANSWER = ScriptedReply(text="In the reeds.")
@@ -74,6 +75,14 @@ def test_a_path_goes_out_letter_by_letter() -> None:
         client = client_for("aiohttp", backend(f"{server.base_url}/a%3Ab%2fc~(d)/%7Ev1"))
         assert ask("aiohttp", client, streams=False).text == "Herons."
     assert b"/a%3Ab%2fc~(d)/%7Ev1/chat/completions HTTP/1.1\r\n" in server.requests[0]
+
+
+def test_a_body_waits_for_no_leave_to_be_sent() -> None:
+    with RawServer(echoes) as server:
+        client = client_for("aiohttp", backend(server.base_url))
+        asked = ask("aiohttp", client, streams=False, headers={"Expect": "100-continue"}, deadline=time.time() + 5)
+    assert asked.text == "Where?"
+    assert b"\r\nexpect: 100-continue\r\n" in server.requests[0].lower()
 
 
 def test_a_prompt_of_megabytes_goes_out_whole_and_without_a_warning() -> None:
