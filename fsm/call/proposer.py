@@ -11,7 +11,7 @@ from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.kept import NOTHING_KEPT
 from rungwise.fsm.call.meant import Meant
 from rungwise.fsm.call.proposal import Proposal
-from rungwise.fsm.call.request import CAP_PARAMETERS, Send
+from rungwise.fsm.call.request import CAP_PARAMETERS, Send, new_send
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
@@ -47,7 +47,7 @@ class Proposer:
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
-            composed = Composed(messages=transcript.messages)
+            composed = Composed(transcript.messages)
         else:
             prefills = meant.prefills and chain.index not in transcript.without_prefill
             composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
@@ -57,27 +57,27 @@ class Proposer:
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
             cap = self._cap(meant.asked, prompt or 0)
-        send = Send(
-            rung=rung,
-            backend=chain.index,
-            wait=wait,
-            messages=composed.messages,
-            max_tokens=cap,
-            request=context.request,
-            prefill=composed.prefill,
-            dropped=transcript.dropped,
-            lower_reasoning=transcript.lower_reasoning,
-            portable=transcript.portable,
-            unsigned="reasoning_signature" in transcript.repaired,
-            deadline=spending.deadline,
-            needs_compaction=needs_compaction,
-            added_tokens=composed.added_tokens,
-            must_cut=spending.needs_cap,
-            restore_reasoning=transcript.restore_reasoning,
-            headers=meant.headers,
-            parameters=meant.request.parameters,
-            tools=meant.tools,
-        )
+        send = new_send()
+        send.rung = rung
+        send.backend = chain.index
+        send.wait = wait
+        send.messages = composed.messages
+        send.max_tokens = cap
+        send.request = context.request
+        send.prefill = composed.prefill
+        send.dropped = transcript.dropped
+        send.lower_reasoning = transcript.lower_reasoning
+        send.portable = transcript.portable
+        send.unsigned = "reasoning_signature" in transcript.repaired
+        send.deadline = spending.deadline
+        send.needs_compaction = needs_compaction
+        send.added_tokens = composed.added_tokens
+        send.must_cut = spending.needs_cap
+        send.restore_reasoning = transcript.restore_reasoning
+        send.headers = meant.headers
+        send.parameters = meant.request.parameters
+        send.tools = meant.tools
+        send.__class__ = Send
         return Proposal(send, composed.reading, meant, prompt)
 
     def lacking(self, proposal: Proposal, wait: float) -> str | None:
