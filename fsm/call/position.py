@@ -78,8 +78,9 @@ class Position(Run):
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""
-        raises, places = 0, self.table.places
-        for counter in RAISING:
-            if counter in places:
-                raises += self.spent[places[counter]]
+        raises, places, spent = 0, self.table.places, self.spent
+        if any(spent):
+            for counter in RAISING:
+                if counter in places:
+                    raises += spent[places[counter]]
         return cap_of(policy, raises, asked) if raises else asked

@@ -44,7 +44,7 @@ class Reading:
 PLAIN = Reading()
 
 
-@record(kw_only=True)
+@record
 class Composed:
     """Hold the messages of one attempt.
 
@@ -214,7 +214,7 @@ class Transcript:
             shapes: the form in which the caller's messages are written for it.
         """
         if self.is_plain(shapes):
-            return Composed(messages=self.messages)
+            return Composed(self.messages)
         added: list[_Added] = []
         early = self.nudged_at == 0
         hinted = [_user(self.hint)] if self.hint is not None else []
@@ -248,7 +248,7 @@ class Transcript:
         )
         added_tokens = sum(tokens for _, tokens in added)
         messages = (*self.messages, *[turn for turn, _ in added])
-        return Composed(messages=messages, prefill=prefill, added_tokens=added_tokens, reading=reading)
+        return Composed(messages, prefill, added_tokens, reading)
 
     def _turn_so_far(self) -> _Added:
         if not self.turn:
