@@ -234,9 +234,10 @@ def is_too_little(*texts: str) -> bool:
     Arguments:
         texts: what it is made of, in order; they are joined only where none of them is enough.
     """
-    return all(len(text.strip()) < MINIMUM_ECHO for text in texts) and (
-        len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
-    )
+    for text in texts:
+        if len(text.strip()) >= MINIMUM_ECHO:
+            return False
+    return len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
 
 
 def _evidence(

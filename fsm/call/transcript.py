@@ -78,7 +78,7 @@ class Transcript:
     """
 
     __slots__ = (
-        *("_gathered_tokens", "_loops", "_roles", "_turn_measures", "_uncounted", "available_tokens"),
+        *("_gathered_tokens", "_hint_turns", "_loops", "_roles", "_turn_measures", "_uncounted", "available_tokens"),
         *("dropped", "gathered", "hint", "hinted_at", "hints", "is_foreign", "is_paused", "largest_output"),
         *("lower_reasoning", "messages", "nudged_at", "parts", "portable", "repaired", "restore_reasoning", "seed"),
         *("seed_is_inline", "seed_tokens", "spare", "thinks_inline", "turn", "without_prefill"),
@@ -95,6 +95,7 @@ class Transcript:
         self._turn_measures: tuple[int, int, int] = (0, 0, 0)  # bytes of text; tokens, JSON beside it
         # Messages, their form, how many were read, and what was read of them.
         self._roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = None
+        self._hint_turns: dict[tuple[str, str], _Added] | None = None  # as they were said before
         self._loops: LoopWatch | None = None  # none before a text is cut
         self.thinks_inline = False  # a part came with inline reasoning
         self.spare = ""  # the longest cut that is too little to go on from
@@ -217,7 +218,7 @@ class Transcript:
             return Composed(self.messages)
         added: list[_Added] = []
         early = self.nudged_at == 0
-        hinted = [_user(self.hint)] if self.hint is not None else []
+        hinted = [self._said("user", self.hint)] if self.hint is not None else []
         if len(self.gathered) > self.hinted_at:  # this text came after the hint, and is gone on from
             added, hinted = hinted, []
         native = prefills and not self.seed and not (self.nudged_at and not early)
@@ -226,14 +227,14 @@ class Transcript:
         if self.gathered or self.turn:
             added.append(self._turn_so_far())
             if not native and not self.is_paused:
-                added.append(_user(self.hints.continuation))
+                added.append(self._said("user", self.hints.continuation))
         if self.nudged_at is not None and not early:
             added += self._nudge()
         if self.seed:
             added.append(self._seed_turn(prefills))
         elif not prefills and not self.is_paused and _is_cut_answer(self.messages, added, shapes):
             # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
-            added.append(_user(self.hints.continuation))
+            added.append(self._said("user", self.hints.continuation))
         added += hinted
         prefill = prefills and _is_cut_answer(self.messages, added, shapes)
         continued = self.gathered if prefill and not self.seed else ""
@@ -246,26 +247,34 @@ class Transcript:
             is_new_turn=not continued,
             echoes=echoes and prefill,
         )
-        added_tokens = sum(tokens for _, tokens in added)
+        added_tokens = sum([tokens for _, tokens in added])
         messages = (*self.messages, *[turn for turn, _ in added])
         return Composed(messages, prefill, added_tokens, reading)
 
     def _turn_so_far(self) -> _Added:
         if not self.turn:
-            return _assistant(self.gathered, self.gathered_tokens)
+            return _added("assistant", self.gathered, self.gathered_tokens)
         text, tokens, json = self._turn_measures
         tokens += max(self.gathered_tokens, tokens_in(text)) + tokens_in(json)
         return Message("assistant", self.turn), tokens + MESSAGE_TOKENS
 
     def _nudge(self) -> list[_Added]:
-        return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
+        return [self._said("assistant", self.hints.placeholder), self._said("user", self.hints.nudge)]
+
+    def _said(self, role: Literal["user", "assistant"], hint: str) -> _Added:
+        """Return the turn of a hint, which is built once: every part of a long text is asked for with it."""
+        known = self._hint_turns.get((role, hint)) if self._hint_turns is not None else None
+        if known is None:
+            known = _added(role, hint)
+            self._hint_turns = {**(self._hint_turns or {}), (role, hint): known}
+        return known
 
     def _seed_turn(self, prefills: bool) -> _Added:
         said = self.hints.seed.count("{reasoning}")
         tokens = said * self.seed_tokens + estimate_tokens(self.hints.seed)
         if not prefills:
-            return _user(self.hints.seed.replace("{reasoning}", self.seed), tokens)
-        return _assistant(f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)
+            return _added("user", self.hints.seed.replace("{reasoning}", self.seed), tokens)
+        return _added("assistant", f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)
 
     def heed(self, lessons: Lessons, backend: int) -> None:
         """Begin with a backend as what is remembered of it says; nothing was repaired there yet.
@@ -322,15 +331,7 @@ _Added = tuple[Message, int]
 """A turn that a rung adds, with its tokens."""
 
 
-def _assistant(text: str, tokens: int | None = None) -> _Added:
-    return _added("assistant", text, tokens)
-
-
-def _user(text: str, tokens: int | None = None) -> _Added:
-    return _added("user", text, tokens)
-
-
-def _added(role: Literal["user", "assistant"], text: str, tokens: int | None) -> _Added:
+def _added(role: Literal["user", "assistant"], text: str, tokens: int | None = None) -> _Added:
     counted = estimate_tokens(text) if tokens is None else tokens
     return Message.saying(role, text), counted + MESSAGE_TOKENS
 
