@@ -73,7 +73,9 @@ class Position(Run):
             return RungWait(asked, None)
         if rung.wait is None:
             return NO_WAIT
-        draw = min(1.0, max(0.0, jitter()))
+        draw = jitter() + 0.0  # a float, and no negative zero
+        if not 0.0 <= draw <= 1.0:
+            draw = min(1.0, max(0.0, draw))
         return RungWait(drawn_wait(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw), draw)
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
