@@ -87,7 +87,7 @@ def _observe_reply(
 ) -> Observation:
     """Classify a reply and work out what of its text is new."""
     send, reading, expects_json = proposal.send, proposal.reading, proposal.meant.expects_json
-    visible, inline, was_unopened = part_reply(reply, reading)
+    visible, inline, was_unopened = part_reply(reply, reading) if "<" in reply.text else (reply.text, "", False)
     failure = reply.failure
     if failure is not None and _is_mere_error(reply, failure, visible):
         return _observe_failure(failure, proposal, transcript, counted, delivered)
@@ -125,7 +125,7 @@ def _observe_reply(
     # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not is_blank(visible))
     seen = new_observation()
-    seen.evidence = _evidence(event, counted[0], failure, stop_raw=reply.stop_raw)
+    seen.evidence = _evidence(event, counted[0], failure, reply.stop_raw)
     seen.event = event
     seen.part = visible if is_kept else ""
     seen.new = new if is_kept else ""
@@ -158,7 +158,7 @@ def _observe_failure(
         repair = None  # without a cap that the backend takes, nothing would bound its answer
     seen = new_observation()
     seen.event = event_of_failure(failure)
-    seen.evidence = _evidence(seen.event, counted[0], failure, repair=repair)
+    seen.evidence = _evidence(seen.event, counted[0], failure, None, repair)
     seen.part = seen.new = seen.spare = seen.reasoning = ""
     seen.unsays = seen.thinks_inline = False
     seen.cap = send.max_tokens
@@ -241,7 +241,7 @@ def is_too_little(*texts: str) -> bool:
 
 
 def _evidence(
-    event: str, usage: Usage, failure: Failure | None, *, stop_raw: str | None = None, repair: str | None = None
+    event: str, usage: Usage, failure: Failure | None, stop_raw: str | None = None, repair: str | None = None
 ) -> Evidence:
     if failure is None:
         return Evidence(event, usage, stop_raw)

@@ -78,7 +78,7 @@ class Recorder:
                 wait.draw,
                 proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
                 None if proposal is None else proposal.prompt_tokens,
-                note if observation is None or observation.failure is None else note or observation.found,
+                note if observation is None or observation.event != "malformed" else note or observation.found,
                 self._content(row, observation, facts) if journal.contents else None,
             )
         )

@@ -91,7 +91,9 @@ class Transcript:
         self.parts: list[str] = []
         self.turn: tuple[Part, ...] = ()
         self._gathered_tokens = 0
-        self._uncounted: list[tuple[str, int | None]] = []  # texts and their caps
+        self._uncounted: tuple[
+            tuple[str, int | None], ...
+        ] = ()  # texts and their caps; few, as each request counts them
         self._turn_measures: tuple[int, int, int] = (0, 0, 0)  # bytes of text; tokens, JSON beside it
         # Messages, their form, how many were read, and what was read of them.
         self._roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = None
@@ -123,7 +125,7 @@ class Transcript:
         transcript = cls(messages, hints, text)
         transcript.parts = [text]
         transcript.is_foreign = True  # no reply is to unsay it
-        transcript._uncounted = [(text, None)]
+        transcript._uncounted = ((text, None),)
         return transcript
 
     def gather(self, observation: Observation) -> None:
@@ -137,7 +139,7 @@ class Transcript:
         if observation.part:
             self.parts.append(observation.part)
             self.gathered += observation.new  # the one copy that each part costs: it is sent as a whole
-            self._uncounted.append((observation.new, observation.cap))
+            self._uncounted += ((observation.new, observation.cap),)
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self.spare = ""
         elif not self.gathered and len(observation.spare) > len(self.spare):
@@ -152,7 +154,7 @@ class Transcript:
         self.gathered, self.parts, self.hinted_at, self._loops = "", [], 0, None
         self.drop_turn()
         self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
-        self._gathered_tokens, self._uncounted = 0, []
+        self._gathered_tokens, self._uncounted = 0, ()
 
     def drop_turn(self) -> None:
         """Drop what a paused turn holds, but for the text that was gathered."""
@@ -171,8 +173,8 @@ class Transcript:
     @property
     def gathered_tokens(self) -> int:
         """Count the tokens of the text so far; no part has more than the cap that it came under."""
-        self._gathered_tokens += sum(tokens_of(text, cap) for text, cap in self._uncounted)
-        self._uncounted = []  # so that no text is counted twice, and none of a call that is simply answered
+        self._gathered_tokens += sum([tokens_of(text, cap) for text, cap in self._uncounted])
+        self._uncounted = ()  # so that no text is counted twice, and none of a call that is simply answered
         return self._gathered_tokens
 
     @property
@@ -206,13 +208,13 @@ class Transcript:
             self._roles = (self.messages, shapes, most, roles)
         return roles
 
-    def compose(self, *, prefills: bool, echoes: bool, shapes: Shapes) -> Composed:
+    def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together.
 
         Arguments:
-            prefills: whether the backend goes on from a trailing assistant turn.
+            shapes: the form in which the caller's messages are written for the backend.
+            prefills: whether it goes on from a trailing assistant turn.
             echoes: whether it repeats that turn.
-            shapes: the form in which the caller's messages are written for it.
         """
         if self.is_plain(shapes):
             return Composed(self.messages)
