@@ -87,7 +87,8 @@ def test_what_asks_for_each_part_of_a_text_is_built_once() -> None:
     call.begin(0.0)
     cut = Reply("In the reeds of the river, and then", stop_reason="length", usage=Usage(10, 5))
     first, second = call.receive(cut, 0.1), call.receive(cut, 0.2)
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     assert first.rung == second.rung == "continuation"
     assert first.messages[-1] is second.messages[-1]
 
