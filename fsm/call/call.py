@@ -14,71 +14,60 @@ settled (`outcome.py`).
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from rungwise.fsm.call.budget import Spending, check_deadline
-from rungwise.fsm.call.causes import cause_of
-from rungwise.fsm.call.clocks import Clocks
-from rungwise.fsm.call.context import CallContext
-from rungwise.fsm.call.counting import TokenCounter
-from rungwise.fsm.call.delivery import Delivery, StreamEvent
-from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.facts import FactFinder
-from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.link import Link, PlainLink
-from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.observe import observe, observe_cancel
-from rungwise.fsm.call.outcome import Outcome
-from rungwise.fsm.call.own_facts import own_facts_of
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
-from rungwise.fsm.call.position import Position
-from rungwise.fsm.call.proposal import Proposal
-from rungwise.fsm.call.proposer import Proposer
-from rungwise.fsm.call.recording import Observer, Recorder
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request, Send, TurnContext
-from rungwise.fsm.call.reserve import has_left
-from rungwise.fsm.call.result import Result
-from rungwise.fsm.call.shared import SharedBudget
-from rungwise.fsm.call.silence import clocks_of
-from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
-from rungwise.fsm.call.text_watch import TextWatch
-from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.machine.table import Row
-from rungwise.fsm.tracebacks import built_without_locals, without_locals
+from rungwise.fsm.tracebacks import forget_locals
 
-NO_CHAIN = (PlainLink(),)
-NO_TURN = TurnContext()
-NO_REPLY = Observation(evidence=Evidence(event="ran_out"))
-LAST_RESORTS = frozenset({"partial", "refused", "exhausted", "failed"})
-"""The outcomes that a usable backend further down the chain might have prevented."""
+if TYPE_CHECKING:
+    from rungwise.fsm.call.budget import Spending
+    from rungwise.fsm.call.clocks import Clocks
+    from rungwise.fsm.call.delivery import StreamEvent
+    from rungwise.fsm.call.events import Reasoning, Text
+    from rungwise.fsm.call.journal import Journal
+    from rungwise.fsm.call.lessons import Lessons
+    from rungwise.fsm.call.link import Link
+    from rungwise.fsm.call.observation import Observation
+    from rungwise.fsm.call.policy import Policy
+    from rungwise.fsm.call.position import Position
+    from rungwise.fsm.call.recording import Observer
+    from rungwise.fsm.call.reply import Reply
+    from rungwise.fsm.call.request import Request, Send, TurnContext
+    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.running import RunningCall
+    from rungwise.fsm.call.shared import SharedBudget
+    from rungwise.fsm.call.text_watch import TextWatch
+    from rungwise.fsm.failures.failure import Failure
+
+
+@cache
+def _machinery() -> type[RunningCall]:
+    """Load what runs calls, with the first of them: two thirds of the modules, which an import of `Call` need not."""
+    from rungwise.fsm.call.running import RunningCall
+
+    return RunningCall
 
 
 def _no_jitter() -> float:
     return 0.0
 
 
-@built_without_locals
 class Call:
     """Run one model call through the machine.
 
     Arguments:
         request: what the caller asks.
-        policy: how the call may recover, and its budget.
-        chain: the backends in order; the core needs their names and capabilities only.
-        turn: what the call cannot see of the turn around it.
+        policy: how the call may recover, and its budget; None for `Policy()`.
+        chain: the backends in order; the core needs their names and capabilities only. None for a single one.
+        turn: what the call cannot see of the turn around it, if there is one.
         jitter: returns a number from 0 to 1 for each wait; the default places none.
         observer: is given each step as it happens; what it raises is logged and goes no further.
         contents: whether the journal may hold texts and tool calls.
         has_compactor: whether the driver can shorten messages that do not fit.
         is_streaming: whether the driver passes deltas to `hear` and hands on what `drain` returns.
-        estimate: counts the input tokens of messages or tools, where the request does not say.
+        estimate: counts the input tokens of messages or tools, where the request does not say; None by their length.
         prompts: the tokens of each prompt as a journal recorded them, for a replay; None counts them.
         within: the budget that it shares with other calls, beside its own; say `sending` to each send then.
         deadline: when the call must have ended, on the driver's clock, beside the seconds of its budget.
@@ -88,97 +77,108 @@ class Call:
         ConfigurationError: no backend of the chain is usable, or a budget names money and a backend has no prices.
     """
 
-    __slots__ = (
-        *("__weakref__", "_affordable_until", "_context", "_counter", "_delivery", "_facts", "_in_flight", "_jitter"),
-        *("_outcome", "_proposed", "_proposer", "_recorder", "_result"),
-        *("is_streaming", "journal", "position", "request", "spending", "turn"),
-    )
+    __slots__ = ("__weakref__", "_running")
 
-    request: Request
-    turn: TurnContext
-    is_streaming: bool
-    journal: Journal
-    position: Position
-    spending: Spending
-    _context: CallContext
-    _jitter: Callable[[], float]
-    _delivery: Delivery
-    _recorder: Recorder
-    _counter: TokenCounter
-    _proposer: Proposer
-    _facts: FactFinder
-    _outcome: Outcome
-    _proposed: Proposal | None
-    _affordable_until: float  # the call's own budget can pay for it until then, in seconds from its beginning
-    _in_flight: Proposal | None
-    _result: Result | None
+    _running: RunningCall
 
     def __init__(
         self,
         request: Request,
-        policy: Policy = DEFAULT_POLICY,
-        chain: Sequence[Link] = NO_CHAIN,
-        turn: TurnContext = NO_TURN,
+        policy: Policy | None = None,
+        chain: Sequence[Link] | None = None,
+        turn: TurnContext | None = None,
         *,
         jitter: Callable[[], float] = _no_jitter,
         observer: Observer | None = None,
         contents: bool = False,
         has_compactor: bool = False,
         is_streaming: bool = False,
-        estimate: Callable[[Any], int] = estimate_tokens,
+        estimate: Callable[[Any], int] | None = None,
         prompts: Iterator[int] | None = None,
         within: SharedBudget | None = None,
         deadline: float | None = None,
         lessons: Sequence[Lessons] | None = None,
     ) -> None:
-        context = CallContext.of(
-            request,
-            policy,
-            chain,
-            turn,
-            contents=contents,
-            has_compactor=has_compactor,
-            within=within,
-            lessons=lessons,
-        )
-        if deadline is not None:
-            check_deadline(deadline)
-            context.spending.given_deadline = deadline
-        self._context, self._jitter = context, jitter
-        self.request, self.turn, self.is_streaming = request, turn, is_streaming
-        self.journal, self.position, self.spending = context.journal, context.position, context.spending
-        self._delivery = Delivery(is_streaming, turn.gathered)
-        self._recorder = Recorder(context, self._delivery, observer)
-        self._counter = TokenCounter(context, estimate, prompts)
-        self._proposer = Proposer(context, self._counter)
-        self._facts = FactFinder(context)
-        self._outcome = Outcome(context)
-        self._proposed = self._in_flight = self._result = None
-        self._affordable_until = -math.inf
+        outer = sys.exception()
+        try:
+            self._running = _machinery()(  # by place, which takes half as long as by name
+                request,
+                policy,
+                chain,
+                turn,
+                jitter,
+                observer,
+                contents,
+                has_compactor,
+                is_streaming,
+                estimate,
+                prompts,
+                within,
+                deadline,
+                lessons,
+            )
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
     def __repr__(self) -> str:
-        position = getattr(self, "position", None)  # tracebacks show what is only half made, too
-        return f"Call(state={position.state!r}, attempts={position.attempts})" if position is not None else "Call()"
+        running = getattr(self, "_running", None)  # tracebacks show what is only half made, too
+        return f"Call(state={self.position.state!r}, attempts={self.position.attempts})" if running else "Call()"
 
     @property
-    def link(self) -> Link:
-        """Return the current backend."""
-        return self._context.chain.link
+    def request(self) -> Request:
+        """Return what the caller asks."""
+        return self._running.request
 
     @property
     def policy(self) -> Policy:
         """Return how the call may recover, and its budget."""
-        return self._context.policy
+        return self._running.policy
+
+    @property
+    def turn(self) -> TurnContext:
+        """Return what the call cannot see of the turn around it."""
+        return self._running.turn
+
+    @property
+    def link(self) -> Link:
+        """Return the current backend."""
+        return self._running.link
 
     @property
     def backend(self) -> int:
         """Return the index of the current backend in the chain."""
-        return self._context.chain.index
+        return self._running.backend
+
+    @property
+    def is_streaming(self) -> bool:
+        """Tell whether the driver hears deltas."""
+        return self._running.is_streaming
+
+    @property
+    def is_shared(self) -> bool:
+        """Tell whether the call shares a budget with others."""
+        return self._running.is_shared
+
+    @property
+    def journal(self) -> Journal:
+        """Return every step so far."""
+        return self._running.journal
+
+    @property
+    def position(self) -> Position:
+        """Return where the call stands in its machine."""
+        return self._running.position
+
+    @property
+    def spending(self) -> Spending:
+        """Return what is used of the budget."""
+        return self._running.spending
 
     @property
     def is_over(self) -> bool:
         """Tell whether the call has ended."""
-        return self._result is not None
+        return self._running.is_over
 
     @property
     def result(self) -> Result:
@@ -187,11 +187,8 @@ class Call:
         Raises:
             IllegalEvent: the call has not ended.
         """
-        if self._result is None:
-            raise IllegalEvent(f"the call has not ended; it is in state {self.position.state!r}")
-        return self._result
+        return self._running.result
 
-    @without_locals
     def begin(self, now: float = 0.0) -> Send | None:
         """Start the call and return the first thing to send; None if the budget allows nothing.
 
@@ -201,25 +198,13 @@ class Call:
         Raises:
             IllegalEvent: the call has begun already.
         """
-        spending, chain = self.spending, self._context.chain
-        spending.begin(now)
-        if spending.share is not None:
-            spending.share.shared.begin(now)
-        if spending.given_deadline is not None or spending.share is not None:
-            self.journal.setting.note_deadline(spending)
-        if chain.link.problem is not None:
-            self._recorder.skip(self.position.state, chain.leave_unusable())
-        if self._context.lessons is not NO_LESSONS:
-            self._heed()
-        self._proposed = self._proposer.propose(0.0)
-        return self._affordable(0.0)
+        outer = sys.exception()
+        try:
+            return self._running.begin(now)
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
-    @property
-    def is_shared(self) -> bool:
-        """Tell whether the call shares a budget with others."""
-        return self.spending.share is not None
-
-    @without_locals
     def reserve(self, wake: Callable[[], None], now: float | None = None) -> bool:
         """Reserve what the proposed send may use of a shared budget; tell whether there is nothing to wait for.
 
@@ -230,19 +215,25 @@ class Call:
             wake: is called, in any thread, when there is nothing to wait for any more.
             now: the time, as for `sending`.
         """
-        self.spending.pass_time(now)
-        self._shorten_nothing()
-        return self._proposed is None or self._proposer.reserve(self._proposed, wake)
+        outer = sys.exception()
+        try:
+            return self._running.reserve(wake, now)
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
-    @without_locals
     def sending(self, now: float | None = None) -> Send | None:
         """Say that the wait is over, and return what goes out now; None if it can no longer be afforded.
 
         A driver that does not call this is taken to have sent at once. Under a shared budget it must, and send what it
         gets here: that may have a smaller cap. What other calls hold meanwhile cannot be afforded; see `reserve`.
         """
-        self.spending.pass_time(now)
-        return self._send_out()
+        outer = sys.exception()
+        try:
+            return self._running.sending(now)
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
     def clocks(self) -> Clocks:
         """Return the clocks of the attempt in flight, for a driver that keeps them.
@@ -250,7 +241,7 @@ class Call:
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return clocks_of(self._context, self._ensure_sent(), self._facts)
+        return self._running.clocks()
 
     def text_watch(self) -> TextWatch:
         """Return what tells when the attempt in flight has brought visible text; see `Clocks`.
@@ -258,9 +249,8 @@ class Call:
         Raises:
             IllegalEvent: nothing is in flight.
         """
-        return TextWatch(self._ensure_sent().reading, self._context.transcript.gathered)
+        return self._running.text_watch()
 
-    @without_locals
     def hear(self, delta: Text | Reasoning) -> tuple[StreamEvent, ...]:
         """Take a piece of the reply in flight and return what the consumer may be shown.
 
@@ -268,14 +258,13 @@ class Call:
             IllegalEvent: nothing is in flight.
             ConfigurationError: this is neither text nor reasoning.
         """
-        if not isinstance(delta, (Text, Reasoning)):
-            raise ConfigurationError(f"delta must be Text or Reasoning, not {type(delta).__name__}")
-        opened = self._delivery.filter
-        if opened is None:
-            opened = self._delivery.open(self._ensure_sent().reading, self._context.transcript.gathered)
-        return opened.feed(delta)
+        outer = sys.exception()
+        try:
+            return self._running.hear(delta)
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
-    @without_locals
     def receive(self, reply: Reply | Failure, now: float | None = None) -> Send | None:
         """Take what came back and return the next thing to send; None when the call has ended.
 
@@ -288,46 +277,29 @@ class Call:
             ConfigurationError: this is neither a reply nor a failure, or a fact of your own is no bool or raises; the
                 call is as it was.
         """
-        if not isinstance(reply, (Reply, Failure)):
-            raise ConfigurationError(f"reply must be a Reply or a Failure, not {type(reply).__name__}")
-        proposal = self._ensure_sent()
-        self.spending.pass_time(now)
-        observation = observe(
-            reply,
-            proposal=proposal,
-            transcript=self._context.transcript,
-            counter=self._counter,
-            delivered=self._delivery.close(),
-        )
-        position = self.position
-        own: tuple[str, ...] = ()
-        if position.table.own_facts:
-            own = own_facts_of(position.table, observation, self._context.transcript.gathered)
-        self._gather(observation)
-        facts: tuple[str, ...] = ("overran",) if observation.overran else ()
-        if position.is_guarded(observation.event):
-            facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.meant.asks_for_little)
-        return self._advance(observation, facts + own)
+        outer = sys.exception()
+        try:
+            return self._running.receive(reply, now)
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
-    @without_locals
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
         """Take what was observed before, with the facts that held, as a replay does; return the next thing to send."""
-        if observation.event != "cancelled":
-            self._ensure_sent()
-        self.spending.pass_time(now)
-        self._gather(observation)
-        return self._advance(observation, facts)
+        outer = sys.exception()
+        try:
+            return self._running.observed(observation, facts, now)
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
     def settled_facts(self, observation: Observation) -> Mapping[str, bool]:
         """Return the facts that follow from the policy and from what was counted, for a replay under another policy.
 
         What came back is counted by that; `observed` is to be told of it next.
         """
-        proposal, has_next = self._ensure_sent(), self._context.chain.next_usable() is not None
-        found = self._facts.settled(observation, self._outcome.last)
-        return {**found, "has_next_backend": has_next, "asks_for_little": proposal.meant.asks_for_little}
+        return self._running.settled_facts(observation)
 
-    @without_locals
     def compacted(self, messages: Sequence[Any]) -> Send | None:
         """Take what the compactor made of the messages and return the send that was waiting for it.
 
@@ -338,12 +310,12 @@ class Call:
             IllegalEvent: no send waits for a compaction.
             ConfigurationError: these are no messages.
         """
-        waiting = self._proposed
-        if waiting is None or not waiting.send.needs_compaction:
-            raise IllegalEvent("no send waits for a compaction")
-        self._context.transcript.messages = Request(messages).messages
-        self._proposed = self._proposer.propose(waiting.send.wait, is_compacted=True)
-        return self._affordable(0.0)
+        outer = sys.exception()
+        try:
+            return self._running.compacted(messages)
+        except BaseException as error:
+            forget_locals(error, outer)
+            raise
 
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
@@ -352,178 +324,8 @@ class Call:
             now: the time; left out, none has passed.
             partial: what had arrived of the reply in flight: its tokens are counted, and its text is kept.
         """
-        if self._result is None:
-            if self.spending.began is None:
-                self.spending.begin(now or 0.0)
-            self.spending.pass_time(now)
-            observation = observe_cancel(
-                partial,
-                proposal=self._in_flight or self._proposed,
-                is_sent=self._in_flight is not None,
-                counter=self._counter,
-                delivered=self._delivery.delivered if partial is None or self.is_streaming else None,
-            )
-            self._gather(observation)
-            self._advance(observation, ())
-        return self.result
+        return self._running.cancel(now, partial)
 
     def drain(self) -> list[StreamEvent]:
         """Return what a consumer of the stream must be given now, and forget it."""
-        return self._delivery.drain()
-
-    def _ensure_sent(self) -> Proposal:
-        """Return what is in flight; what waits to be sent is taken to have gone out when its wait was over."""
-        if self._proposed is not None:
-            if self.spending.share is not None and self.spending.share.needs_cap:  # which may lower the cap
-                raise IllegalEvent("under a shared budget nothing goes out before `sending` has returned it")
-            self.spending.elapsed += self._proposed.send.wait
-            self._send_out()
-        if self._in_flight is None:
-            raise IllegalEvent(f"nothing is in flight in state {self.position.state!r}")
-        return self._in_flight
-
-    def _gather(self, observation: Observation) -> None:
-        transcript = self._context.transcript
-        if observation.unsays:
-            self._delivery.show(Reasoning(transcript.gathered))
-        transcript.gather(observation)
-
-    def _advance(self, observation: Observation, facts: tuple[str, ...]) -> Send | None:
-        """Fire the event and go where the table leads."""
-        context, position, event = self._context, self.position, observation.event
-        if "overran" in facts and self._in_flight is not None:
-            self.spending.overran = self._in_flight.send.max_tokens
-        self.spending.pay(observation.evidence.usage, context.chain.link.prices)
-        self._outcome.note(observation)
-        row = position.fire(event, facts)
-        self._proposed = self._in_flight = None
-        if row.target in position.machine.outcomes:
-            self._end(row, observation=observation, facts=facts)
-            return None
-        rung = position.rung
-        wait = position.wait(rung, context.policy, event, facts, observation.failure, self._jitter)
-        self._recorder.record(row, observation=observation, facts=facts, wait=wait)
-        if event in ANSWERS:
-            context.transcript.discard()
-        context.transcript.prepare(rung, observation)
-        if row.target == "fallback":
-            self._fall_back()
-        self._delivery.correct(context.transcript.gathered)
-        self._proposed = self._proposer.propose(wait.seconds)
-        return self._affordable(wait.seconds)
-
-    def _send_out(self) -> Send | None:
-        self._shorten_nothing()
-        if self.spending.share is not None or self.spending.elapsed > self._affordable_until:
-            self._affordable(0.0)
-        proposal = self._proposed
-        if proposal is None:
-            return None
-        if self.spending.share is not None:
-            granted = self._proposer.granted(proposal, self.spending.share)
-            if isinstance(granted, str):
-                self._end_unsent(proposal, granted)
-                return None
-            proposal = granted
-        self._proposed, self._in_flight = None, proposal
-        note = self._context.newly_told()
-        self._recorder.record(self.position.fire("sent"), proposal=proposal, note=note)
-        return proposal.send
-
-    def _shorten_nothing(self) -> None:
-        """Go on with the messages as they are where they wait for a compactor that nobody has run."""
-        proposal = self._proposed
-        if proposal is not None and proposal.send.needs_compaction:
-            self._proposed = self._proposer.propose(proposal.send.wait, is_compacted=True)
-            self._affordable_until = -math.inf  # nobody has looked whether that is
-
-    def _affordable(self, wait: float) -> Send | None:
-        """Return what is proposed if the budgets allow it; else ask another backend, or end the call.
-
-        Arguments:
-            wait: seconds until it goes out.
-        """
-        while (proposal := self._proposed) is not None:
-            lacking = self._proposer.lacking(proposal, wait)
-            if lacking is None:
-                self._affordable_until = self.spending.elapsed + wait
-                return proposal.send
-            if self.position.state == "fallback" and has_left(self._context):
-                self._pass_over(proposal, lacking)
-            else:
-                self._run_out(proposal, lacking)
-            wait = 0.0
-        return None
-
-    def _pass_over(self, proposal: Proposal, lacking: str) -> None:
-        """Turn to the backend behind one that cannot be paid for, before that was asked anything."""
-        self._recorder.skip(self.position.state, [(self.link, lacking)], proposal)
-        self._fall_back()
-        self._proposed = self._proposer.propose(0.0)
-
-    def _run_out(self, proposal: Proposal, lacking: str) -> None:
-        """Ask another backend, for which something was kept, or end the call.
-
-        Arguments:
-            proposal: what cannot be afforded.
-            lacking: why.
-        """
-        facts: tuple[str, ...] = ()
-        if has_left(self._context):
-            facts = ("has_next_backend", "reserve_left")
-        self._end_unsent(proposal, lacking, facts)
-        if self._result is None:
-            if self.spending.share is not None:
-                self.spending.share.withdraw()
-            self._context.transcript.prepare(self.position.rung, NO_REPLY)
-            self._fall_back()
-            self._proposed = self._proposer.propose(0.0)
-
-    def _end_unsent(self, proposal: Proposal, lacking: str, facts: tuple[str, ...] = ()) -> None:
-        """Fire that the budgets allow nothing more here, and end the call where that leads to an end."""
-        self._proposed = None
-        row = self.position.fire("ran_out", facts)
-        if row.target in self._context.policy.table.outcomes:
-            self._end(row, proposal=proposal, facts=facts, lacking=lacking)
-        else:
-            self._recorder.record(row, proposal=proposal, facts=facts, note=lacking)
-
-    def _fall_back(self) -> None:
-        """Turn to the next backend."""
-        chain = self._context.chain
-        following = chain.next_usable()
-        assert following is not None  # or its guard would not have held
-        self._recorder.skip(self.position.state, chain.passed_over(following))
-        chain.move_to(following)
-        self._heed()
-
-    def _heed(self) -> None:
-        """Shape what is sent to the current backend by what is remembered of it."""
-        self._context.transcript.heed(self._context.lessons, self._context.chain.index)
-
-    def _end(
-        self,
-        row: Row,
-        *,
-        observation: Observation | None = None,
-        facts: tuple[str, ...] = (),
-        proposal: Proposal | None = None,
-        lacking: str | None = None,
-    ) -> None:
-        """Record the last step and settle, also where the observer of that step is interrupted."""
-        chain = self._context.chain
-        try:
-            if self.spending.share is not None:
-                self.spending.share.withdraw()
-            if row.target in LAST_RESORTS and chain.next_usable() is None:
-                self._recorder.skip(row.source, chain.passed_over())
-            self._recorder.record(row, proposal=proposal, observation=observation, facts=facts, note=lacking)
-        finally:
-            cause = (
-                lacking
-                if observation is None
-                else cause_of(self._context.policy.table, row, observation.evidence, facts, observation.found)
-            )
-            self._result = self._outcome.settle(row, cause)
-            is_shown = row.effect == KEEP_PRIOR.effect and self.turn.is_shown
-            self._delivery.correct(self._context.transcript.gathered if is_shown else self._result.text)
+        return self._running.drain()

@@ -28,7 +28,8 @@ from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.call.waiting import longest_wait
 from rungwise.fsm.certificate.attempt import Attempt
 from rungwise.fsm.checker.moves import Move
-from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.journal.record import Record, Step
 from rungwise.fsm.values.usage import Usage
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import asdict
 
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.settings import settings_of
 from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.reasons import Reason
 
 KEY_HINT_REASONS: Final[frozenset[Reason]] = frozenset({"auth"})
 """The reasons that call for a look at the API key."""

@@ -1,22 +1,15 @@
-"""A request that brought no reply, and the reasons that there are for it."""
+"""A request that brought no reply."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from attrs import field, fields
 
+from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.records import frozen
-
-Reason = Literal[
-    "auth", "billing", "rate_limit", "overloaded", "server_error", "timeout", "connection", "certificate",
-    "context_overflow", "payload_too_large", "output_cap", "prefill_unsupported", "parameter_unsupported",
-    "reasoning_signature", "reasoning_missing", "failed_generation", "model_not_found", "content_policy", "format",
-    "malformed", "silence", "unknown",
-]  # fmt: skip
-"""Why a request failed: the failure taxonomy."""
 
 _MUST_BE_SECONDS = must(
     "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field
 
-from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import frozen
 

@@ -10,12 +10,13 @@ from typing import Any
 from attrs import define, field, frozen
 
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.defaults import DEFAULT_POLICY
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.link import Link, PlainLink
 from rungwise.fsm.call.overrides import with_overrides
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import PlainMessage, Request, Send
 from rungwise.fsm.call.shapes import Shapes

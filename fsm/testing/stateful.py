@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import Chain
+from rungwise.fsm.call.defaults import DEFAULT_POLICY
 from rungwise.fsm.call.delivery import StreamEvent
 from rungwise.fsm.call.events import Reasoning, Text
 from rungwise.fsm.call.link import Link
-from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
+from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent

@@ -12,7 +12,8 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.reply import Reply, StopReason
-from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.testing.backend import Played, Scripted
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 

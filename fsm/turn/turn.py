@@ -23,8 +23,9 @@ from typing import Any
 from attrs import evolve
 
 from rungwise.fsm.call.budget import check_deadline
-from rungwise.fsm.call.call import NO_CHAIN, Call
+from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.chain import shapes_of
+from rungwise.fsm.call.defaults import NO_CHAIN
 from rungwise.fsm.call.estimate import estimate_tokens
 from rungwise.fsm.call.link import Link
 from rungwise.fsm.call.parts import Message, ToolResult

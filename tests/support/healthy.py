@@ -27,7 +27,7 @@ from rungwise.fsm.call.clocks import Clocks
 from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.request import Send
 from rungwise.fsm.call.reserve import seconds_kept
-from rungwise.fsm.failures.failure import Reason
+from rungwise.fsm.failures.reasons import Reason
 
 ANSWER = "and here is the end of it."
 BEGAN = 100.0

@@ -644,7 +644,7 @@ def test_what_is_of_the_wrong_type_is_named(build, says):
     ("given", "says"),
     [
         ({"request": "hi"}, "request must be a Request, not str"),
-        ({"policy": None}, "policy must be a Policy, not NoneType"),
+        ({"policy": {}}, "policy must be a Policy, not dict"),
         ({"turn": {}}, "turn must be a TurnContext, not dict"),
         ({"chain": rungwise.PlainLink()}, "the chain must be a list of backends, not PlainLink"),
         ({"chain": ["gpt"]}, "the chain must hold backends, not str"),

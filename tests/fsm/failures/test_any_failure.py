@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.events import KEY_HINT_REASONS, event_of_failure
-from rungwise.fsm.failures.failure import Failure, Reason
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.reasons import Reason
 
 REASONS = frozenset(get_args(Reason))
 
