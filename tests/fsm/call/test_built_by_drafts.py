@@ -21,7 +21,7 @@ def built_for(came: Reply | Failure) -> list[Any]:
     built: list[Any] = [call.begin(0.0)]
     while (send := call.receive(came)) is not None:
         built.append(send)
-    return [*built, call.result, call.result.usage, call._outcome.last]
+    return [*built, call.result, call.result.usage, call._running._outcome.last]
 
 
 @pytest.mark.parametrize("came", [ANSWER, EMPTY, CUT, Failure("server_error")], ids=["answer", "empty", "cut", "fails"])
