@@ -311,14 +311,18 @@ class Transcript:
 def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     """Return what a reply adds to a turn that goes on from its provider's own blocks.
 
-    Where nothing of it is the provider's own, that is the text that had not been said.
+    Where nothing of it is the provider's own, that is the text that had not been said, and the calls of tools.
     """
     parts = () if observation.reply is None else observation.reply.parts
-    if observation.event not in ANSWERS:
-        parts = tuple([part for part in parts if not isinstance(part, ToolCall)])
-    if all(isinstance(part, TextPart) or part == ReasoningPart(observation.reasoning) for part in parts):
-        return (TextPart(observation.new),) if observation.new else ()
-    return parts
+    calls = tuple([part for part in parts if isinstance(part, ToolCall)])
+    if calls and observation.event not in ANSWERS:
+        parts, calls = tuple([part for part in parts if not isinstance(part, ToolCall)]), ()
+    reasoned = ReasoningPart(observation.reasoning)
+    if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):
+        return parts
+    text = (TextPart(observation.new),) if observation.new else ()
+    # The reasoning that led to calls goes back with them: some providers ask for it.
+    return (reasoned, *text, *calls) if calls and reasoned in parts else (*text, *calls)
 
 
 def _spaces_behind(text: str) -> str:
