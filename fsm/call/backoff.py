@@ -15,7 +15,8 @@ def backoff(n: int, base: float, cap: float, jitter: float, draw: float) -> floa
         jitter: the largest share of the wait that is added to it; 0.5 adds up to half.
         draw: a random number from 0 to below 1. The caller draws it, so that a replay can use the same one.
     """
-    delay = min(base * 2.0 ** min(max(n, 1) - 1, _LARGEST_EXPONENT), cap)
+    doubled = n - 1 if 1 <= n <= _LARGEST_EXPONENT else min(max(n, 1) - 1, _LARGEST_EXPONENT)
+    delay = min(base * 2.0**doubled, cap)
     return delay + draw * jitter * delay
 
 

@@ -99,7 +99,6 @@ class Spending:
         if elapsed > self.elapsed:
             self.elapsed = elapsed
 
-    @property
     def deadline(self) -> float | None:
         """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
         limit = self.budget.seconds if self.given_deadline is None and self.share is None else self.limit

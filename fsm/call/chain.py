@@ -18,12 +18,14 @@ class Chain:
         index: the place of the one that is asked.
         link: the one that is asked.
         shapes: the form in which its messages are written.
+        is_at_end: whether no backend stands behind it.
     """
 
-    __slots__ = ("index", "link", "links", "shapes")
+    __slots__ = ("index", "is_at_end", "link", "links", "shapes")
 
     def __init__(self, links: tuple[Link, ...], index: int, link: Link, shapes: Shapes) -> None:
         self.links, self.index, self.link, self.shapes = links, index, link, shapes
+        self.is_at_end = index + 1 == len(links)
 
     @classmethod
     def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
@@ -61,21 +63,16 @@ class Chain:
 
     def move_to(self, index: int) -> None:
         """Ask another backend from now on."""
-        self.index, self.link = index, self.links[index]
+        self.index, self.link, self.is_at_end = index, self.links[index], index + 1 == len(self.links)
         self.shapes = shapes_of(self.link)
-
-    @property
-    def is_at_end(self) -> bool:
-        """Tell whether no backend stands behind the one that is asked."""
-        return self.index + 1 == len(self.links)
 
     def next_usable(self) -> int | None:
         """Find the next backend that can be used and is not the current one under another name."""
-        if self.index + 1 == len(self.links):
+        if self.is_at_end:
             return None
-        here = self.link.identities
-        for index in range(self.index + 1, len(self.links)):
-            link = self.links[index]
+        links, here = self.links, self.link.identities
+        for index in range(self.index + 1, len(links)):
+            link = links[index]
             if link.problem is None and here.isdisjoint(link.identities):
                 return index
         return None

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from rungwise.fsm.call.parts import MediaPart, ToolCall
-from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.reply import Reply, has_media
 from rungwise.fsm.call.shapes import NEUTRAL, Shapes
 from rungwise.fsm.text.blank import is_blank
 
@@ -58,7 +58,7 @@ def classify_reply(
         return "paused"
     if not is_blank(visible):
         return "answered" if not expects_json or is_json(visible) else "malformed"
-    if any(isinstance(part, MediaPart) for part in reply.parts):
+    if has_media(reply):
         return "malformed" if expects_json else "answered"  # a picture is an answer as well
     return "came_empty" if is_blank(reasoning) else "only_reasoned"
 

@@ -80,13 +80,13 @@ class CallContext:
         links = backends.links
         position = Position.of(policy, len(links))
         setting = Setting(
-            policy=policy,
-            links=Links(links),
-            max_tokens=request.max_tokens,
-            input_tokens=request.input_tokens,
-            has_compactor=has_compactor,
-            within=() if within is None else within.budgets,
-            lessons=tuple(map(lessons_of, links) if lessons is None else lessons),
+            policy,
+            Links(links),
+            request.max_tokens,
+            request.input_tokens,
+            has_compactor,
+            () if within is None else within.budgets,
+            tuple(map(lessons_of, links) if lessons is None else lessons),
         )
         table = policy.table
         journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)

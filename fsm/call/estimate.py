@@ -45,6 +45,8 @@ def estimate_tokens(value: Any) -> int:
     Everything that is no picture counts by its bytes, also sound and files, for which that is far too much. What is no
     text of a message (tools, schemas, calls and what came of them) counts by the bytes of its JSON.
     """
+    if isinstance(value, str):
+        return tokens_in(bytes_of(value))
     tokens, size = measures_of(value)
     return tokens + tokens_in(size)
 
@@ -152,5 +154,8 @@ def _is_image(value: Any) -> bool:
 
 def tokens_of(text: str, cap: int | None) -> int:
     """Return the tokens of text that a provider brought: no more than its cap, unless the words prove it."""
-    tokens, least = estimate_tokens(text), least_tokens(text)
-    return tokens if cap is None or is_beyond(least, cap) else min(tokens, max(cap, least))
+    tokens = estimate_tokens(text)
+    if cap is None or tokens <= cap:
+        return tokens
+    least = least_tokens(text)
+    return tokens if is_beyond(least, cap) else min(tokens, max(cap, least))

@@ -17,6 +17,9 @@ CUT = frozenset({"truncated", "paused", "interrupted", "fell_silent"})
 EMPTY = frozenset({"came_empty", "only_reasoned"})
 """The events of a reply without an answer."""
 
+SETTLED = ("same_empty_again", "wait_fits", "switch_asked", "refusal_ends")
+"""The facts that follow from the policy and from what was counted."""
+
 
 class FactFinder:
     """Find every fact of what came back, from the reply and from what the call knows besides.
@@ -58,7 +61,7 @@ class FactFinder:
             held.append("thinks_inline")
         if event in CUT and transcript.repeats_itself:
             held.append("repeats_itself")
-        held += [name for name, holds in self.settled(observation, previous).items() if holds]
+        held += self._settled(observation, previous)
         if evidence.repair is not None:
             held.append("repair_known")
         if context.has_compactor:
@@ -78,13 +81,20 @@ class FactFinder:
 
         They need no text of the reply, so that a recorded reply has them under another policy too.
         """
-        policy = self.context.policy
-        return {
-            "same_empty_again": policy.skip_identical_empties and _same_empty(observation, previous),
-            "wait_fits": observation.event not in MAY_ASK or self._fits(observation.evidence.asked_wait),
-            "switch_asked": self._is_one_too_many(observation),
-            "refusal_ends": policy.after_refusal == "end",
-        }
+        held = self._settled(observation, previous)
+        return {name: name in held for name in SETTLED}
+
+    def _settled(self, observation: Observation, previous: Observation | None) -> list[str]:
+        policy, held = self.context.policy, []
+        if policy.skip_identical_empties and _same_empty(observation, previous):
+            held.append("same_empty_again")
+        if observation.event not in MAY_ASK or self._fits(observation.evidence.asked_wait):
+            held.append("wait_fits")
+        if self._is_one_too_many(observation):
+            held.append("switch_asked")
+        if policy.after_refusal == "end":
+            held.append("refusal_ends")
+        return held
 
     def _fits(self, asked: float | None) -> bool:
         context = self.context

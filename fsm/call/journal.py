@@ -82,9 +82,9 @@ class Setting:
         max_tokens, input_tokens: as in `Request`.
         has_compactor: whether the driver could shorten messages.
         within: the ceilings of the shared budgets around the call, the innermost first.
+        lessons: what was remembered of each backend when the call began.
         deadline: when the caller wanted the call to have ended, in seconds from its beginning; None without one.
         within_deadline: when the shared budgets wanted that, likewise.
-        lessons: what was remembered of each backend when the call began.
     """
 
     policy: Policy
@@ -93,9 +93,9 @@ class Setting:
     input_tokens: int | None = None
     has_compactor: bool = False
     within: tuple[Budget, ...] = ()
+    lessons: tuple[Lessons, ...] = ()
     deadline: float | None = None
     within_deadline: float | None = None
-    lessons: tuple[Lessons, ...] = ()
     # Known after reading: the policy with the limits and hints of rungs of one's own.
     recorded: Mapping[str, Any] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rungwise.fsm.values.records import record
 
 
-@record(kw_only=True)
+@record
 class Kept:
     """Hold what no attempt at the current backend may use; it is worked out when that backend is entered.
 

@@ -7,7 +7,7 @@ from attrs import Factory, field
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.values.records import record
+from rungwise.fsm.values.records import draft_of, record
 
 
 @record(kw_only=True)
@@ -52,3 +52,6 @@ class Observation:
     def found(self) -> str | None:
         """Return what came in the place of a reply, where that is known."""
         return self.failure.found if self.failure is not None and self.event == "malformed" else None
+
+
+new_observation = draft_of(Observation)

@@ -9,7 +9,7 @@ from attrs import evolve
 from rungwise.fsm.call.changes import without
 from rungwise.fsm.call.classify import classify_reply, is_json
 from rungwise.fsm.call.counting import TokenCounter
-from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.observation import Observation, new_observation
 from rungwise.fsm.call.proposal import Proposal
 from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.reply_filter import without_seed
@@ -86,8 +86,8 @@ def _observe_reply(
     reply: Reply, proposal: Proposal, transcript: Transcript, counted: _Counted, delivered: str
 ) -> Observation:
     """Classify a reply and work out what of its text is new."""
-    reading, expects_json = proposal.reading, proposal.meant.expects_json
-    visible, inline, was_unopened = part_reply(reply, reading)
+    send, reading, expects_json = proposal.send, proposal.reading, proposal.meant.expects_json
+    visible, inline, was_unopened = part_reply(reply, reading) if "<" in reply.text else (reply.text, "", False)
     failure = reply.failure
     if failure is not None and _is_mere_error(reply, failure, visible):
         return _observe_failure(failure, proposal, transcript, counted, delivered)
@@ -104,8 +104,8 @@ def _observe_reply(
         reply,
         visible=visible,
         reasoning=reasoning,
-        cap=proposal.send.max_tokens,
-        tools=proposal.send.request.tools,
+        cap=send.max_tokens,
+        tools=send.request.tools,
         expects_json=expects_json,
         shapes=proposal.meant.shapes,
     )
@@ -124,21 +124,23 @@ def _observe_reply(
         event = "reasoning_truncated" if is_spare else event  # the cap went elsewhere
     # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not is_blank(visible))
-    return Observation(
-        evidence=_evidence(event, counted[0], failure, stop_raw=reply.stop_raw),
-        part=visible if is_kept else "",
-        new=new if is_kept else "",
-        spare=visible if is_spare and not expects_json else "",
-        unsays=unsays,
-        reasoning=reasoning,
-        thinks_inline=bool(inline) and event not in ANSWERS and not is_blank(inline),
-        cap=proposal.send.max_tokens,
-        overran=counted[1],
-        backend=proposal.send.backend,
-        delivered=delivered,
-        reply=reply,
-        failure=failure,
-    )
+    seen = new_observation()
+    seen.evidence = _evidence(event, counted[0], failure, reply.stop_raw)
+    seen.event = event
+    seen.part = visible if is_kept else ""
+    seen.new = new if is_kept else ""
+    seen.spare = visible if is_spare and not expects_json else ""
+    seen.unsays = unsays
+    seen.reasoning = reasoning
+    seen.thinks_inline = bool(inline) and event not in ANSWERS and not is_blank(inline)
+    seen.cap = send.max_tokens
+    seen.overran = counted[1]
+    seen.backend = send.backend
+    seen.delivered = delivered
+    seen.reply = reply
+    seen.failure = failure
+    seen.__class__ = Observation
+    return seen  # type: ignore[no-any-return]
 
 
 def _observe_failure(
@@ -154,14 +156,19 @@ def _observe_failure(
         repair = None  # without it, nothing would ask for JSON
     if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
-    return Observation(
-        evidence=_evidence(event_of_failure(failure), counted[0], failure, repair=repair),
-        cap=send.max_tokens,
-        overran=counted[1],
-        backend=send.backend,
-        delivered=delivered,
-        failure=failure,
-    )
+    seen = new_observation()
+    seen.event = event_of_failure(failure)
+    seen.evidence = _evidence(seen.event, counted[0], failure, None, repair)
+    seen.part = seen.new = seen.spare = seen.reasoning = ""
+    seen.unsays = seen.thinks_inline = False
+    seen.cap = send.max_tokens
+    seen.overran = counted[1]
+    seen.backend = send.backend
+    seen.delivered = delivered
+    seen.reply = None
+    seen.failure = failure
+    seen.__class__ = Observation
+    return seen  # type: ignore[no-any-return]
 
 
 def _observe_cut(
@@ -227,13 +234,14 @@ def is_too_little(*texts: str) -> bool:
     Arguments:
         texts: what it is made of, in order; they are joined only where none of them is enough.
     """
-    return all(len(text.strip()) < MINIMUM_ECHO for text in texts) and (
-        len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
-    )
+    for text in texts:
+        if len(text.strip()) >= MINIMUM_ECHO:
+            return False
+    return len(texts) == 1 or len("".join(texts).strip()) < MINIMUM_ECHO
 
 
 def _evidence(
-    event: str, usage: Usage, failure: Failure | None, *, stop_raw: str | None = None, repair: str | None = None
+    event: str, usage: Usage, failure: Failure | None, stop_raw: str | None = None, repair: str | None = None
 ) -> Evidence:
     if failure is None:
         return Evidence(event, usage, stop_raw)

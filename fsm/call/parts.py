@@ -160,7 +160,7 @@ def as_parts(value: Iterable[Part]) -> tuple[Part, ...]:
     Raises:
         ConfigurationError: one of them is none.
     """
-    if not isinstance(value, Iterable) or isinstance(value, str):
+    if type(value) is not tuple and (not isinstance(value, Iterable) or isinstance(value, str)):
         raise ConfigurationError(f"parts must be a list of parts, not {type(value).__name__}")
     parts = tuple(value)
     for part in parts:
@@ -185,10 +185,11 @@ def calls_of(parts: Iterable[Part]) -> tuple[ToolCall, ...]:
 
 
 Role = Literal["system", "user", "assistant", "tool"]
+_ROLES = get_args(Role)
 
 
 def _check_role(instance: object, attribute: Any, value: Any) -> None:
-    if value not in get_args(Role):
+    if value not in _ROLES:
         raise ConfigurationError("Message.role must be 'system', 'user', 'assistant' or 'tool'")
 
 
@@ -213,10 +214,11 @@ class Message:
     def __attrs_post_init__(self) -> None:
         if self.role != "assistant" and self.tool_calls:
             raise ConfigurationError(f"a message of role {self.role!r} calls no tools")
-        if any(isinstance(part, ToolResult) is not (self.role == "tool") for part in self.parts):
-            raise ConfigurationError(
-                "the results of tool calls stand in a message of role 'tool', and nothing else there"
-            )
+        for part in self.parts:
+            if isinstance(part, ToolResult) is not (self.role == "tool"):
+                raise ConfigurationError(
+                    "the results of tool calls stand in a message of role 'tool', and nothing else there"
+                )
 
     @classmethod
     def saying(cls, role: Role, text: str) -> Message:

@@ -73,13 +73,16 @@ class Position(Run):
             return RungWait(asked, None)
         if rung.wait is None:
             return NO_WAIT
-        draw = min(1.0, max(0.0, jitter()))
+        draw = jitter() + 0.0  # a float, and no negative zero
+        if not 0.0 <= draw <= 1.0:
+            draw = min(1.0, max(0.0, draw))
         return RungWait(drawn_wait(policy.waits, rung, self.spent_of(rung.counter), event, failure, draw), draw)
 
     def cap(self, policy: Policy, asked: int | None) -> int | None:
         """Return an output cap in tokens as the rungs have raised it; None sends none."""
-        raises, places = 0, self.table.places
-        for counter in RAISING:
-            if counter in places:
-                raises += self.spent[places[counter]]
+        raises, places, spent = 0, self.table.places, self.spent
+        if any(spent):
+            for counter in RAISING:
+                if counter in places:
+                    raises += spent[places[counter]]
         return cap_of(policy, raises, asked) if raises else asked

@@ -11,7 +11,7 @@ from rungwise.fsm.call.counting import TokenCounter
 from rungwise.fsm.call.kept import NOTHING_KEPT
 from rungwise.fsm.call.meant import Meant
 from rungwise.fsm.call.proposal import Proposal
-from rungwise.fsm.call.request import CAP_PARAMETERS, Send
+from rungwise.fsm.call.request import CAP_PARAMETERS, Send, new_send
 from rungwise.fsm.call.reserve import count_money, eaten_by, enter, shared_eaten_by
 from rungwise.fsm.call.shared import Share
 from rungwise.fsm.call.transcript import Composed
@@ -47,37 +47,37 @@ class Proposer:
         needs_compaction = rung == "compact" and not is_compacted
         prompt = cap = None
         if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
-            composed = Composed(messages=transcript.messages)
+            composed = Composed(transcript.messages)
         else:
             prefills = meant.prefills and chain.index not in transcript.without_prefill
-            composed = transcript.compose(prefills=prefills, echoes=link.echoes, shapes=chain.shapes)
+            composed = transcript.compose(chain.shapes, prefills, link.echoes)
             if meant.expects_json:
                 hints = context.policy.hints
                 composed = with_wish(composed, meant.request, link, hints, chain.shapes, transcript.dropped)
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
             cap = self._cap(meant.asked, prompt or 0)
-        send = Send(
-            rung=rung,
-            backend=chain.index,
-            wait=wait,
-            messages=composed.messages,
-            max_tokens=cap,
-            request=context.request,
-            prefill=composed.prefill,
-            dropped=transcript.dropped,
-            lower_reasoning=transcript.lower_reasoning,
-            portable=transcript.portable,
-            unsigned="reasoning_signature" in transcript.repaired,
-            deadline=spending.deadline,
-            needs_compaction=needs_compaction,
-            added_tokens=composed.added_tokens,
-            must_cut=spending.needs_cap,
-            restore_reasoning=transcript.restore_reasoning,
-            headers=meant.headers,
-            parameters=meant.request.parameters,
-            tools=meant.tools,
-        )
+        send = new_send()
+        send.rung = rung
+        send.backend = chain.index
+        send.wait = wait
+        send.messages = composed.messages
+        send.max_tokens = cap
+        send.request = context.request
+        send.prefill = composed.prefill
+        send.dropped = transcript.dropped
+        send.lower_reasoning = transcript.lower_reasoning
+        send.portable = transcript.portable
+        send.unsigned = "reasoning_signature" in transcript.repaired
+        send.deadline = spending.deadline()
+        send.needs_compaction = needs_compaction
+        send.added_tokens = composed.added_tokens
+        send.must_cut = spending.needs_cap
+        send.restore_reasoning = transcript.restore_reasoning
+        send.headers = meant.headers
+        send.parameters = meant.request.parameters
+        send.tools = meant.tools
+        send.__class__ = Send
         return Proposal(send, composed.reading, meant, prompt)
 
     def lacking(self, proposal: Proposal, wait: float) -> str | None:
@@ -90,11 +90,11 @@ class Proposer:
         context, cap = self.context, proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
         lacking = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
-        if lacking is None and context.kept is not NOTHING_KEPT and not self._is_first:
+        if lacking is None and context.kept is not NOTHING_KEPT and not self._is_first():
             lacking = eaten_by(context, cap, wait)
         lacking = lacking or spending.lacking(wait, cap)
         if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
-            lacking = None if self._is_first else shared_eaten_by(context)
+            lacking = None if self._is_first() else shared_eaten_by(context)
             prices = context.chain.link.prices
             lacking = lacking or share.lacking(spending.now, wait, proposal.prompt_tokens, prices)
         return lacking
@@ -121,7 +121,6 @@ class Proposer:
             return proposal
         return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
 
-    @property
     def _is_first(self) -> bool:
         """Tell whether it is the first attempt at a backend, which is made also of what is kept for others."""
         return self.context.position.state in (self.context.policy.table.start, "fallback")
@@ -133,7 +132,7 @@ class Proposer:
             asked: what the caller or the backend asks for.
             prompt_tokens: those of the prompt, where money is counted.
         """
-        is_first = self._is_first
+        is_first = self._is_first()
         context, transcript = self.context, self.context.transcript
         wanted = context.position.cap(context.policy, asked)
         share = context.spending.share
@@ -143,9 +142,27 @@ class Proposer:
             enter(context, wanted or context.policy.base_cap, prompt_tokens)
         elif context.kept is not NOTHING_KEPT:
             count_money(context, wanted or context.policy.base_cap, prompt_tokens)
+        cap = self._paid(wanted, prompt_tokens, is_first=is_first) if context.spending.needs_cap else wanted
+        if transcript.largest_output is not None and cap is not None:
+            cap = min(cap, transcript.largest_output)
+        available = transcript.available_tokens
+        if available is not None:
+            cap = available if cap is None else min(cap, available)
+        # A backend that takes it by no name is sent none.
+        return None if transcript.dropped and transcript.dropped.issuperset(CAP_PARAMETERS) else cap
+
+    def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
+        """Return what the budgets can pay for of an output cap, besides what is kept for the backends to come.
+
+        Arguments:
+            wanted: the cap, in tokens.
+            prompt_tokens: those of the prompt, where money is counted.
+            is_first: whether it is the first attempt at the backend: who comes first is asked first.
+        """
+        context, share = self.context, self.context.spending.share
         spending, prices = context.spending, context.chain.link.prices
-        cap = spending.lowered(wanted, prompt_tokens, prices, context.kept) if spending.needs_cap else wanted
-        if is_first and cap is not None and cap < 1:  # who comes first is asked first
+        cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+        if is_first and cap is not None and cap < 1:
             context.kept = evolve(context.kept, output_tokens=0, money=0.0, money_each=0.0)
             cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
         if share is not None and cap is not None and cap < 1:  # it is the call's own budget that allows no more
@@ -155,10 +172,4 @@ class Proposer:
             if is_first and cap is not None and cap < 1:
                 context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)
                 cap = share.lowered(own, prompt_tokens, prices, context.kept)
-        if transcript.largest_output is not None and cap is not None:
-            cap = min(cap, transcript.largest_output)
-        available = transcript.available_tokens
-        if available is not None:
-            cap = available if cap is None else min(cap, available)
-        # A backend that takes it by no name is sent none.
-        return None if transcript.dropped and transcript.dropped.issuperset(CAP_PARAMETERS) else cap
+        return cap

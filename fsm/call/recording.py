@@ -64,7 +64,8 @@ class Recorder:
             note: what is worth knowing besides.
         """
         context, position = self.context, self.context.position
-        self._add(
+        journal = context.journal
+        journal.record(
             RecordedStep(  # by place: each attempt records two, and names take twice as long
                 row,
                 context.spending.elapsed,
@@ -77,10 +78,12 @@ class Recorder:
                 wait.draw,
                 proposal.send.max_tokens if proposal is not None and row.event == "sent" else None,
                 None if proposal is None else proposal.prompt_tokens,
-                note if observation is None or observation.failure is None else note or observation.found,
-                self._content(row, observation, facts) if context.journal.contents else None,
+                note if observation is None or observation.event != "malformed" else note or observation.found,
+                self._content(row, observation, facts) if journal.contents else None,
             )
         )
+        if self.delivery.is_streaming or self.observer is not None or logger().isEnabledFor(INFO):
+            self._tell(journal)
 
     def skip(self, state: str, passed_over: Iterable[tuple[Link, str]], proposal: Proposal | None = None) -> None:
         """Record which backends of the chain are passed over in a state, and why.
@@ -92,7 +95,7 @@ class Recorder:
         """
         context, position = self.context, self.context.position
         for link, why in passed_over:
-            self._add(
+            context.journal.record(
                 RecordedStep(
                     row=Row("skipped", state, None, state),
                     at=context.spending.elapsed,
@@ -103,14 +106,12 @@ class Recorder:
                     note=why,
                 )
             )
+            self._tell(context.journal)
 
-    def _add(self, recorded: RecordedStep) -> None:
-        journal = self.context.journal
-        journal.record(recorded)
+    def _tell(self, journal: Record) -> None:
         if self.delivery.is_streaming:
             self.delivery.show(journal.last)
-        if self.observer is not None or logger().isEnabledFor(INFO):
-            announce(journal, self.observer)
+        announce(journal, self.observer)
 
     def _content(self, row: Row, observation: Observation | None, facts: tuple[str, ...]) -> dict[str, Any] | None:
         """Return the texts and tool calls of a step, for a journal that may hold them."""

@@ -7,7 +7,17 @@ from typing import Any, Final, Literal
 
 from attrs import field
 
-from rungwise.fsm.call.parts import Part, ReasoningPart, TextPart, ToolCall, as_parts, calls_of, reasoning_of, text_of
+from rungwise.fsm.call.parts import (
+    MediaPart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    as_parts,
+    calls_of,
+    reasoning_of,
+    text_of,
+)
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.label import label
@@ -100,3 +110,8 @@ class Reply:
 
 
 _USUAL: Final = (str, str, Usage, tuple)
+
+
+def has_media(reply: Reply) -> bool:
+    """Tell whether a picture, a recording or a document is among the parts of a reply, which texts alone do not say."""
+    return reply._parts is not None and any(isinstance(part, MediaPart) for part in reply._parts)

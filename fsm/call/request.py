@@ -13,7 +13,7 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
-from rungwise.fsm.values.records import frozen
+from rungwise.fsm.values.records import draft_of, frozen
 from rungwise.fsm.values.secret import SecretMap
 
 PlainMessage = Mapping[str, Any]
@@ -277,3 +277,6 @@ class Send:
     headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
     parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)
     tools: tuple[Mapping[str, Any], ...] = field(default=Factory(_own_tools, takes_self=True), repr=False)
+
+
+new_send = draft_of(Send)

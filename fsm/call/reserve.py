@@ -46,6 +46,23 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
         left = max(0.0, limit - spending.elapsed)
         seconds = min(seconds_kept(policy, limit, count + 1), left / (count + 1))
         ends_after = limit - count * seconds
+    # By place: a call that falls back does this for each backend.
+    shared_attempts = max(0, min(count, _shared_attempts_left(context) - 1))
+    amounts = _amounts(context, to_come, wanted + prompt_tokens) if spending.needs_cap else ()
+    context.kept = Kept(count, shared_attempts, seconds, ends_after, *amounts)
+
+
+def _amounts(
+    context: CallContext, to_come: Sequence[Link], prompt_tokens: int
+) -> tuple[int, int, float, float, float, float]:
+    """Return the tokens and the money that are kept, in the order of `Kept`.
+
+    Arguments:
+        context: the budgets.
+        to_come: the backends that they are kept for.
+        prompt_tokens: those of the prompt that each of them would be sent.
+    """
+    policy, spending, count = context.policy, context.spending, len(to_come)
     budget, share = policy.budget, policy.reserve.share
     caps = [context.request.max_tokens or link.max_tokens or policy.base_cap for link in to_come]
     tokens = money_each = shared_tokens = shared_money_each = 0.0
@@ -58,19 +75,8 @@ def enter(context: CallContext, wanted: int, prompt_tokens: int) -> None:
             shared_tokens = max(shared_tokens, _tokens(shared.output_tokens, tokens_left, share, caps))
         if shared.money is not None:
             shared_money_each = max(shared_money_each, _even(shared.money, money_left, share, count))
-    money, shared_money = _money_kept(context, to_come, wanted + prompt_tokens, money_each, shared_money_each)
-    context.kept = Kept(
-        attempts=count,
-        shared_attempts=max(0, min(count, _shared_attempts_left(context) - 1)),
-        seconds=seconds,
-        ends_after=ends_after,
-        output_tokens=int(tokens),
-        shared_tokens=int(shared_tokens),
-        money=money,
-        shared_money=shared_money,
-        money_each=money_each,
-        shared_money_each=shared_money_each,
-    )
+    money, shared_money = _money_kept(context, to_come, prompt_tokens, money_each, shared_money_each)
+    return int(tokens), int(shared_tokens), money, shared_money, money_each, shared_money_each
 
 
 def count_money(context: CallContext, wanted: int, prompt_tokens: int) -> None:

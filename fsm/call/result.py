@@ -15,14 +15,14 @@ from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, 
 from rungwise.fsm.failures.events import KEY_HINT_REASONS
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.shown import Shown
-from rungwise.fsm.values.records import frozen
+from rungwise.fsm.values.records import draft_of, frozen
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
     from rungwise.fsm.journal.digest import Digest
 
 
-@frozen(repr=False, slots=False)  # frozen slots take half as long again to build
+@frozen(repr=False)
 class Result(Shown):
     """Hold the end of a call, whatever it was.
 
@@ -130,6 +130,8 @@ class Result(Shown):
             return self
         raise error_of(self)
 
+
+new_result = draft_of(Result)
 
 SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})
 

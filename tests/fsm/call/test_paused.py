@@ -90,6 +90,23 @@ def test_tool_calls_that_end_a_paused_turn_stand_at_its_end() -> None:
     assert result.message.tool_calls == result.tool_calls == (CALL,)
 
 
+REPEATED = "Herons nest in tall trees, and in reeds."
+
+
+@pytest.mark.parametrize(
+    ("parts", "left"),
+    [
+        ((TextPart(REPEATED), CALL), (CALL,)),
+        ((TextPart(f"{REPEATED} So"), CALL), (TextPart(" So"), CALL)),
+        ((ReasoningPart("Hm."), TextPart(REPEATED), CALL), (ReasoningPart("Hm."), CALL)),
+    ],
+)
+def test_what_was_said_before_a_pause_is_not_said_twice_behind_it(parts: Any, left: Any) -> None:
+    _, result = played(paused(TextPart(REPEATED), SEARCH), Reply(parts=parts, stop_reason="tool_calls"))
+    assert result.message.parts == (TextPart(REPEATED), SEARCH, *left)
+    assert result.message.text == result.text
+
+
 def test_half_a_tool_call_after_a_pause_is_never_a_part_of_the_turn() -> None:
     half = ToolCall("1", "look", '{"a')
     sends, result = played(

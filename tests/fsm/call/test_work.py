@@ -31,7 +31,7 @@ def answered() -> None:
 
 def test_a_call_that_is_simply_answered_makes_few_calls_of_functions() -> None:
     answered()  # which builds the machine
-    assert calls_made(answered) < 170
+    assert calls_made(answered) < 155
 
 
 def test_the_clocks_of_an_attempt_cost_a_fraction_of_it() -> None:
@@ -60,7 +60,7 @@ def work_of_attempts(call: Call, came: Reply | Failure, *, keeps_clocks: bool) -
     return counts
 
 
-@pytest.mark.parametrize(("came", "most"), [(FAILED, 132), (EMPTY, 162)], ids=["failures", "empties"])
+@pytest.mark.parametrize(("came", "most"), [(FAILED, 120), (EMPTY, 128)], ids=["failures", "empties"])
 def test_an_attempt_after_another_makes_few_calls_of_functions(came: Reply | Failure, most: int) -> None:
     call = Call(REQUEST, Policy(budget=TWENTY, limits=PATIENT), ONE)
     assert max(work_of_attempts(call, came, keeps_clocks=False)[1:]) < most
@@ -80,6 +80,17 @@ def test_the_twentieth_attempt_is_no_more_work_than_the_second(
     call = Call(REQUEST, Policy(budget=budget, limits=PATIENT), PRICED, within=shared)
     counts = work_of_attempts(call, came, keeps_clocks=keeps_clocks)
     assert max(counts[2:]) <= max(counts[1:3])
+
+
+def test_what_asks_for_each_part_of_a_text_is_built_once() -> None:
+    call = Call(REQUEST, Policy(budget=TWENTY), ONE)
+    call.begin(0.0)
+    cut = Reply("In the reeds of the river, and then", stop_reason="length", usage=Usage(10, 5))
+    first, second = call.receive(cut, 0.1), call.receive(cut, 0.2)
+    assert first is not None
+    assert second is not None
+    assert first.rung == second.rung == "continuation"
+    assert first.messages[-1] is second.messages[-1]
 
 
 def test_the_fourth_backend_is_no_more_work_than_the_second() -> None:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from attrs import field
 
-from rungwise.fsm.values.records import define, frozen, record
+from rungwise.fsm.values.records import define, draft_of, frozen, record
 
 
 def hidden(value: object) -> str:
@@ -175,3 +175,22 @@ def test_a_value_shows_what_its_fields_hold_in_full() -> None:
         inner: object
 
     assert repr(Outer(Outer({"a": None}))) == "Outer(inner=Outer(inner={'a': None}))"
+
+
+def test_a_draft_is_open_and_what_it_becomes_is_closed() -> None:
+    @frozen
+    class Nest:
+        eggs: int
+        place: str = field(default="reeds")
+
+    draft = draft_of(Nest)()
+    draft.eggs = 3
+    draft.eggs += 1
+    with pytest.raises(AttributeError):
+        _ = draft.place  # nothing stands for what was left out
+    draft.place = "bank"
+    draft.__class__ = Nest
+    assert draft == Nest(4, "bank")
+    assert hash(draft) == hash(Nest(4, "bank"))
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        draft.eggs = 5
