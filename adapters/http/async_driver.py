@@ -83,6 +83,7 @@ class AsyncDriver(Driver):
     async def _exchange(self, exchange: Exchange, send: Send, call: Call) -> AsyncGenerator[StreamEvent, None]:
         """Send one request and hand out the reply as it comes."""
         response = chunks = None
+        is_heard = call.is_streaming
         try:
             response = await self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.apieces()
@@ -92,7 +93,7 @@ class AsyncDriver(Driver):
                     if number:
                         await checkpoint()  # lets others run, which may end the call
                         check(self.cancellation)
-                    for delta in deltas if call.is_streaming else ():
+                    for delta in deltas if is_heard else ():
                         for event in call.hear(delta):
                             yield event
                 if not exchange.goes_on:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 import weakref
@@ -33,6 +34,8 @@ _MOST_FRAMING: Final = 16
 """Bytes around a chunk that came by itself; more than that may be much, and is not copied to be looked at."""
 _CHUNK_END: Final = (b"\r\n", False)
 """What h11 keeps, behind a whole chunk, until there is more."""
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
+"""What nearly every chunk begins with; h11 knows of the others, and says which are broken."""
 
 CHANGED: Final = "the server changed the protocol without being asked"
 
@@ -89,6 +92,7 @@ class Connection:
     _is_cut_short: bool = field(default=False, init=False)
     _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
     _last_read: int = field(default=0, init=False)  # bytes
+    _is_between: bool = field(default=False, init=False)  # all that h11 was given ends behind a chunk
     _broken: str | None = field(default=None, init=False)  # an error would hold this connection, by its traceback
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
@@ -208,7 +212,7 @@ class Connection:
                 if event.chunk_end and framing <= _MOST_FRAMING and protocol.trailing_data == _CHUNK_END:
                     # One reading brought just this chunk, as is usual where each event is sent by itself. That more
                     # data are needed is clear, and h11 would take as long to say so as it took for the chunk.
-                    self._needs_data = True
+                    self._needs_data = self._is_between = True
                     return b"".join(pieces)
             # What follows the end is none of the body's; h11 takes it for an error where the server is to close.
             self._needs_data = event is h11.NEED_DATA
@@ -220,8 +224,11 @@ class Connection:
             return b"".join(pieces)
         return b"" if self._needs_data else None
 
-    def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[None]:
-        """Read on in the answer.
+    def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
+        """Read on in the answer, and return what stands in the whole chunks that came, if that can be told at once.
+
+        The rest is h11's, which takes some 15 µs for a chunk. It is not told of whole ones between two others: it is
+        behind a chunk then, as it was before.
 
         Arguments:
             waits_first: as in `read`.
@@ -234,8 +241,15 @@ class Connection:
             self._has_read = True
         elif self._protocol.their_state is h11.SEND_RESPONSE:
             raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        body = b""
+        if self._is_between:
+            body, end = _whole_chunks(data)
+            if body and end == len(data):
+                return body
+            data, self._is_between = data[end:], False
         self._needs_data, self._last_read = False, len(data)
         self._protocol.receive_data(data)
+        return body
 
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.
@@ -256,3 +270,16 @@ class Connection:
             return self._protocol.next_event()
         except h11.RemoteProtocolError as error:
             raise httpx.RemoteProtocolError(str(error)) from error
+
+
+def _whole_chunks(data: bytes) -> tuple[bytes, int]:
+    """Return what stands in the whole chunks that data begin with, and where these end."""
+    pieces, end = list[bytes](), 0
+    while (size := _SIZE.match(data, end)) is not None:
+        start = size.end()
+        behind = start + int(size[1], 16)
+        if behind == start or data[behind : behind + 2] != b"\r\n":  # the last one, a part of one, or a broken one
+            break
+        pieces.append(data[start:behind])
+        end = behind + 2
+    return b"".join(pieces), end

@@ -268,18 +268,14 @@ class OwnResponse:
     def pieces(self) -> Iterator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
-            if data:
+            if data or (data := run(connection.fill(self._limits, waits_first=True), self._limits.cancellation)):
                 yield data
-            else:
-                run(connection.fill(self._limits, waits_first=True), self._limits.cancellation)
 
     async def apieces(self) -> AsyncGenerator[bytes]:
         """Read the body as it comes, encoded as it is."""
         while (connection := self._connection) is not None and (data := connection.buffered()) is not None:
-            if data:
+            if data or (data := await arun(connection.fill(self._limits), self._limits.cancellation)):
                 yield data
-            else:
-                await arun(connection.fill(self._limits), self._limits.cancellation)
 
     def close(self) -> None:
         """Let the connection serve the next request if it can."""

@@ -158,36 +158,41 @@ def read(sock: socket.socket, limits: AttemptLimits, *, waits_first: bool = Fals
     """Read what there is, as soon as there is anything; nothing at the end.
 
     Arguments:
-        waits_first: whether to wait before the first look. Where that blocks a thread, it costs a sixth of a look in
-            vain, which is what most looks at a stream are.
+        waits_first: whether to wait before the first look, unless TLS holds what has come already. Where that blocks a
+            thread, it costs a sixth of a look in vain, which is what most looks at a stream are.
 
     Raises:
         httpx.ReadTimeout: the time of the attempt is up, or that for content.
         httpx.ReadError: the connection is broken.
     """
-    has_waited = False
-    while True:
+    check(limits.cancellation)
+    until = limits.until
+    if time.monotonic() >= until:
+        raise httpx.ReadTimeout("nothing more came in time")
+    has_waited = waits_first and not (isinstance(sock, ssl.SSLSocket) and sock.pending())
+    if has_waited:
+        yield WaitFor(sock, "read", until)
         check(limits.cancellation)
-        until = limits.until
-        # What has come while a busy machine let us wait for too long is taken, and judged by what it says.
-        if not has_waited and time.monotonic() >= until:
-            raise httpx.ReadTimeout("nothing more came in time")
+    while True:
         want: Want = "read"
-        if not waits_first or has_waited or isinstance(sock, ssl.SSLSocket):  # which may hold what has come already
-            try:
-                data = sock.recv(PIECE)
-                if not has_waited:
-                    yield None  # a server that never lets us wait must not keep the event loop to itself
-                return data
-            except (BlockingIOError, ssl.SSLWantReadError):
-                pass
-            except ssl.SSLWantWriteError:
-                want = "write"
-            except OSError as error:
-                raise httpx.ReadError(str(error)) from error
-            if has_waited and time.monotonic() >= until:
-                raise httpx.ReadTimeout("nothing more came in time")
+        try:
+            # What has come while a busy machine let us wait for too long is taken, and judged by what it says.
+            data = sock.recv(PIECE)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass
+        except ssl.SSLWantWriteError:
+            want = "write"
+        except OSError as error:
+            raise httpx.ReadError(str(error)) from error
+        else:
+            if not has_waited:
+                yield None  # a server that never lets us wait must not keep the event loop to itself
+            return data
+        until = limits.until
+        if has_waited and time.monotonic() >= until:
+            raise httpx.ReadTimeout("nothing more came in time")
         yield WaitFor(sock, want, until)
+        check(limits.cancellation)
         has_waited = True
 
 

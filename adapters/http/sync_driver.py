@@ -74,14 +74,14 @@ class SyncDriver(Driver):
 
     def _exchange(self, exchange: Exchange, send: Send, call: Call) -> Iterator[StreamEvent]:
         """Send one request and hand out the reply as it comes."""
-        response = None
+        response, is_heard = None, call.is_streaming
         try:
             response = self.http.send(exchange.encode(send), exchange.limits)
             chunks = response.pieces()
             exchange.begin(response.status_code, response.headers, is_decoded=response.is_decoded)
             for data in chunks:
                 for deltas in exchange.feed(data):
-                    for delta in deltas if call.is_streaming else ():
+                    for delta in deltas if is_heard else ():
                         yield from call.hear(delta)
                     check(self.cancellation)
                 if not exchange.goes_on:

@@ -9,9 +9,11 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Figure:
-    """One contestant's figure: the median of the rounds, the best of them, and how that compares with the first's best.
+    """One contestant's figure: the median of the rounds, the best of them, and how it compares with the first one.
 
-    What a piece of code costs is its best round: everything else that a machine does only adds to it.
+    What a piece of code costs by itself is its best round: everything else that a machine does only adds to it. The
+    ratio is the median of those within the rounds, in which all come close to one another: a machine that is fast at
+    some times and slow at others is so for all of them.
     """
 
     who: str
@@ -79,15 +81,15 @@ class Section:
 def compared(rounds: list[dict[str, float]], cpu: list[dict[str, float]] | None = None) -> list[Figure]:
     """Compare contestants with the first of them, from what each needed in each round; slow ones sit rounds out."""
     figures: list[Figure] = []
+    first = next(iter(rounds[0]))
     for who in rounds[0]:
         found = [each[who] for each in rounds if who in each]
-        best = min(found)
         figures.append(
             Figure(
                 who,
                 median=statistics.median(found),
-                best=best,
-                ratio=best / figures[0].best if figures else 1.0,
+                best=min(found),
+                ratio=statistics.median(each[who] / each[first] for each in rounds if who in each and first in each),
                 cpu=min(each[who] for each in cpu if who in each) if cpu else None,
                 note=f"{len(found)} rounds of {len(rounds)}" if len(found) < len(rounds) else "",
             )

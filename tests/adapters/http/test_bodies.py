@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,15 @@ from rungwise.adapters.http.connection import Connection
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.http.waiting import Operation
 
+T = TypeVar("T")
+
 BODY = b"Herons nest in the reeds of the northern lake."
 CLOSES = b"connection: close\r\n"
 FRAMINGS = {
     "a length": b"content-length: %d\r\n\r\n%b" % (len(BODY), BODY),
+    "bare chunks": b"transfer-encoding: chunked\r\n\r\n"
+    + b"".join(b"1\r\n%c\r\n" % byte for byte in BODY)
+    + b"0\r\n\r\n",
     "chunks": b"transfer-encoding: chunked\r\n\r\n"
     + b"".join(b"1;x=y\r\n%c\r\n" % byte for byte in BODY)
     + b"0\r\n\r\n",
@@ -44,14 +50,18 @@ def played(pieces: list[bytes]) -> tuple[bytes, bool]:
         while (data := connection.buffered()) is not None:
             body += data
             if not data:
-                _drive(connection.fill(limits), peer, coming)
+                body += _drive(connection.fill(limits), peer, coming)
         return body, connection.finish()
 
 
-def _drive(operation: Operation[object], peer: socket.socket, coming: Iterator[bytes]) -> None:
-    for wait in operation:
-        if wait is not None:
-            peer.sendall(next(coming))
+def _drive(operation: Operation[T], peer: socket.socket, coming: Iterator[bytes]) -> T:
+    try:
+        while True:
+            if next(operation) is not None:
+                peer.sendall(next(coming))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 @pytest.mark.parametrize("framing", FRAMINGS)

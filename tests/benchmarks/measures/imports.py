@@ -13,9 +13,11 @@ from benchmarks.figures import Figure, Goal, Section, compared
 
 BARE = "a bare interpreter"
 CORE = "from rungwise import Call, Policy"
+A_CALL = "from rungwise import Call, Policy; and a first call begun, which loads what runs it"
 IMPORTS = {
     BARE: ("rungwise", "pass"),
     CORE: ("rungwise", CORE),
+    A_CALL: ("rungwise", f"{CORE}, Request; Call(Request('Hello.'), Policy()).begin()"),
     "from rungwise import Client, OpenAIChat": ("rungwise", "from rungwise import Client, OpenAIChat"),
     "import httpx": ("httpx", "import httpx"),
     "from openai import OpenAI": ("openai", "from openai import OpenAI"),
