@@ -49,7 +49,12 @@ class Bench:
 
 
 def race(
-    bench: Bench, workers: dict[Any, Worker], entries: Iterable[tuple[Contestant, str, dict[str, Any]]], url: str
+    bench: Bench,
+    workers: dict[Any, Worker],
+    entries: Iterable[tuple[Contestant, str, dict[str, Any]]],
+    url: str,
+    *,
+    by_processor: bool = False,
 ) -> list[Figure]:
     """Let contestants take turns within each round; what one cannot do is said, and goes without it.
 
@@ -58,6 +63,7 @@ def race(
         workers: the processes of the contestants.
         entries: each contestant with the name of what it does, and the options that are added to its own.
         url: where the answers are.
+        by_processor: whether the time of the processor is compared, where most of the time is the server's.
     """
     ready = []
     for contestant, way, options in entries:
@@ -85,4 +91,4 @@ def race(
                 spent[who] += found[who]["seconds"] * found[who]["calls"]
         rounds.append({who: found[who]["seconds"] for who, _, _ in ready if who in found})
         cpu.append({who: found[who]["cpu"] for who, _, _ in ready if who in found})
-    return compared(rounds, cpu)
+    return compared(cpu if by_processor else rounds, cpu)

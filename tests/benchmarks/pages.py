@@ -64,7 +64,7 @@ def _rows(sections: Mapping[str, Any], goals: Mapping[str, Any]) -> Iterator[tup
     ]
     dearest = max(streams, key=lambda each: each["figure"])
     beside = _peers(sections["streams.OpenAIChat.plain.2000"], "ratio", "×")
-    yield "a stream, over its raw bytes: the dearest of 16 kinds", _found(dearest), beside, _goal(dearest)
+    yield f"a stream, over its raw bytes: the dearest of {len(streams)} kinds", _found(dearest), beside, _goal(dearest)
     load = sections["at_once.256"]
     own = max(each["best"] for each in load["figures"] if each["who"].startswith("Rungwise"))
     beside = _peers(load, "best", "", bare=True)

@@ -2,20 +2,25 @@
 
 A path begins with what is wanted: `/50-200-plain/v1/chat/completions` answers after 50 ms, in 200 chunks if it streams.
 `think` has half of the text inside a block of reasoning, `seam` cuts the first answer short, and repeats its end.
+`apart` writes one chunk after another, as providers do; the other kinds are written at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from functools import cache
 
+from benchmarks.processors import keep_to
 from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
 
 BEFORE_THE_CUT = 10
 ECHOED = 2
+BETWEEN_CHUNKS = 0.0002
+"""Seconds between two chunks that come apart: enough for most readings to bring one of them."""
 
 
 def words(start: int, end: int) -> str:
@@ -40,19 +45,20 @@ def reply(kind: str, chunks: int, goes_on: bool) -> ScriptedReply:
 
 
 @cache
-def response(kind: str, chunks: int, path: str, streams: bool, goes_on: bool) -> bytes:
-    """Return a response, head and all, in the protocol of its path."""
+def response(kind: str, chunks: int, path: str, streams: bool, goes_on: bool) -> tuple[bytes, ...]:
+    """Return a response, head and all, in the protocol of its path, in the pieces in which it is written."""
     body = {"model": "bench", "messages": [], "stream": streams, "stream_options": {"include_usage": True}}
     rendered = render(reply(kind, chunks, goes_on), body, path=path)
     head = f"HTTP/1.1 200 OK\r\ncontent-type: {rendered.content_type}\r\n"
     if not rendered.is_stream:
-        return f"{head}content-length: {len(rendered.body)}\r\n\r\n".encode() + rendered.body
-    pieces = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in rendered.pieces)
-    return f"{head}transfer-encoding: chunked\r\n\r\n".encode() + pieces + b"0\r\n\r\n"
+        return (f"{head}content-length: {len(rendered.body)}\r\n\r\n".encode() + rendered.body,)
+    chunked = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in rendered.pieces]
+    pieces = (f"{head}transfer-encoding: chunked\r\n\r\n".encode(), *chunked, b"0\r\n\r\n")
+    return pieces if kind == "apart" else (b"".join(pieces),)
 
 
-def answer(head: bytes, body: bytes) -> tuple[float, bytes]:
-    """Return after how many seconds which bytes are written."""
+def answer(head: bytes, body: bytes) -> tuple[float, tuple[bytes, ...]]:
+    """Return after how many seconds which pieces are written."""
     _, wanted, path = head.split(b" ", 2)[1].decode().split("/", 2)
     delay, chunks, kind = wanted.split("-")
     language = language_of(f"/{path}")
@@ -77,15 +83,23 @@ class Canned(asyncio.Protocol):
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         if len(body) >= length:
             self.buffer = b""
-            delay, written = answer(head, body)
+            delay, pieces = answer(head, body)
             if delay:
-                asyncio.get_running_loop().call_later(delay, self.transport.write, written)
+                asyncio.get_running_loop().call_later(delay, self.write, iter(pieces))
             else:
-                self.transport.write(written)
+                self.write(iter(pieces))
+
+    def write(self, pieces: Iterator[bytes]) -> None:
+        """Write the next piece, and those behind it apart from one another."""
+        for piece in pieces:
+            self.transport.write(piece)
+            asyncio.get_running_loop().call_later(BETWEEN_CHUNKS, self.write, pieces)
+            break
 
 
 async def main() -> None:
     """Serve until standard input is closed."""
+    keep_to(0)
     server = await asyncio.get_running_loop().create_server(Canned, "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

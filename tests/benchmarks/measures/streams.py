@@ -18,6 +18,7 @@ PATHS = {
     "Bedrock": "model/bench/converse-stream",
 }
 KINDS = {"plain": "", "think": ", half of it inline reasoning", "seam": ", after a cut"}
+APART = {"apart": ", one after another, time of the processor"}
 SIZES = (200, 2000)
 OVER_RAW_BYTES = 1.35
 PEERS = ((OPENAI, "stream"), (LITELLM, "stream"), (PYDANTIC_AI, "astream"), (LANGCHAIN, "stream"), (TENACITY, "stream"))
@@ -31,6 +32,8 @@ def measure(bench: Bench) -> Iterator[Section]:
         for chunks in SIZES[:1] if bench.quick else SIZES:
             for backend, kind in wanted:
                 yield _compared(bench, workers, backend, kind, chunks)
+        for backend in PATHS:
+            yield _compared(bench, workers, backend, "apart", SIZES[0])
 
 
 def _compared(bench: Bench, workers: Any, backend: str, kind: str, chunks: int) -> Section:
@@ -38,8 +41,9 @@ def _compared(bench: Bench, workers: Any, backend: str, kind: str, chunks: int) 
     entries: list[Any] = [(BARE, "stream", raw), (STREAMED, "stream", {"backend": backend})]
     if backend == "OpenAIChat" and kind == "plain":
         entries += [(peer, way, {}) for peer, way in PEERS]
-    title = f"A stream of {chunks} chunks, {backend}{KINDS[kind]}"
-    figures = race(bench, workers, entries, bench.url(chunks=chunks, kind=kind))
+    title = f"A stream of {chunks} chunks, {backend}{(KINDS | APART)[kind]}"
+    url = bench.url(chunks=chunks, kind=kind)
+    figures = race(bench, workers, entries, url, by_processor=kind in APART)
     [own] = [figure.ratio for figure in figures if figure.who == STREAMED.who]
     assert own is not None
     goal = Goal(f"{title[0].lower()}{title[1:]}, over its raw bytes", "≤", OVER_RAW_BYTES)
