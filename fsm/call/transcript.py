@@ -99,9 +99,8 @@ class Transcript:
         self.parts: list[str] = []
         self.turn: tuple[Part, ...] = ()
         self._gathered_tokens = 0
-        self._uncounted: tuple[
-            tuple[str, int | None], ...
-        ] = ()  # texts and their caps; few, as each request counts them
+        # Texts and their caps; few, as each request counts them.
+        self._uncounted: tuple[tuple[str, int | None], ...] = ()
         self._turn_measures: tuple[int, int, int] = (0, 0, 0)  # bytes of text; tokens, JSON beside it
         # Messages, their form, how many were read, and what was read of them.
         self._roles: tuple[tuple[PlainMessage | Message, ...], Shapes, int, tuple[str, ...]] | None = None
