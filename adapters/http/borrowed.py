@@ -1,8 +1,9 @@
 """An HTTP client that the caller passed in: it cannot be stopped from outside, so its work is left to itself.
 
 In a thread, an attempt runs in a worker of its own. When its time is up or the call is cancelled, the caller goes on at
-once; the worker's socket is shut down where it can be reached, and the worker closes what it still gets. httpcore tells
-of sockets, and of the moment before a request goes out, through its documented `trace` extension.
+once; the worker's socket is shut down where it can be reached and no other request is on it, and the worker closes what
+it still gets. httpcore tells of sockets, and of the moment before a request goes out, through its documented `trace`
+extension.
 """
 
 from __future__ import annotations

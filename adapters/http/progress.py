@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -32,9 +33,14 @@ class Progress:
         self._has_connected = self._has_sent = self._has_heard = False
         self._limits = limits
         self._socket: Any = None
+        self._lets_go = threading.Lock()  # who shuts a socket down is not the thread that hands it back
+        self._is_shared = False
 
     def note(self, name: str, info: Mapping[str, Any]) -> None:
         """Take an event of httpcore."""
+        if name.startswith("http2.") and not self._is_shared:  # other requests are under way on that connection
+            self._is_shared = True
+            self._let_go()
         if name.endswith("connect_tcp.started"):
             self.is_connecting = self._has_connected = True
         elif name.endswith("send_request_headers.started"):
@@ -45,6 +51,8 @@ class Progress:
             self.found(info.get("return_value"))
         elif name.endswith("receive_response_headers.failed"):
             self._has_heard = _has_heard(info.get("exception"))
+        elif name.endswith("response_closed.started"):
+            self._let_go()
 
     async def anote(self, name: str, info: Mapping[str, Any]) -> None:
         """Take an event of httpcore, and look the host up before it does.
@@ -59,16 +67,22 @@ class Progress:
                 await arun(lookup, limits.cancellation)
 
     def found(self, stream: Any) -> None:
-        """Take the network stream that the attempt uses."""
-        self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+        """Take the network stream that the attempt uses, if it is the only one on it."""
+        if not self._is_shared:
+            self._socket = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
         if self.is_abandoned:
             self.shut()
 
     def shut(self) -> None:
-        """Shut the socket down, which ends whatever waits for it."""
-        if isinstance(self._socket, socket.socket):
-            with suppress(OSError):
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
+        """Shut the socket down, which ends whatever waits for it; not once another request may be on it."""
+        with self._lets_go:
+            if isinstance(self._socket, socket.socket):
+                with suppress(OSError):
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # not TLS's own, which asks the server first
+
+    def _let_go(self) -> None:
+        with self._lets_go:
+            self._socket = None
 
     def as_stale(self, error: BaseException) -> BaseException:
         """Return the error as that of a stale connection, if the server had closed one that the client reused.
