@@ -75,14 +75,15 @@ class HeadReader:
 
 def _usual_head(status: int, fields: list[tuple[bytes, bytes]], asked: h11.Request) -> Head | None:
     """Return a head, if it says in the usual way where its body ends, and the connection is kept behind it."""
-    deciding = [(name.lower(), value.lower()) for name, value in fields if name.lower() in _DECIDING]
+    deciding = [(name.lower(), value) for name, value in fields if name.lower() in _DECIDING]
     said = dict(deciding)
     if len(said) < len(deciding):
         return None
-    kept = said.pop(b"connection", b"keep-alive") == b"keep-alive" and (b"connection", b"keep-alive") in asked.headers
-    if len(said) != 1 or not kept:
+    kept = said.pop(b"connection", b"keep-alive").lower() == b"keep-alive"
+    if len(said) != 1 or not kept or (b"connection", b"keep-alive") not in asked.headers:
         return None
     coding, length = said.get(b"transfer-encoding"), said.get(b"content-length")
+    # One in capitals is left to h11, which tells it in small letters.
     is_clear = coding == b"chunked" if length is None else _LENGTH.fullmatch(length) is not None
     return Head(status, fields, _retold(status, said, closes=False)) if is_clear else None
 

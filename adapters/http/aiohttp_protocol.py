@@ -104,6 +104,9 @@ class Heard(ResponseHandler):
         body = self._payload
         if body is not None and not body.is_eof() and body.exception() is None:
             body.set_exception(exc)
+            # The end of a chunk, in the same bytes, wakes who reads the body, and aiohttp has them wait on without
+            # another look at what is wrong. They are told again when they wait.
+            self._loop.call_soon(body.set_exception, exc)
 
     def has_heard_exactly(self, response: aiohttp.ClientResponse) -> bool:
         """Tell whether what has come is one answer and nothing else, as far as its last bytes or its length show."""

@@ -93,6 +93,7 @@ class Connection:
     _needs_data: bool = field(default=False, init=False)  # there is nothing more in what was read of the body
     _last_read: int = field(default=0, init=False)  # bytes
     _is_between: bool = field(default=False, init=False)  # all that h11 was given ends behind a chunk
+    _ahead: bytes = field(default=b"", init=False, repr=False)  # of the body, before what h11 was given last
     _broken: str | None = field(default=None, init=False)  # an error would hold this connection, by its traceback
     _closing: weakref.finalize[[], Connection] = field(init=False)
 
@@ -201,9 +202,10 @@ class Connection:
             return b""
         if self._broken is not None:
             raise httpx.RemoteProtocolError(self._broken)
-        protocol, pieces = self._protocol, list[bytes]()
+        protocol = self._protocol
         if protocol.their_state is not h11.SEND_BODY:
             return None
+        pieces, self._ahead = [self._ahead] if self._ahead else [], b""
         try:
             # h11's kinds are abstract classes, which take long to tell what is none of them.
             while type(event := protocol.next_event()) is h11.Data:
@@ -225,10 +227,11 @@ class Connection:
         return b"" if self._needs_data else None
 
     def fill(self, limits: AttemptLimits, *, waits_first: bool = False) -> Operation[bytes]:
-        """Read on in the answer, and return what stands in the whole chunks that came, if that can be told at once.
+        """Read on in the answer, and return what stands in the chunks that came, if they are whole and nothing else is.
 
         The rest is h11's, which takes some 15 µs for a chunk. It is not told of whole ones between two others: it is
-        behind a chunk then, as it was before.
+        behind a chunk then, as it was before. Whole ones before something else are handed out with that: it may be the
+        end, which must have been seen before the connection can serve again.
 
         Arguments:
             waits_first: as in `read`.
@@ -241,15 +244,14 @@ class Connection:
             self._has_read = True
         elif self._protocol.their_state is h11.SEND_RESPONSE:
             raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
-        body = b""
         if self._is_between:
             body, end = _whole_chunks(data)
             if body and end == len(data):
                 return body
-            data, self._is_between = data[end:], False
+            self._ahead, data, self._is_between = body, data[end:], False
         self._needs_data, self._last_read = False, len(data)
         self._protocol.receive_data(data)
-        return body
+        return b""
 
     def finish(self) -> bool:
         """Make ready for the next request behind a response; tell whether that can be.

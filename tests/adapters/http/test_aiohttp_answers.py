@@ -10,7 +10,7 @@ import pytest
 
 import rungwise
 from support.raw_server import STREAM_HEAD, Peer, RawServer, answer, chunk, completion, event, stream_of
-from support.ways import ask, backend, client_for, quick, several
+from support.ways import ONCE, ask, backend, client_for, quick, several
 
 BODY = completion("Herons.")
 LENGTH = b"content-length: %d\r\n" % len(BODY)
@@ -131,5 +131,31 @@ def test_a_body_that_would_end_with_its_connection_is_broken_by_a_reset(way: str
 
     with RawServer(play) as server:
         result = asyncio.run(main(client_for(way, backend(server.base_url))))
+    assert (result.text, result.outcome) == ("Her", "partial")
+    assert [failure.reason for _, failure in result.failures] == ["connection"]
+
+
+@pytest.mark.parametrize("way", ["own async", "aiohttp"])
+def test_who_waits_for_more_is_told_of_a_body_that_breaks_behind_the_end_of_a_chunk(way: str) -> None:
+    is_shown = threading.Event()
+
+    def play(peer: Peer) -> None:
+        peer.request()
+        peer.send(STREAM_HEAD + b"\r\n" + chunk(event("Her"))[:-1])
+        is_shown.wait(10)
+        peer.send(b"\nno size\r\n")
+        peer.wait_left()
+
+    async def main(client: rungwise.Client) -> rungwise.Result:
+        async for each in client.astream("Where?"):
+            if isinstance(each, rungwise.Text):
+                is_shown.set()
+        await client.aclose()
+        assert isinstance(each, rungwise.Result)
+        return each
+
+    with RawServer(play) as server:
+        policy = rungwise.Policy(limits=ONCE, timeouts=rungwise.Timeouts(total=5))
+        result = asyncio.run(main(client_for(way, backend(server.base_url), policy=policy)))
     assert (result.text, result.outcome) == ("Her", "partial")
     assert [failure.reason for _, failure in result.failures] == ["connection"]

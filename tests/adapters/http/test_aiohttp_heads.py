@@ -39,6 +39,8 @@ def read(answer: Any) -> Any:
 @example("HTTP/1.1 200 OK", [("x-id", ": ", "5"), ("content-length", ": ", "5")], KEPT)
 @example("HTTP/1.1 200 OK", [("content-length", ": ", "5"), ("content-length", ": ", "5")], KEPT)
 @example("HTTP/1.1 200 OK", [("transfer-encoding", ": ", "Chunked"), ("Connection", ": ", "close")], KEPT)
+@example("HTTP/1.1 200 OK", [("transfer-encoding", ": ", "Chunked")], KEPT)
+@example("HTTP/1.1 200 OK", [("content-length", ": ", "5"), ("Connection", ": ", "Keep-Alive")], KEPT)
 def test_a_head_is_read_as_by_h11(line: str, fields: list[tuple[str, str, str]], asked: h11.Request) -> None:
     data = written(line, fields)
     by_h11 = read(lambda: HeadReader._read_any(reader_for(asked), data))
