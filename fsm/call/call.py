@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from rungwise.fsm.tracebacks import forget_locals
+from rungwise.fsm.tracebacks import forget_locals, without_locals
 
 if TYPE_CHECKING:
     from rungwise.fsm.call.budget import Spending
@@ -181,6 +181,7 @@ class Call:
         return self._running.is_over
 
     @property
+    @without_locals
     def result(self) -> Result:
         """Return the end of the call.
 
@@ -235,6 +236,7 @@ class Call:
             forget_locals(error, outer)
             raise
 
+    @without_locals
     def clocks(self) -> Clocks:
         """Return the clocks of the attempt in flight, for a driver that keeps them.
 
@@ -243,6 +245,7 @@ class Call:
         """
         return self._running.clocks()
 
+    @without_locals
     def text_watch(self) -> TextWatch:
         """Return what tells when the attempt in flight has brought visible text; see `Clocks`.
 
@@ -293,6 +296,7 @@ class Call:
             forget_locals(error, outer)
             raise
 
+    @without_locals
     def settled_facts(self, observation: Observation) -> Mapping[str, bool]:
         """Return the facts that follow from the policy and from what was counted, for a replay under another policy.
 
@@ -317,6 +321,7 @@ class Call:
             forget_locals(error, outer)
             raise
 
+    @without_locals
     def cancel(self, now: float | None = None, partial: Reply | None = None) -> Result:
         """End the call; what was delivered stays in the result. A call that has ended is left as it is.
 

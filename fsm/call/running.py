@@ -115,7 +115,7 @@ class RunningCall:
         self.journal, self.position, self.spending = context.journal, context.position, context.spending
         self._delivery = Delivery(is_streaming, turn.gathered)
         self._recorder = Recorder(context, self._delivery, observer)
-        self._counter = TokenCounter(context, estimate or estimate_tokens, prompts)
+        self._counter = TokenCounter(context, estimate_tokens if estimate is None else estimate, prompts)
         self._proposer = Proposer(context, self._counter)
         self._facts = FactFinder(context)
         self._outcome = Outcome(context)

@@ -288,6 +288,10 @@ BEGUN_ALONE = {
     "a count that raises": lambda: sent(estimate=fails),
     "a chain": lambda: Client([backend("http://localhost:1/v1"), private()]),  # type: ignore[list-item]
     "a time that is none": lambda: sent().receive(rungwise.Reply(private()), "soon"),  # type: ignore[arg-type]
+    "an answer in place of a time": lambda: sent().cancel(private()),  # type: ignore[arg-type]
+    "facts of nothing": lambda: over().settled_facts(private()),  # type: ignore[arg-type]
+    "a result that is yet to come": lambda: sent().result,
+    "text of nothing": lambda: over().text_watch(),
 }
 
 
@@ -297,6 +301,12 @@ def sent(**options: Any) -> rungwise.Call:
         rungwise.Request([message()]), rungwise.Policy(budget=rungwise.Budget(money=1.0)), chain, **options
     )
     call.begin()
+    return call
+
+
+def over() -> rungwise.Call:
+    call = sent()
+    call.receive(rungwise.Reply(private(), stop_reason="stop"))
     return call
 
 

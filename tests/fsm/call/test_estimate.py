@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import rungwise
 from rungwise.fsm.call.estimate import BYTES_A_TOKEN, PICTURE_TOKENS, estimate_tokens, measures_of, tokens_in
 from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall
 
@@ -75,3 +76,18 @@ def test_what_is_measured_piece_by_piece_is_estimated_like_the_whole() -> None:
     assert estimate_tokens(parts) == sum(tokens for tokens, _ in measures) + tokens_in(
         sum(size for _, size in measures)
     )
+
+
+class Counted(dict[str, int]):
+    """A counter with a memory, which is empty, and so false, when the call is made."""
+
+    def __call__(self, value: Any) -> int:
+        return self.setdefault(repr(value), 7)
+
+
+def test_a_counter_that_has_counted_nothing_yet_is_a_counter_all_the_same() -> None:
+    counted = Counted()
+    policy = rungwise.Policy(budget=rungwise.Budget(money=1.0))
+    chain = [rungwise.PlainLink(prices=rungwise.Prices(1, 1))]
+    rungwise.Call(rungwise.Request("Where?"), policy, chain, estimate=counted).begin()
+    assert counted
