@@ -79,6 +79,8 @@ class Call:
 
     __slots__ = ("__weakref__", "_running")
 
+    # Methods that are called for each attempt do by hand what `without_locals` does, which takes 0.25 µs more a call.
+
     _running: RunningCall
 
     def __init__(
