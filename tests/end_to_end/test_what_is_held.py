@@ -40,15 +40,21 @@ async def alook() -> str:
 
 @pytest.fixture
 def garbage() -> Iterator[Callable[[Callable[[], object]], int]]:
-    """Return what counts the objects that only the collector frees behind ten calls, the first ones aside."""
+    """Return what counts the objects that only the collector frees behind ten calls, the first ones aside.
+
+    Three rounds have to leave some: the server runs in this process, and may leave its own when a machine is busy.
+    """
 
     def count(call: Callable[[], object]) -> int:
         for _ in range(3):
             call()
         gc.collect()
-        for _ in range(10):
-            call()
-        return gc.collect()
+        left = []
+        while len(left) < 3 and 0 not in left:
+            for _ in range(10):
+                call()
+            left.append(gc.collect())
+        return min(left)
 
     gc.disable()
     yield count
