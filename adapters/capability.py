@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from attrs import field, fields
 
-from rungwise.fsm.call.request import MOST_TOKENS
+from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
 from rungwise.fsm.values.records import frozen
 

@@ -10,10 +10,10 @@ from attrs import evolve, frozen
 from rungwise.adapters.backend import Backend
 from rungwise.adapters.capability import Capabilities
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.link import losses_of, parameters_for
-from rungwise.fsm.call.parts import MediaPart, Message, ToolResult
-from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.conversation.link import losses_of, parameters_for
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolResult
+from rungwise.fsm.call.conversation.request import Request
 
 SMALLEST_WINDOW: Final = 4_096
 """Tokens that fit every window of today; whether more do is a question."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from rungwise.adapters.endpoint import HEADER_NAME, KEY_HEADERS
-from rungwise.fsm.call.request import FRAMING
+from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.label import short

@@ -14,7 +14,7 @@ from attrs import field
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.capability import Capabilities
 from rungwise.adapters.wires.json_text import load
-from rungwise.fsm.call.request import MOST_TOKENS
+from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.records import frozen

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from rungwise.fsm.call.request import FRAMING
+from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret, SecretMap

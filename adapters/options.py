@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from rungwise.fsm.call.options import REQUEST_OPTIONS, RequestOptions, refuse_unknown
-from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.conversation.options import REQUEST_OPTIONS, RequestOptions, refuse_unknown
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
-from rungwise.fsm.call.shared import SharedBudget
 from rungwise.fsm.errors import ConfigurationError
 
 Messages = str | Iterable[PlainMessage | Message] | Request

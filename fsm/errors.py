@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.checker.counterexample import PathStep
     from rungwise.fsm.machine.table import Table
     from rungwise.fsm.turn.result import TurnResult

@@ -88,15 +88,13 @@ if TYPE_CHECKING:
     from rungwise.adapters.wires.gemini.backend import Gemini
     from rungwise.adapters.wires.ollama.backend import Ollama
     from rungwise.adapters.wires.responses.backend import OpenAIResponses
+    from rungwise.fsm.call.budget.shared import SharedBudget
     from rungwise.fsm.call.call import Call
-    from rungwise.fsm.call.clocks import Clocks
-    from rungwise.fsm.call.delivery import StreamEvent
-    from rungwise.fsm.call.events import Discard, Reasoning, Text
-    from rungwise.fsm.call.journal import Journal
-    from rungwise.fsm.call.lessons import Lessons
-    from rungwise.fsm.call.limits import Limits
-    from rungwise.fsm.call.link import Link, PlainLink, Prices
-    from rungwise.fsm.call.parts import (
+    from rungwise.fsm.call.clocks.clocks import Clocks
+    from rungwise.fsm.call.conversation.events import Discard, Reasoning, Text
+    from rungwise.fsm.call.conversation.lessons import Lessons
+    from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
+    from rungwise.fsm.call.conversation.parts import (
         MediaPart,
         Message,
         OpaquePart,
@@ -106,15 +104,16 @@ if TYPE_CHECKING:
         ToolCall,
         ToolResult,
     )
+    from rungwise.fsm.call.conversation.reply import Reply
+    from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send, TurnContext
+    from rungwise.fsm.call.limits import Limits
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Reserve, Timeouts, Waits
-    from rungwise.fsm.call.recording import Observer
-    from rungwise.fsm.call.reply import Reply
-    from rungwise.fsm.call.request import PlainMessage, Request, Send, TurnContext
-    from rungwise.fsm.call.result import Result
-    from rungwise.fsm.call.shared import SharedBudget
+    from rungwise.fsm.call.run.delivery import StreamEvent
+    from rungwise.fsm.call.run.journal import Journal
+    from rungwise.fsm.call.run.recording import Observer
+    from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.call.table import CALL
     from rungwise.fsm.certificate.certificate import Certificate
-    from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
     from rungwise.fsm.certificate.draw import draw_policy
     from rungwise.fsm.certificate.verify import verify
     from rungwise.fsm.errors import (
@@ -142,6 +141,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
+    from rungwise.fsm.review.diff import PolicyDiff, diff_policies
     from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, ToolRun
     from rungwise.fsm.turn.compaction import OldestFirst
     from rungwise.fsm.turn.events import ToolEnded, ToolStarted, TurnEvent
@@ -172,14 +172,14 @@ _NAMES = {
     "adapters.wires.ollama.backend": ("Ollama",),
     "adapters.wires.responses.backend": ("OpenAIResponses",),
     "fsm.call.call": ("Call",),
-    "fsm.call.clocks": ("Clocks",),
-    "fsm.call.delivery": ("StreamEvent",),
-    "fsm.call.events": ("Discard", "Reasoning", "Text"),
-    "fsm.call.journal": ("Journal",),
-    "fsm.call.lessons": ("Lessons",),
+    "fsm.call.clocks.clocks": ("Clocks",),
+    "fsm.call.run.delivery": ("StreamEvent",),
+    "fsm.call.conversation.events": ("Discard", "Reasoning", "Text"),
+    "fsm.call.run.journal": ("Journal",),
+    "fsm.call.conversation.lessons": ("Lessons",),
     "fsm.call.limits": ("Limits",),
     "fsm.call.policy": ("Budget", "Hints", "Policy", "Reserve", "Timeouts", "Waits"),
-    "fsm.call.parts": (
+    "fsm.call.conversation.parts": (
         "MediaPart",
         "Message",
         "OpaquePart",
@@ -189,14 +189,14 @@ _NAMES = {
         "ToolCall",
         "ToolResult",
     ),
-    "fsm.call.reply": ("Reply",),
-    "fsm.call.recording": ("Observer",),
-    "fsm.call.link": ("Link", "PlainLink", "Prices"),
-    "fsm.call.request": ("PlainMessage", "Request", "Send", "TurnContext"),
-    "fsm.call.result": ("Result",),
-    "fsm.call.shared": ("SharedBudget",),
+    "fsm.call.conversation.reply": ("Reply",),
+    "fsm.call.run.recording": ("Observer",),
+    "fsm.call.conversation.link": ("Link", "PlainLink", "Prices"),
+    "fsm.call.conversation.request": ("PlainMessage", "Request", "Send", "TurnContext"),
+    "fsm.call.run.result": ("Result",),
+    "fsm.call.budget.shared": ("SharedBudget",),
     "fsm.certificate.certificate": ("Certificate",),
-    "fsm.certificate.diff": ("PolicyDiff", "diff_policies"),
+    "fsm.review.diff": ("PolicyDiff", "diff_policies"),
     "fsm.certificate.draw": ("draw_policy",),
     "fsm.certificate.verify": ("verify",),
     "fsm.errors": (

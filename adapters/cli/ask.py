@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rungwise.adapters.client import Client
     from rungwise.adapters.http.streams import SyncStream
     from rungwise.adapters.wires.backend import HttpBackend
-    from rungwise.fsm.call.link import Prices
+    from rungwise.fsm.call.conversation.link import Prices
+    from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.call.request import Request
     from rungwise.fsm.turn.policy import TurnPolicy
     from rungwise.fsm.turn.tools import Toolbox
 
@@ -176,8 +176,8 @@ class Options:
 
 def _ask(options: Options) -> int:
     from rungwise.adapters.client import Client
+    from rungwise.fsm.call.conversation.request import Request
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.call.request import Request
 
     require_stdout()  # an answer that nobody gets is not paid for
     chain = _chain(options)

@@ -20,7 +20,7 @@ from rungwise.fsm.values.suggest import close_to
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.backend import HttpBackend
-    from rungwise.fsm.call.link import Prices
+    from rungwise.fsm.call.conversation.link import Prices
 
 OPENAI: Final = "https://api.openai.com/v1"
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*")

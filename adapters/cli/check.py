@@ -16,7 +16,7 @@ from rungwise.adapters.cli.tools import TOOLS
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.backend import HttpBackend
-    from rungwise.fsm.call.request import Request
+    from rungwise.fsm.call.conversation.request import Request
 
 LOSES: Final = 1
 """The exit code where something is lost, or a backend cannot be used."""
@@ -99,8 +99,8 @@ def _discovered(chain: list[HttpBackend]) -> list[Any]:
 
 
 def _request(prompt: str, chain: list[Any], *, request_file: str | None, **options: Any) -> Request:
-    from rungwise.fsm.call.chain import shapes_of
-    from rungwise.fsm.call.request import Request
+    from rungwise.fsm.call.conversation.request import Request
+    from rungwise.fsm.call.run.chain import shapes_of
 
     body = {"messages": _said(prompt, has_image=options["has_image"])} if request_file is None else _read(request_file)
     messages = body.pop("messages")

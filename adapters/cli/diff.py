@@ -22,12 +22,12 @@ from rungwise.adapters.cli.policies import EITHER_OR_DEFAULT, NAMED, turn_option
 from rungwise.fsm.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.link import Prices
+    from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.certificate.diff import PolicyDiff
     from rungwise.fsm.diagram import View
     from rungwise.fsm.machine.table import Table
     from rungwise.fsm.replay.what_if import WhatIf
+    from rungwise.fsm.review.diff import PolicyDiff
     from rungwise.fsm.turn.policy import TurnPolicy
 
 Form = Literal["text", "html", "svg", "markdown"]
@@ -108,7 +108,7 @@ def diff(
       rungwise diff old.toml new.toml --journal monday.json --journal tuesday.json
       rungwise diff old.toml new.toml --turn
     """
-    from rungwise.fsm.certificate.diff import diff_policies
+    from rungwise.fsm.review.diff import diff_policies
 
     form = _form(format, output, markdown=markdown)
     for policy in (old, new):
@@ -153,7 +153,7 @@ def _written(found: PolicyDiff, form: Form, view: View) -> str:
 
 def _past(file: str, old: Policy | TurnPolicy, new: Policy | TurnPolicy) -> WhatIf:
     """Say what a past call or turn would have done under the new policy."""
-    from rungwise.fsm.call.journal import Journal
+    from rungwise.fsm.call.run.journal import Journal
     from rungwise.fsm.replay.what_if_turn import what_if_recorded
     from rungwise.fsm.turn.explained import TurnPath, read_recorded
     from rungwise.fsm.turn.journal import TurnJournal

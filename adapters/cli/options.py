@@ -16,7 +16,7 @@ from rungwise.adapters.cli.output import bad_input
 from rungwise.fsm.values.moments import read_rfc_3339
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.link import Prices
+    from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.turn.policy import TurnPolicy
 
@@ -36,7 +36,7 @@ max_tokens_option: Final = click.option(
 
 
 def _prices(context: click.Context, parameter: click.Parameter, value: str | None) -> Prices | None:
-    from rungwise.fsm.call.link import Prices
+    from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.errors import ConfigurationError
 
     if value is None:

@@ -27,13 +27,13 @@ from rungwise.adapters.cli.output import (
     one_line,
     put,
 )
-from rungwise.fsm.call.events import Discard, Text
+from rungwise.fsm.call.conversation.events import Discard, Text
 from rungwise.fsm.errors import CallError, TurnCancelled, TurnError
 from rungwise.fsm.journal.record import Step
 
 if TYPE_CHECKING:
     from rungwise.adapters.http.streams import SyncStream
-    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.turn.result import TurnResult
 
 End = TypeVar("End", bound="Result | TurnResult")

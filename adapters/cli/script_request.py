@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.link import Prices
+    from rungwise.fsm.call.conversation.link import Prices
 
 
 @frozen

@@ -15,8 +15,8 @@ from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.label import label
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.parts import ToolCall
-    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.conversation.parts import ToolCall
+    from rungwise.fsm.call.run.result import Result
 
 EXIT_CODES: Final[Mapping[str, int]] = {
     "done": 0,

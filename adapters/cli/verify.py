@@ -15,7 +15,7 @@ from rungwise.adapters.cli.policies import EITHER, METAVAR, NAMED, default_of, t
 from rungwise.adapters.cli.script_request import Asked
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.link import Prices
+    from rungwise.fsm.call.conversation.link import Prices
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.certificate.worst_case import WorstCase
     from rungwise.fsm.turn.policy import TurnPolicy
@@ -95,7 +95,7 @@ def _verify(
     scripts: str | None,
 ) -> int:
     from rungwise.adapters.cli.scripts import write_scripts
-    from rungwise.fsm.call.link import PlainLink
+    from rungwise.fsm.call.conversation.link import PlainLink
     from rungwise.fsm.certificate.verify import verify as certify
     from rungwise.fsm.certificate.verify import worst_by_fallbacks
     from rungwise.fsm.turn.policy import TurnPolicy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rungwise.adapters.cli.output import counted
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.journal.record import Step
     from rungwise.fsm.machine.table import Table
     from rungwise.fsm.turn.result import TurnResult

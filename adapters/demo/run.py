@@ -20,7 +20,7 @@ from rungwise.adapters.demo.servers import PIPED, PRICES, WATCHED, DemoClock, Pa
 from rungwise.adapters.demo.view import ScenarioView
 from rungwise.adapters.http.streams import SyncStream
 from rungwise.fsm.call.policy import Budget, Policy, Timeouts
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.errors import CallError, TurnError
 from rungwise.fsm.turn.policy import TurnPolicy

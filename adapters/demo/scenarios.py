@@ -11,7 +11,7 @@ from typing import Any, Final
 from rungwise.adapters.demo.scenario import Messages, Scenario
 from rungwise.adapters.demo.turns import TURNS
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 WEATHER_TOOL: Final[Mapping[str, Any]] = {
     "type": "function",

@@ -20,7 +20,7 @@ from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.wires.backend import HttpBackend
 from rungwise.adapters.wires.registry import backend_class
-from rungwise.fsm.call.link import Prices
+from rungwise.fsm.call.conversation.link import Prices
 
 PRICES: Final = Prices(input=15.0, output=75.0)
 """Made up, for a million tokens."""

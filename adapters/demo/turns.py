@@ -7,7 +7,7 @@ from typing import Final
 
 from rungwise.adapters.demo.scenario import Scenario
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ToolError
 
 OUTLOOK: Final = 0.1

@@ -11,9 +11,9 @@ from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.records import frozen
 

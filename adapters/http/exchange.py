@@ -19,11 +19,11 @@ from rungwise.adapters.http.connection import StaleConnection
 from rungwise.adapters.http.encodings import Plain, Unpacker, Unreadable, asking, encoding_of
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.learned import learn_from
-from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.metering import BYTES_A_TOKEN, Meter, is_beyond
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Send
-from rungwise.fsm.call.text_watch import TextWatch
+from rungwise.fsm.call.budget.metering import BYTES_A_TOKEN, Meter, is_beyond
+from rungwise.fsm.call.clocks.text_watch import TextWatch
+from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.transport import classify_exception

@@ -8,10 +8,10 @@ import time
 from attrs import evolve, field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.clocks import Clocks
+from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Send
 from rungwise.fsm.values.records import define
 
 LINGER = 0.1

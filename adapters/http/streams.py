@@ -10,8 +10,8 @@ from weakref import WeakSet
 from attrs import field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.delivery import StreamEvent
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.tracebacks import without_locals
 from rungwise.fsm.values.records import define
 

@@ -12,11 +12,11 @@ from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.http.waiting import CallEnded, check, run, until_set
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.delivery import StreamEvent
-from rungwise.fsm.call.overrides import waits_are_off
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage, Send
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage, Send
+from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.call.run.overrides import waits_are_off
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.values.frozen_map import thawed
 from rungwise.fsm.values.records import frozen
 

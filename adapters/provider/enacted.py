@@ -10,7 +10,7 @@ import orjson
 
 from rungwise.adapters.provider.languages.language import event
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.certificate.attempt import Attempt
 from rungwise.fsm.certificate.scripts import WorstScript
 from rungwise.fsm.errors import ConfigurationError

@@ -30,7 +30,7 @@ import attrs
 from attrs import field, frozen
 
 from rungwise.adapters.endpoint import HEADER_NAME
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_flag, is_number, is_text, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.frozen_map import frozen_copy

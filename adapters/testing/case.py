@@ -13,9 +13,9 @@ from hypothesis.strategies import SearchStrategy
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.scripts import scripts
-from rungwise.fsm.call.link import Prices
-from rungwise.fsm.call.request import Request, TurnContext
-from rungwise.fsm.call.shapes import NEUTRAL
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.request import Request, TurnContext
+from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.testing.backend import PROMPT
 from rungwise.fsm.testing.callers import requests, turns
 from rungwise.fsm.testing.compactors import Compactor, compactors

@@ -18,7 +18,7 @@ from rungwise.adapters.testing.modes import is_async, is_streaming, modes_on
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.fsm.call.policy import Policy, Timeouts
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.testing.hostile.raw import RawResponse, write_responses
 from rungwise.fsm.testing.hostile.responses import HOSTILITIES, raw_responses

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from rungwise.adapters.client import Client
     from rungwise.adapters.connections import Transport
-    from rungwise.fsm.call.request import Request
-    from rungwise.fsm.call.result import Result
+    from rungwise.fsm.call.conversation.request import Request
+    from rungwise.fsm.call.run.result import Result
 
 MODES: Final = ("call", "stream", "acall", "astream")
 

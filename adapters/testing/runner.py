@@ -22,10 +22,10 @@ from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
 from rungwise.adapters.testing.modes import ask, ask_async
 from rungwise.adapters.testing.wire_checks import CAPS
 from rungwise.adapters.wires.chat.backend import OpenAIChat
-from rungwise.fsm.call.link import Prices
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.request import Request
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import CallError, ConfigurationError
 from rungwise.fsm.testing.clock import VirtualClock
 from rungwise.fsm.testing.compactors import CompactorFailed

@@ -9,7 +9,7 @@ from attrs import define, evolve, field, fields, frozen
 from hypothesis import Phase
 
 from rungwise.adapters.testing.search import Finding, Search
-from rungwise.fsm.call.link import PlainLink, Prices
+from rungwise.fsm.call.conversation.link import PlainLink, Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.testing.backend import ScriptedLink

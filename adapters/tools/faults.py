@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from rungwise.fsm.call.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.text.surrogates import without_halves
 from rungwise.fsm.turn.actions import ToolOutcome

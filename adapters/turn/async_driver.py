@@ -12,8 +12,8 @@ from rungwise.adapters.http.async_driver import AsyncDriver
 from rungwise.adapters.tools.tasks import ToolTasks
 from rungwise.adapters.turn.compacting import ashorten
 from rungwise.adapters.turn.sync_driver import TurnCompactor, leave, seconds_left, when_compacted
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools
 from rungwise.fsm.turn.events import TurnEvent
 from rungwise.fsm.turn.result import TurnResult

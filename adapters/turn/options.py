@@ -12,9 +12,9 @@ from rungwise.adapters.backend import Backend
 from rungwise.adapters.options import RunOptions
 from rungwise.adapters.turn.async_driver import AsyncTurnCompactor
 from rungwise.adapters.turn.sync_driver import TurnCompactor
-from rungwise.fsm.call.overrides import with_overrides
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.tools import Executor, Toolbox, Tools

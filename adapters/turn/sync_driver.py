@@ -14,8 +14,8 @@ from rungwise.adapters.http.waiting import CallEnded
 from rungwise.adapters.tools.faults import ToolsEnded
 from rungwise.adapters.tools.threads import run_tools
 from rungwise.adapters.turn.compacting import LATE, shorten
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools
 from rungwise.fsm.turn.events import TurnEvent
 from rungwise.fsm.turn.result import TurnResult

@@ -27,11 +27,11 @@ from rungwise.adapters.wires.composing import NO_END, classified, described
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.sse import is_event_stream, unframed
-from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.link import Prices
-from rungwise.fsm.call.options import COMMON_PARAMETERS
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import CAP_PARAMETERS, MOST_TOKENS, Request, Send
+from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, MOST_TOKENS, Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none

@@ -9,7 +9,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.json_text import as_json, is_heavy, load, mended
-from rungwise.fsm.call.parts import (
+from rungwise.fsm.call.conversation.parts import (
     OpaquePart,
     Part,
     TextPart,
@@ -18,7 +18,7 @@ from rungwise.fsm.call.parts import (
     reasoning_of,
     text_of,
 )
-from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.classify import classify_response
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage

@@ -13,9 +13,9 @@ from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.tools import ToolDefinition, parted, read_tools
 from rungwise.adapters.wires.plain.writing import chat_messages
-from rungwise.fsm.call.parts import MediaPart, Message, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage
-from rungwise.fsm.call.shapes import Shapes
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.values.records import frozen
 
 Body = dict[str, Any]

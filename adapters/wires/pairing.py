@@ -14,8 +14,8 @@ from attrs import field
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.making import list_of, text_in
 from rungwise.adapters.wires.plain.messages import read_together
-from rungwise.fsm.call.parts import Message, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.values.records import define
 
 NO_RESULT: Final = "(the result of this call was not kept)"

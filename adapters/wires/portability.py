@@ -16,7 +16,7 @@ from attrs import evolve, field
 from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.pairing import Results, answered, is_own_call, stand_in
 from rungwise.adapters.wires.plain.messages import read_messages, read_together
-from rungwise.fsm.call.parts import (
+from rungwise.fsm.call.conversation.parts import (
     Message,
     OpaquePart,
     Part,
@@ -25,7 +25,7 @@ from rungwise.fsm.call.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.values.records import define
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rungwise.adapters.wires.plain.converse import KINDS
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.values.label import label
 
 MARK: Final = "cache_control"

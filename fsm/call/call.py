@@ -22,30 +22,30 @@ from typing import TYPE_CHECKING, Any
 from rungwise.fsm.tracebacks import forget_locals, without_locals
 
 if TYPE_CHECKING:
-    from rungwise.fsm.call.budget import Spending
-    from rungwise.fsm.call.clocks import Clocks
-    from rungwise.fsm.call.delivery import StreamEvent
-    from rungwise.fsm.call.events import Reasoning, Text
-    from rungwise.fsm.call.journal import Journal
-    from rungwise.fsm.call.lessons import Lessons
-    from rungwise.fsm.call.link import Link
-    from rungwise.fsm.call.observation import Observation
+    from rungwise.fsm.call.budget.budget import Spending
+    from rungwise.fsm.call.budget.shared import SharedBudget
+    from rungwise.fsm.call.clocks.clocks import Clocks
+    from rungwise.fsm.call.clocks.text_watch import TextWatch
+    from rungwise.fsm.call.conversation.events import Reasoning, Text
+    from rungwise.fsm.call.conversation.lessons import Lessons
+    from rungwise.fsm.call.conversation.link import Link
+    from rungwise.fsm.call.conversation.observation import Observation
+    from rungwise.fsm.call.conversation.reply import Reply
+    from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
     from rungwise.fsm.call.policy import Policy
-    from rungwise.fsm.call.position import Position
-    from rungwise.fsm.call.recording import Observer
-    from rungwise.fsm.call.reply import Reply
-    from rungwise.fsm.call.request import Request, Send, TurnContext
-    from rungwise.fsm.call.result import Result
-    from rungwise.fsm.call.running import RunningCall
-    from rungwise.fsm.call.shared import SharedBudget
-    from rungwise.fsm.call.text_watch import TextWatch
+    from rungwise.fsm.call.run.delivery import StreamEvent
+    from rungwise.fsm.call.run.journal import Journal
+    from rungwise.fsm.call.run.position import Position
+    from rungwise.fsm.call.run.recording import Observer
+    from rungwise.fsm.call.run.result import Result
+    from rungwise.fsm.call.run.running import RunningCall
     from rungwise.fsm.failures.failure import Failure
 
 
 @cache
 def _machinery() -> type[RunningCall]:
     """Load what runs calls, with the first of them: two thirds of the modules, which an import of `Call` need not."""
-    from rungwise.fsm.call.running import RunningCall
+    from rungwise.fsm.call.run.running import RunningCall
 
     return RunningCall
 

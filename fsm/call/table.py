@@ -12,7 +12,7 @@ and the certificate.
 
 from __future__ import annotations
 
-from rungwise.fsm.call import changes
+from rungwise.fsm.call.conversation import changes
 from rungwise.fsm.machine.build import build_table
 from rungwise.fsm.machine.declare import Ending, Event, Fact, Rung
 from rungwise.fsm.machine.table import ship

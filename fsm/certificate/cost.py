@@ -7,12 +7,12 @@ from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
-from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
-from rungwise.fsm.call.link import Prices
-from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
+from rungwise.fsm.call.budget.prices import TOKENS_PRICED, dearest_input
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.pricing import TOKENS_PRICED, dearest_input
-from rungwise.fsm.call.transcript import Transcript
 from rungwise.fsm.checker.best_values import Number
 from rungwise.fsm.journal.record import Evidence
 

@@ -15,17 +15,17 @@ from typing import Any
 
 from attrs import define, evolve, field, frozen
 
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.clocks import CLOSING
-from rungwise.fsm.call.estimate import BYTES_A_TOKEN
-from rungwise.fsm.call.link import PlainLink, Prices
-from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.waiting import longest_wait
+from rungwise.fsm.call.conversation.link import PlainLink, Prices
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply, StopReason
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply, StopReason
-from rungwise.fsm.call.request import Request, Send
 from rungwise.fsm.call.table import keeps_asked_wait
-from rungwise.fsm.call.waiting import longest_wait
 from rungwise.fsm.certificate.attempt import Attempt
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.failure import Failure

@@ -7,9 +7,9 @@ from functools import cached_property
 
 from attrs import frozen
 
-from rungwise.fsm.call.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
-from rungwise.fsm.call.link import Prices
-from rungwise.fsm.call.pricing import TOKENS_PRICED, dearest_input
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
+from rungwise.fsm.call.budget.prices import TOKENS_PRICED, dearest_input
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.together import joined, together
 from rungwise.fsm.certificate.worst_case import WorstCase

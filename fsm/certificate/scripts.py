@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.certificate.attempt import Attempt
 from rungwise.fsm.certificate.turn_enactment import WORKS
 from rungwise.fsm.certificate.worst_case import WorstCase

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rungwise.fsm.call.backoff import backoff
-from rungwise.fsm.call.facts import EMPTY
+from rungwise.fsm.call.clocks.backoff import backoff
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import EMPTY_REPLY, Budget, Policy, Waits
+from rungwise.fsm.call.run.facts import EMPTY
 from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.structure import reached_states
 from rungwise.fsm.diagram.model import Settings

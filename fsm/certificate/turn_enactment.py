@@ -13,10 +13,10 @@ from itertools import pairwise, product
 from attrs import define, evolve, field
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.link import Prices
-from rungwise.fsm.call.parts import ToolCall
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PASSING, Enacted, Play, links_of, waited
 from rungwise.fsm.checker.moves import Move
 from rungwise.fsm.failures.reasons import Reason

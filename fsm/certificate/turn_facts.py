@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from rungwise.fsm.call.conversation.link import PlainLink
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.link import PlainLink
-from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import PlainMessage, Request
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.usual_facts import Usual
 from rungwise.fsm.failures.failure import Failure

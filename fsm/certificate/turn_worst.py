@@ -8,8 +8,8 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from rungwise.fsm.call.clocks import CLOSING
-from rungwise.fsm.call.link import Prices
+from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.enactment import Enacted
 from rungwise.fsm.certificate.growth import Growth

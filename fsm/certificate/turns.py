@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from attrs import evolve
 
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.checked import checked, clipped

@@ -8,12 +8,12 @@ from __future__ import annotations
 from attrs import evolve, frozen
 
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.link import PlainLink
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.link import PlainLink
-from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request
 from rungwise.fsm.errors import IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from attrs import define, evolve, field
 
-from rungwise.fsm.call.clocks import CLOSING
-from rungwise.fsm.call.estimate import STAND_IN_TOKENS
-from rungwise.fsm.call.link import Prices
-from rungwise.fsm.call.metering import COUNTED_BESIDE, most_counted
+from rungwise.fsm.call.budget.estimate import STAND_IN_TOKENS
+from rungwise.fsm.call.budget.metering import COUNTED_BESIDE, most_counted
+from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.waiting import RAISING, cap_of, longest_wait
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.table import LEAVES, MAY_ASK
-from rungwise.fsm.call.waiting import RAISING, cap_of, longest_wait
 from rungwise.fsm.certificate.cost import OWN_TURNS, Cost
 from rungwise.fsm.certificate.enactment import Enacted, enact
 from rungwise.fsm.certificate.worst_case import NEVER_ALL, WorstCase

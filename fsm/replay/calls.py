@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request, TurnContext
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import IllegalEvent, JournalMismatch
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence, Step

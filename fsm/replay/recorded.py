@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from rungwise.fsm.call.kept import Kept
-from rungwise.fsm.call.link import Prices
+from rungwise.fsm.call.budget.reserved import Kept
+from rungwise.fsm.call.budget.shared import Share, SharedBudget
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.policy import MOST_ATTEMPTS, Budget
-from rungwise.fsm.call.shared import Share, SharedBudget
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.values.usage import Usage
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import overload
 
-from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.replay.calls import replay_call
 from rungwise.fsm.replay.turns import replay_turn

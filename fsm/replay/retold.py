@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from attrs import define, field
 
-from rungwise.fsm.call.parts import Message, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import JournalMismatch
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.turn.conversation import Conversation

@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import define, field
 
-from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent, JournalMismatch
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.run import Run

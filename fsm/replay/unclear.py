@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import Policy, Timeouts
+from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.journal.record import Step
 
 CUT_AT_CAP = frozenset({"truncated", "tools_truncated", "json_truncated", "reasoning_truncated"})

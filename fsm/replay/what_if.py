@@ -13,9 +13,9 @@ from typing import Literal
 from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.compiled import machine_of

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from attrs import define, evolve, field
 
-from rungwise.fsm.call.journal import Journal
 from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.machine.run import Run

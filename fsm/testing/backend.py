@@ -10,16 +10,16 @@ from typing import Any
 from attrs import define, field, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.defaults import DEFAULT_POLICY
-from rungwise.fsm.call.delivery import StreamEvent
-from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.link import Link, PlainLink
-from rungwise.fsm.call.overrides import with_overrides
+from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
+from rungwise.fsm.call.conversation.link import Link, PlainLink
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
+from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import PlainMessage, Request, Send
-from rungwise.fsm.call.shapes import Shapes
+from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.run.delivery import StreamEvent
+from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.clock import VirtualClock

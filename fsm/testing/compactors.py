@@ -9,8 +9,8 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.request import PlainMessage
-from rungwise.fsm.call.shapes import NEUTRAL
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.conversation.shapes import NEUTRAL
 from rungwise.fsm.values.checks import must
 
 SUMMARY: Final = "What was said before, in short: there are kingfishers on the river in winter. "

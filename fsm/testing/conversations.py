@@ -10,8 +10,16 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.parts import Message, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import (
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from rungwise.fsm.call.conversation.request import PlainMessage
 
 Conversation = tuple[PlainMessage | Message, ...]
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import attrs
 
-from rungwise.fsm.call.metering import least_tokens, texts_of
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import PlainMessage, Request, Send
+from rungwise.fsm.call.budget.metering import least_tokens, texts_of
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.values.usage import Usage
 
 BYTES_A_TOKEN: Final = 4

@@ -10,8 +10,8 @@ from typing import AnyStr, TypeVar, get_args
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from rungwise.fsm.call.parts import ToolCall
-from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.testing.backend import Played, Scripted

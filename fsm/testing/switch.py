@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rungwise.fsm.call.overrides import Overrides, set_overrides
+from rungwise.fsm.call.run.overrides import Overrides, set_overrides
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_whole
 

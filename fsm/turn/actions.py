@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from attrs import field
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.parts import Message, ToolCall
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message, ToolCall
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.values.records import frozen
 
 if TYPE_CHECKING:

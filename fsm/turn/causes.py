@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.result import Result, error_of
+from rungwise.fsm.call.run.result import Result, error_of
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from attrs import evolve, field
 
-from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.parts import Message, ToolResult
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.conversation.parts import Message, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.turn.reading import blocks_of, is_result, read
 from rungwise.fsm.turn.rounds import Exchange, Round, rounds_of
 from rungwise.fsm.values.checks import is_whole, must, or_none

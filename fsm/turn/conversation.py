@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from attrs import evolve, field
 
-from rungwise.fsm.call.parts import Message, Part, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.conversation.parts import Message, Part, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.names import as_name
 from rungwise.fsm.turn.reading import read

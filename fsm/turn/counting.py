@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage, Request
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
 
 
 def prompt_tokens(

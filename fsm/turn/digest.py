@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import asdict
 
-from rungwise.fsm.call.digest import digest_of_call, first_words
+from rungwise.fsm.call.run.digest import digest_of_call, first_words
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import attempts_of

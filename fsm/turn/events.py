@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from rungwise.fsm.call.delivery import StreamEvent
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.turn.actions import ToolOutcome
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from rungwise.fsm.call.explained import read_call
+from rungwise.fsm.call.run.explained import read_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.path import Path, read_path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from attrs import field
 
-from rungwise.fsm.call.journal import Journal, read_policy
 from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.run.journal import Journal, read_policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NUMBER, OBJECT, OBJECTS, Forms, list_of
 from rungwise.fsm.journal.record import Record, Step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.turn.policy import TurnPolicy

@@ -8,8 +8,8 @@ from typing import Final
 
 from attrs import asdict
 
-from rungwise.fsm.call.digest import money_of
-from rungwise.fsm.call.explained import page_of_call
+from rungwise.fsm.call.run.digest import money_of
+from rungwise.fsm.call.run.explained import page_of_call
 from rungwise.fsm.diagram.page import Setup, Told, page_of
 from rungwise.fsm.diagram.page.steps import Used
 from rungwise.fsm.diagram.page.timeline import bars_of

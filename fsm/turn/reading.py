@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 
 from attrs import field
 
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.values.records import record
 

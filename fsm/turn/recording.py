@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rungwise.fsm.call.recording import Observer, announce
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.run.recording import Observer, announce
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.journal.record import Evidence, RecordedStep
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row

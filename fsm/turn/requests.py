@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import Request
-from rungwise.fsm.call.shapes import Shapes
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.counting import prompt_tokens
 from rungwise.fsm.turn.policy import TurnHints

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field
 
-from rungwise.fsm.call.parts import Message, ToolCall
-from rungwise.fsm.call.request import PlainMessage
-from rungwise.fsm.call.result import Result
-from rungwise.fsm.call.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.conversation.parts import Message, ToolCall
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBudget
 from rungwise.fsm.journal.shown import Shown
 from rungwise.fsm.turn.journal import TurnJournal

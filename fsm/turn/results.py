@@ -19,7 +19,7 @@ from uuid import UUID
 import attrs
 import orjson
 
-from rungwise.fsm.call.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.text.surrogates import without_halves
 from rungwise.fsm.values.label import label

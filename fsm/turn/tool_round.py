@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from attrs import evolve, field
 
-from rungwise.fsm.call.parts import ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
 from rungwise.fsm.text.numbers import exact
 from rungwise.fsm.turn.actions import ToolOutcome, ToolRun

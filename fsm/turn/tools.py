@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 from attrs import field
 
-from rungwise.fsm.call.parts import ToolCall
-from rungwise.fsm.call.shapes import Shapes
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.text.numbers import exact
 from rungwise.fsm.turn.actions import ToolRun

@@ -22,18 +22,18 @@ from typing import Any
 
 from attrs import evolve
 
-from rungwise.fsm.call.budget import check_deadline
+from rungwise.fsm.call.budget.budget import check_deadline
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.chain import shapes_of
-from rungwise.fsm.call.defaults import NO_CHAIN
-from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.link import Link
-from rungwise.fsm.call.parts import Message, ToolResult
-from rungwise.fsm.call.recording import Observer
-from rungwise.fsm.call.request import PlainMessage, Request, TurnContext
-from rungwise.fsm.call.result import Result
-from rungwise.fsm.call.shapes import Shapes
-from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.parts import Message, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, TurnContext
+from rungwise.fsm.call.conversation.shapes import Shapes
+from rungwise.fsm.call.run.chain import shapes_of
+from rungwise.fsm.call.run.defaults import NO_CHAIN
+from rungwise.fsm.call.run.recording import Observer
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.machine.table import Row

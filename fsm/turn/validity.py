@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.turn.names import LONGEST_NAME, is_name
 from rungwise.fsm.turn.reading import (
     Key,

@@ -11,7 +11,7 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat, Request
 from rungwise.adapters.options import OF_CALLS
-from rungwise.fsm.call.options import _ELSEWHERE, _OF_BODIES, COMMON_PARAMETERS, REQUEST_OPTIONS
+from rungwise.fsm.call.conversation.options import _ELSEWHERE, _OF_BODIES, COMMON_PARAMETERS, REQUEST_OPTIONS
 
 EVERY: dict[str, Any] = {
     "temperature": 0.2,

@@ -12,7 +12,7 @@ import pytest
 import rungwise
 from rungwise import Client, EmbeddedProvider, Message, ScriptedReply, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from support.modes import EVERY, ask, options_of, waits_into
 from support.runs import Stage
 

@@ -9,7 +9,7 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Limits, Policy, Prices, ReceivedRequest, ScriptedReply
-from rungwise.fsm.call.metering import COUNTED_BESIDE
+from rungwise.fsm.call.budget.metering import COUNTED_BESIDE
 from support.modes import MODES
 
 PRICES = Prices(2.0, 10.0)

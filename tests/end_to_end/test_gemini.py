@@ -12,7 +12,7 @@ import rungwise
 from rungwise import Client, Gemini, Message, ReceivedRequest, Result, ScriptedReply, ToolResult
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.wires.gemini.request import DUMMY
-from rungwise.fsm.call.parts import MediaPart, ToolCall
+from rungwise.fsm.call.conversation.parts import MediaPart, ToolCall
 from support.modes import Caller, options_of
 from support.sampling import sampled
 

@@ -16,7 +16,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat, Result
-from rungwise.fsm.call.metering import COUNTED_BESIDE
+from rungwise.fsm.call.budget.metering import COUNTED_BESIDE
 from support.modes import EVERY, Caller
 from support.raw_server import Peer, RawServer, completion, event
 from support.sampling import sampled

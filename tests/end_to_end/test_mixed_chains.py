@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from rungwise import Client, Message, ReceivedRequest, ScriptedReply, TextPart, ToolResult
-from rungwise.fsm.call.parts import MediaPart, ReasoningPart, ToolCall
+from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolCall
 from support import protocols
 from support.runs import Stage
 from support.sampling import sampled

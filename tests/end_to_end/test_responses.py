@@ -9,7 +9,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, OpenAIResponses, Script, ScriptedReply
-from rungwise.fsm.call.parts import Message, OpaquePart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ToolCall, ToolResult
 from support import modes
 from support.modes import EVERY
 

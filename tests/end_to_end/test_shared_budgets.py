@@ -27,8 +27,8 @@ from rungwise import (
     SharedBudget,
     Usage,
 )
-from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.pricing import price_of
+from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.budget.prices import price_of
 from support import modes
 from support.modes import MODES
 from support.sampling import sampled

@@ -10,7 +10,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Capabilities, Client, Hints, Message, Policy, Prices, Request, ScriptedReply, ToolCall
 from rungwise.adapters.wires.pairing import NO_RESULT
-from rungwise.fsm.call.estimate import MESSAGE_TOKENS, MISSING_RESULT_TOKENS
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, MISSING_RESULT_TOKENS
 from support import protocols
 from support.modes import waits_into
 

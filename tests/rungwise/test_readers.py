@@ -23,8 +23,8 @@ from rungwise.adapters.cli.told import told_in_brief
 from rungwise.adapters.endpoint import read_url
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
-from rungwise.fsm.call.explained import explain_call, read_call
 from rungwise.fsm.call.policy import from_mapping
+from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.diagram import Marks
 from rungwise.fsm.diagram import render as draw_picture
 from rungwise.fsm.testing import chunkings, failures, replies

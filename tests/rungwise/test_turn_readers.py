@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rungwise.adapters.cli.told import told_in_brief, told_in_lines
-from rungwise.fsm.call.journal import Journal
-from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.replay.replay import replay

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import rungwise
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.replay.what_if import WhatIf, what_if
+from rungwise.fsm.review.diff import PolicyDiff, diff_policies
 
 PRICES = rungwise.Prices(2.5, 10)
 APOLOGIZE = Rung(

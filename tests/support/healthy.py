@@ -22,11 +22,11 @@ from rungwise import (
     Usage,
     Waits,
 )
+from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.budget.reserve import seconds_kept
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.clocks import Clocks
-from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.request import Send
-from rungwise.fsm.call.reserve import seconds_kept
+from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.reasons import Reason
 
 ANSWER = "and here is the end of it."

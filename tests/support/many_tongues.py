@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 import rungwise
 from rungwise import Budget, Client, EmbeddedProvider, Policy, ReceivedRequest, ScriptedReply, Timeouts
 from rungwise.adapters.provider.rendering import render
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from support import official, protocols
 from support.modes import EVERY, ask, follow, options_of, streams, waits_into
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 import rungwise
-from rungwise.fsm.call.explained import explain_call
+from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.journal.path import Path as Route

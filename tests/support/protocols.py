@@ -13,7 +13,7 @@ from rungwise.adapters.provider.languages.registry import language_of
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.parts import Message
+from rungwise.fsm.call.conversation.parts import Message
 
 BACKENDS: Final[Mapping[str, str]] = {
     "openai": "OpenAIChat",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import rungwise
-from rungwise.fsm.call.explained import read_call
+from rungwise.fsm.call.run.explained import read_call
 from rungwise.fsm.journal.path import Path
 from rungwise.fsm.turn.explained import TurnPath, read_turn
 from support.turns import BUSY, calling, played, said

@@ -9,12 +9,12 @@ from typing import Any
 from attrs import define, field
 
 from rungwise.fsm.call.call import Call
+from rungwise.fsm.call.conversation.link import PlainLink, Prices
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.link import PlainLink, Prices
-from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.policy import TurnPolicy

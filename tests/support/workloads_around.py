@@ -22,7 +22,7 @@ from rungwise import (
     TurnPolicy,
     Usage,
 )
-from rungwise.fsm.call.explained import explain_call, read_call
+from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.turn.actions import MakeCall, RunTools, ToolOutcome
 from support.workloads import (
     DONE,

@@ -19,7 +19,7 @@ from rungwise.adapters.provider.languages.language import (
     tokens,
 )
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: ("invalid_request_error", "The request is not valid."),

@@ -21,7 +21,7 @@ from rungwise.adapters.provider.languages.language import (
     tokens,
 )
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 STATUSES: Final[Mapping[int, tuple[str, str]]] = {
     400: ("INVALID_ARGUMENT", "Request contains an invalid argument."),

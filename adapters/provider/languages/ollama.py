@@ -21,7 +21,7 @@ from rungwise.adapters.provider.languages.language import (
     tokens,
 )
 from rungwise.adapters.provider.script import ScriptedReply
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 VERSION: Final = "0.12.6"
 ERRORS: Final[Mapping[int, str]] = {

@@ -16,8 +16,8 @@ from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.anthropic.stream import AnthropicDecoder
 from rungwise.adapters.wires.backend import HttpBackend
 from rungwise.adapters.wires.form import Form
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.composing import text_at
 from rungwise.adapters.wires.json_text import as_json, mended
-from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.frozen_map import sendable_copy
 

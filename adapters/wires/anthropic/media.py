@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.media import in_words
-from rungwise.fsm.call.parts import MediaPart
+from rungwise.fsm.call.conversation.parts import MediaPart
 
 _PICTURES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _PDF: Final = "application/pdf"

@@ -8,8 +8,8 @@ from typing import Any, Final
 from rungwise.adapters.wires.anthropic.models import Generation
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.choices import chat_choice, forced_name
-from rungwise.fsm.call.options import COMMON_PARAMETERS
-from rungwise.fsm.call.request import CAP_PARAMETERS
+from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.values.checks import is_number
 
 LEAST_BUDGET: Final = 1024

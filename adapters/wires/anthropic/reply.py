@@ -9,8 +9,8 @@ from rungwise.adapters.wires import composing
 from rungwise.adapters.wires.anthropic.blocks import identified, parts_of
 from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of, text_at
 from rungwise.adapters.wires.json_text import mended
-from rungwise.fsm.call.parts import Part
-from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.call.conversation.parts import Part
+from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 

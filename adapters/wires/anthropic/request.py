@@ -12,7 +12,7 @@ from rungwise.adapters.wires.anthropic.shapes import ANTHROPIC
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.fsm.call.request import PlainMessage, Send
+from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.text.blank import is_blank
 
 RESERVED: Final[Mapping[str, str]] = {

@@ -20,8 +20,8 @@ from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.bedrock.signing import OWN_HOST, Account
 from rungwise.adapters.wires.bedrock.stream import ConverseDecoder
 from rungwise.adapters.wires.form import Form
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals

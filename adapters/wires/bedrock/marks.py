@@ -11,8 +11,8 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
-from rungwise.fsm.call.parts import MediaPart, Message, TextPart, ToolResult
-from rungwise.fsm.call.request import PlainMessage, Request
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, TextPart, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
 
 _MARK: Final = "cachePoint"
 _NOT_BEHIND_TOOLS: Final = re.compile(r"amazon\.nova")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.plain.media import in_words
-from rungwise.fsm.call.parts import MediaPart
+from rungwise.fsm.call.conversation.parts import MediaPart
 
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "image": {"png": "png", "jpeg": "jpeg", "jpg": "jpeg", "gif": "gif", "webp": "webp"},

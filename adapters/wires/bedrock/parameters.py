@@ -10,8 +10,8 @@ from rungwise.adapters.wires.anthropic.models import Generation
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.plain.choices import chat_choice, forced_name
-from rungwise.fsm.call.options import COMMON_PARAMETERS
-from rungwise.fsm.call.request import CAP_PARAMETERS
+from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 
 INFERENCE: Final[Mapping[str, str]] = {"temperature": "temperature", "top_p": "topP", "stop": "stopSequences"}
 """What the parameters of an inference are called."""

@@ -9,8 +9,8 @@ from rungwise.adapters.wires import composing
 from rungwise.adapters.wires.anthropic.blocks import identified, opaque_parts, text_parts, thinking_parts
 from rungwise.adapters.wires.composing import classified, composed, count_of, malformed, object_in, raw_of, text_at
 from rungwise.adapters.wires.json_text import as_json, mended
-from rungwise.fsm.call.parts import Part, ToolCall
-from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.call.conversation.parts import Part, ToolCall
+from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 

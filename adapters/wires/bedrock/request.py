@@ -23,7 +23,7 @@ from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, written
-from rungwise.fsm.call.request import CAP_PARAMETERS, PlainMessage, Send
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 
 RESERVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("model", "modelId"), "give it to the backend"),

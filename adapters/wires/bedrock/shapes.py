@@ -15,7 +15,7 @@ from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.converse import KINDS
 from rungwise.adapters.wires.plain.tools import ToolDefinition, read_tools
 from rungwise.adapters.wires.unread import MARK, MARKED_CALL
-from rungwise.fsm.call.parts import (
+from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
     OpaquePart,
@@ -25,7 +25,7 @@ from rungwise.fsm.call.parts import (
     ToolCall,
     ToolResult,
 )
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.text.blank import is_blank
 
 _MEMBERS: Final = frozenset({"role", "content"})

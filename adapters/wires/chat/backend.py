@@ -17,9 +17,9 @@ from rungwise.adapters.wires.chat.shapes import CHAT, ChatShapes
 from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.plain.choices import chat_choice
-from rungwise.fsm.call.lessons import Lessons
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.call.conversation.lessons import Lessons
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.checks import is_flag, must, must_be_one_of

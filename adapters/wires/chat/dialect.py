@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from attrs import field
 
-from rungwise.fsm.call.reply import StopReason
+from rungwise.fsm.call.conversation.reply import StopReason
 from rungwise.fsm.values.records import frozen
 
 CapField = Literal["max_tokens", "max_completion_tokens"]

@@ -21,7 +21,7 @@ from attrs import evolve
 
 from rungwise.adapters.wires.chat.dialect import CapField, Count, Dialect, Path, PrefillMode
 from rungwise.adapters.wires.chat.dialect_rows import DIALECTS
-from rungwise.fsm.call.reply import StopReason
+from rungwise.fsm.call.conversation.reply import StopReason
 
 __all__ = ["DIALECTS", "CapField", "Count", "Dialect", "Path", "PrefillMode"]
 

@@ -24,8 +24,8 @@ from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import written
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage, Send
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage, Send
 from rungwise.fsm.errors import ConfigurationError
 
 RESERVED: Final[Mapping[str, str]] = {

@@ -13,8 +13,8 @@ from rungwise.adapters.wires.plain.converse import is_converse
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.tools import ToolDefinition
 from rungwise.adapters.wires.plain.writing import chat_messages
-from rungwise.fsm.call.parts import Message, ToolResult
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
 
 _TOOL_RESULTS: Final = ("tool_result", "function_call_output")
 _FOREIGN_BLOCKS: Final = frozenset(

@@ -17,8 +17,8 @@ from rungwise.adapters.wires.gemini.parameters import RESERVED, lost, lost_effor
 from rungwise.adapters.wires.gemini.request import write_body
 from rungwise.adapters.wires.gemini.shapes import GEMINI, form_for
 from rungwise.adapters.wires.gemini.stream import GeminiDecoder, read_reply
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Request, Send
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 

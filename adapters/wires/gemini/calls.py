@@ -13,7 +13,7 @@ from rungwise.adapters.wires.composing import text_at
 from rungwise.adapters.wires.gemini.writing import MADE_UP
 from rungwise.adapters.wires.json_text import as_json, mended
 from rungwise.adapters.wires.keeping import kept_copy
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 _STEP: Final = re.compile(r"\.([^.\[\]]{1,200})|\['([^']{1,200})'\]|\[(\d{1,6})\]")
 _LONGEST_PATH: Final = 50

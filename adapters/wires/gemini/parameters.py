@@ -10,7 +10,7 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.gemini.models import Traits
 from rungwise.adapters.wires.plain.choices import chat_choice, name_of
 from rungwise.adapters.wires.plain.making import list_of
-from rungwise.fsm.call.request import CAP_PARAMETERS
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
 from rungwise.fsm.errors import ConfigurationError
 
 _CAP: Final = "max_tokens is its name everywhere in this library"

@@ -15,8 +15,8 @@ from rungwise.adapters.wires.gemini.shapes import form_for
 from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.portability import written
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import CAP_PARAMETERS, PlainMessage, Send
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 
 DUMMY: Final = "skip_thought_signature_validator"
 """What stands for the signature of a function call that another model has made, or that was not kept: the API refuses

@@ -13,8 +13,8 @@ from rungwise.adapters.wires.gemini.writing import Writer
 from rungwise.adapters.wires.plain.making import list_of
 from rungwise.adapters.wires.plain.schemas import json_schema_of
 from rungwise.adapters.wires.plain.tools import DECLARATIONS, NOT_GEMINIS, ToolDefinition
-from rungwise.fsm.call.parts import Message, ToolResult
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
 
 _RULES: Final = Rules(alternates=True, begins_with_user=True)
 _ROLES: Final = ("user", "model", "system")

@@ -8,8 +8,8 @@ from typing import Any, Final
 from attrs import evolve
 
 from rungwise.adapters.wires.composing import count_of, estimated
-from rungwise.fsm.call.parts import Part, calls_of, reasoning_of, text_of
-from rungwise.fsm.call.reply import StopReason
+from rungwise.fsm.call.conversation.parts import Part, calls_of, reasoning_of, text_of
+from rungwise.fsm.call.conversation.reply import StopReason
 from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.values.usage import Usage
 

@@ -13,7 +13,15 @@ from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.gemini.models import Traits
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.media import in_words
-from rungwise.fsm.call.parts import MediaPart, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import (
+    MediaPart,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 
 MADE_UP: Final = "call_gemini_"
 """How the ids begin that are made up for calls that have none; they are for this library alone, and are not sent."""

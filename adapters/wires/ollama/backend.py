@@ -13,8 +13,8 @@ from rungwise.adapters.wires.ollama.reply import read_reply
 from rungwise.adapters.wires.ollama.request import RESERVED, lost, refuse_options, write_body
 from rungwise.adapters.wires.ollama.shapes import OLLAMA
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 

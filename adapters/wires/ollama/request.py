@@ -10,7 +10,7 @@ from rungwise.adapters.wires.json_text import dump
 from rungwise.adapters.wires.ollama.shapes import OLLAMA, REASONED
 from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.portability import written
-from rungwise.fsm.call.request import CAP_PARAMETERS, Send
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.errors import ConfigurationError
 
 CAP: Final = "num_predict"

@@ -11,8 +11,16 @@ from rungwise.adapters.wires.form import Body, Form, Rules
 from rungwise.adapters.wires.json_text import object_of
 from rungwise.adapters.wires.plain.media import in_words
 from rungwise.adapters.wires.plain.tools import ToolDefinition
-from rungwise.fsm.call.parts import MediaPart, Message, Part, ReasoningPart, TextPart, ToolResult, reasoning_of
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import (
+    MediaPart,
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolResult,
+    reasoning_of,
+)
+from rungwise.fsm.call.conversation.request import PlainMessage
 
 _ROLES: Final = ("system", "user", "assistant", "tool")
 _MEMBERS: Final = frozenset({"role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"})

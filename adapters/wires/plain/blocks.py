@@ -8,7 +8,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.plain.converse import read_converse
 from rungwise.adapters.wires.plain.making import json_of, result_of, text_in
 from rungwise.adapters.wires.plain.media import media
-from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 Block = Mapping[str, Any]
 

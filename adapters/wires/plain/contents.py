@@ -9,7 +9,7 @@ from typing import Any, Final
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.making import list_of, split, text_in
 from rungwise.adapters.wires.plain.media import media
-from rungwise.fsm.call.parts import (
+from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
     OpaquePart,

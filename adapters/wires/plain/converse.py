@@ -8,7 +8,15 @@ from typing import Any, Final
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.plain.making import json_of, list_of, text_in
 from rungwise.adapters.wires.plain.media import media
-from rungwise.fsm.call.parts import MediaPart, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import (
+    MediaPart,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 
 Block = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rungwise.adapters.wires.plain.blocks import parts_of
 from rungwise.adapters.wires.plain.making import json_of, list_of, result_of, text_in
-from rungwise.fsm.call.parts import Message, OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ReasoningPart, ToolCall
 
 
 def read_item(item: Mapping[str, Any]) -> tuple[Message, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rungwise.adapters.wires.json_text import as_json
-from rungwise.fsm.call.parts import MediaPart, Message, Part, Role, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, Part, Role, TextPart, ToolCall, ToolResult
 
 
 def split(role: Role, parts: Iterable[Part]) -> tuple[Message, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from rungwise.fsm.call.parts import MediaKind, MediaPart
+from rungwise.fsm.call.conversation.parts import MediaKind, MediaPart
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
 _BEGINNINGS: Final = {

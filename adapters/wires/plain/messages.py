@@ -14,8 +14,8 @@ from rungwise.adapters.wires.plain.contents import read_content
 from rungwise.adapters.wires.plain.items import read_item
 from rungwise.adapters.wires.plain.making import json_of, list_of, result_of, split, text_in
 from rungwise.adapters.wires.plain.media import picture
-from rungwise.fsm.call.parts import Message, Part, ReasoningPart, Role, TextPart, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, Role, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage
 
 _ROLES: Final[Mapping[object, Role]] = {
     "system": "system",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rungwise.adapters.wires.plain.media import in_words
-from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, Message, OpaquePart, Part, TextPart, ToolCall, ToolResult
 
 Body = dict[str, Any]
 

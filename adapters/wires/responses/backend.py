@@ -15,8 +15,8 @@ from rungwise.adapters.wires.responses.reply import read_response
 from rungwise.adapters.wires.responses.request import LOST, RESERVED, Known, write_body
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.adapters.wires.responses.stream import ResponsesDecoder
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.tracebacks import built_without_locals
 

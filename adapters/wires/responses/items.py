@@ -10,7 +10,7 @@ from rungwise.adapters.wires.chat.own import own_copy
 from rungwise.adapters.wires.composing import text_at
 from rungwise.adapters.wires.form import Body
 from rungwise.adapters.wires.json_text import as_json, load, mended
-from rungwise.fsm.call.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.parts import OpaquePart, Part, ReasoningPart, TextPart, ToolCall
 
 CUSTOM: Final = "custom_tool_call"
 """The call of a tool that takes free text. For all tools alike its arguments are an object, `{"input": text}`."""

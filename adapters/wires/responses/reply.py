@@ -10,8 +10,8 @@ from rungwise.adapters.wires.chat.reply import usage_of
 from rungwise.adapters.wires.composing import classified, composed, malformed, object_in, raw_of, text_at
 from rungwise.adapters.wires.json_text import as_json
 from rungwise.adapters.wires.responses.items import CUSTOM, parts_of_items
-from rungwise.fsm.call.parts import ToolCall
-from rungwise.fsm.call.reply import Reply, StopReason
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply, StopReason
 from rungwise.fsm.failures.failure import Failure
 
 STOP_REASONS: Final[Mapping[str, StopReason]] = {

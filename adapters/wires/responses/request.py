@@ -14,8 +14,8 @@ from rungwise.adapters.wires.plain.choices import chat_choice
 from rungwise.adapters.wires.plain.messages import read_message
 from rungwise.adapters.wires.portability import written
 from rungwise.adapters.wires.responses.shapes import RESPONSES, with_custom_outputs
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import CAP_PARAMETERS, PlainMessage, Send
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, PlainMessage, Send
 
 CAP: Final = "max_output_tokens"
 RESERVED: Final[Mapping[str, str]] = {

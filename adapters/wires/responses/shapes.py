@@ -16,8 +16,17 @@ from rungwise.adapters.wires.responses.items import (
     item_of_message,
     sends_back,
 )
-from rungwise.fsm.call.parts import MediaPart, Message, OpaquePart, Part, ReasoningPart, TextPart, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import (
+    MediaPart,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from rungwise.fsm.call.conversation.request import PlainMessage
 
 _MEMBERS: Final = frozenset({"role", "content", "type", "id", "status", "phase"})
 _CONTENTS: Final = ("input_text", "input_image", "input_file", "input_audio", "output_text", "refusal")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.request import Request
-from rungwise.fsm.call.result import Result
+from rungwise.fsm.call.conversation.request import Request
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import CallError
 from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.result import SUCCESSES, error_of
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.run.result import SUCCESSES, error_of
 from rungwise.fsm.journal.path import SKIPPED
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall

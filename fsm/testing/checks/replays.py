@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.replay.replay import replay

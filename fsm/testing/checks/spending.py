@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from rungwise.fsm.call.link import Prices
-from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.pricing import price_of
+from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall

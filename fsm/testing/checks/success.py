@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.parts import ToolCall
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.result import SUCCESSES
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.run.result import SUCCESSES
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.text.blank import is_blank
 

@@ -9,8 +9,8 @@ from attrs import field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import PlainMessage
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.testing.compactors import COMPACTORS, SLOW, Compactor
 from rungwise.fsm.turn.compaction import OldestFirst
 from rungwise.fsm.values.checks import must

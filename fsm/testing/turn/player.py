@@ -8,13 +8,13 @@ from typing import Any
 
 from attrs import define, field
 
+from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.events import Reasoning, Text
-from rungwise.fsm.call.link import Link
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.reply import Reply
-from rungwise.fsm.call.request import PlainMessage, Request, Send
-from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.testing.backend import Played, links, partial_reply
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.clock import VirtualClock

@@ -8,8 +8,8 @@ from typing import Final, Literal, get_args
 
 from attrs import field, frozen
 
-from rungwise.fsm.call.parts import Message, ToolCall, ToolResult
-from rungwise.fsm.call.request import PlainMessage, Request
+from rungwise.fsm.call.conversation.parts import Message, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.request import PlainMessage, Request
 from rungwise.fsm.testing.backend import PROMPT, Played, Scripted
 from rungwise.fsm.testing.callers import TOOL_ROUND, WITH_SYSTEM
 from rungwise.fsm.testing.turn.compactors import TurnCompactor

@@ -9,10 +9,10 @@ from attrs import define, evolve
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rungwise.fsm.call.chain import Chain
-from rungwise.fsm.call.link import Link
+from rungwise.fsm.call.budget.shared import SharedBudget
+from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.policy import Budget
-from rungwise.fsm.call.shared import SharedBudget
+from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.testing.backend import links
 from rungwise.fsm.testing.checks.ended import Dishonest

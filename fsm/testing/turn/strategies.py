@@ -11,10 +11,10 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Budget, Policy
-from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.backend import Scripted
 from rungwise.fsm.testing.callers import limits, policies

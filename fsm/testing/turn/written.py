@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import attrs
 
-from rungwise.fsm.call.parts import ToolCall
-from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.testing.backend import Played, Scripted

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from rungwise import EmbeddedProvider, ScriptedReply
-from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.turn.journal import TurnJournal
 from support.command_line import invoke
 from support.turn_modes import calling

@@ -28,13 +28,13 @@ from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.defaults import DEFAULT_POLICY
-from rungwise.fsm.call.journal import Journal
+from rungwise.fsm.call.conversation.link import PlainLink, Prices
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.link import PlainLink, Prices
-from rungwise.fsm.call.parts import ToolCall
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.certificate.verify import verify
 from support.command_line import invoke
 from support.sampling import sampled

@@ -37,8 +37,9 @@ from rungwise import (
 from rungwise.adapters.provider.server import EmbeddedProvider
 from rungwise.adapters.testing import Case, Fuzzer, MemoryProvider, MemoryTransport, fuzzing, scripted_replies, scripts
 from rungwise.adapters.wires.chat import stream
-from rungwise.fsm.call import classify, delivery, observe
-from rungwise.fsm.call.budget import Spending
+from rungwise.fsm.call.budget.budget import Spending
+from rungwise.fsm.call.conversation import classify
+from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.testing import Compactor, Dishonest, TurnScript, assert_turn_honest, read_turn_script, run_turn

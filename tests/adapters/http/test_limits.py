@@ -13,8 +13,8 @@ import rungwise
 from rungwise import Cancellation, Request, Timeouts
 from rungwise.adapters.http import limits as module
 from rungwise.adapters.http.limits import GRACE, LINGER, AttemptLimits
-from rungwise.fsm.call.clocks import Clocks
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.conversation.request import Send
 
 NOW = 1000.0
 DRIVERS = 7.0  # the time on the driver's clock at that moment

@@ -16,7 +16,7 @@ import rungwise
 from rungwise import EmbeddedProvider, Reply, Script, ScriptedReply
 from rungwise.adapters.provider.languages.language import SIGNATURE
 from rungwise.adapters.provider.rendering import render
-from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 ASKED: dict[str, Any] = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Where?"}]}

@@ -11,7 +11,7 @@ from botocore.session import Session
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.adapters.provider.languages.language import SIGNATURE
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 MODES = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 ASKED: dict[str, Any] = {"modelId": "heron-1", "messages": [{"role": "user", "content": [{"text": "Where?"}]}]}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 PYTHONS = [sys.executable, *filter(None, [os.environ.get("OPENAI_PYTHON")])]
 

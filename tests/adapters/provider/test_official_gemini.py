@@ -13,7 +13,7 @@ from google.genai import errors, types
 
 from rungwise import EmbeddedProvider, Script, ScriptedReply
 from rungwise.adapters.provider.languages.language import SIGNATURE
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 
 MODES = pytest.mark.parametrize("mode", ["whole", "stream", "awhole", "astream"])
 ASKED: dict[str, Any] = {"model": "heron-1", "contents": "Where?"}

@@ -17,7 +17,7 @@ from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import Script, ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "Hi there"}]

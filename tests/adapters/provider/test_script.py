@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rungwise.adapters.provider import script as script_module
 from rungwise.adapters.provider.script import Script, ScriptedReply
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.errors import ConfigurationError
 
 text = st.text() | st.sampled_from(

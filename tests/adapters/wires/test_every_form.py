@@ -16,8 +16,8 @@ from rungwise.adapters.wires.form import Form, Rules
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import portable, written
-from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.testing.conversations import conversations
 from rungwise.fsm.values.frozen_map import thawed
 from support import official, protocols

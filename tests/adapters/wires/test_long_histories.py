@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rungwise import Message, Reply, Request, ToolResult
-from rungwise.fsm.call.parts import ToolCall
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.request import Send
 from support import protocols
 from support.sampling import sampled
 from support.work import grows_within

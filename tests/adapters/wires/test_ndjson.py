@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rungwise import Ollama, Text
 from rungwise.adapters.wires.ollama.stream import OllamaDecoder
-from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from support.work import grows_within
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rungwise import Request, RungwiseError
-from rungwise.fsm.call.request import ROLES, Send
+from rungwise.fsm.call.conversation.request import ROLES, Send
 from support import protocols
 from support.sampling import examples
 

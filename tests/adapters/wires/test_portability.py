@@ -16,7 +16,7 @@ from rungwise.adapters.wires.form import Rules
 from rungwise.adapters.wires.pairing import NO_RESULT
 from rungwise.adapters.wires.plain.messages import read_messages
 from rungwise.adapters.wires.portability import BEGINNING, NO_TEXT, portable
-from rungwise.fsm.call.parts import (
+from rungwise.fsm.call.conversation.parts import (
     MediaPart,
     Message,
     OpaquePart,

@@ -14,7 +14,7 @@ import rungwise
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.alike import AlikeLines
-from rungwise.fsm.call.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from support.growth import calls_made
 

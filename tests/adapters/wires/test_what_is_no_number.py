@@ -23,7 +23,7 @@ from rungwise import (
     Tool,
     ToolResult,
 )
-from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, ToolCall
 from support import protocols
 
 NUMBERS = [math.nan, math.inf, -math.inf]

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from rungwise import Call, Failure, Reply, Request, Result, Send, Usage
-from rungwise.fsm.call.observation import Observation
+from rungwise.fsm.call.conversation.observation import Observation
 
 ANSWER = Reply("In the reeds.", stop_reason="stop", usage=Usage(10, 5))
 EMPTY = Reply("", stop_reason="stop", usage=Usage(10, 1))

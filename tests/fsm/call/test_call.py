@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call.result import error_of
-from rungwise.fsm.call.shapes import NEUTRAL
+from rungwise.fsm.call.conversation.shapes import NEUTRAL
+from rungwise.fsm.call.run.result import error_of
 
 EMPTY = rungwise.Reply(stop_reason="stop", stop_raw="stop")
 ANSWER = rungwise.Reply("An answer.", stop_reason="stop", stop_raw="stop", usage=rungwise.Usage(3, 4))

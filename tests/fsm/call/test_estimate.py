@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise.fsm.call.estimate import BYTES_A_TOKEN, PICTURE_TOKENS, estimate_tokens, measures_of, tokens_in
-from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN, PICTURE_TOKENS, estimate_tokens, measures_of, tokens_in
+from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(500)}}
 TOOL = {"type": "function", "function": {"name": "f", "description": 'Say "hello".\n' * 50, "parameters": SCHEMA}}

@@ -11,7 +11,7 @@ import pytest
 import rungwise
 from rungwise import Call, Failure, Journal, OpenAIChat, PlainLink, Policy, Reply, Request
 from rungwise.adapters.cli.told import told_in_lines
-from rungwise.fsm.call.explained import explain_call
+from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.journal.path import read_path
 
 BUSY = Failure("server_error", status=500)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rungwise import Budget, Call, Hints, PlainLink, Policy, Prices, Reply, Request, ToolCall, Usage
-from rungwise.fsm.call.metering import (
+from rungwise.fsm.call.budget.metering import (
     AT_ONCE,
     BYTES_A_TOKEN,
     COUNTED_BESIDE,
@@ -18,9 +18,9 @@ from rungwise.fsm.call.metering import (
     most_counted,
     reserve_of,
 )
-from rungwise.fsm.call.observation import Observation
-from rungwise.fsm.call.request import Send
-from rungwise.fsm.call.transcript import Transcript
+from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.request import Send
+from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.testing import chunkings
 

@@ -20,7 +20,7 @@ from rungwise import (
     Toolbox,
     ToolCall,
 )
-from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.budget.estimate import estimate_tokens
 
 CALL = ToolCall("1", "look", "{}", {"signature": ["s"]}, "one")
 PARTS = (ReasoningPart("hm", {"s": 1}, "one"), TextPart("a"), OpaquePart("one", [{"x": 1}]), TextPart("b"), CALL)

@@ -9,7 +9,7 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, Reserve, SharedBudget, Usage
-from rungwise.fsm.call.reserve import seconds_kept
+from rungwise.fsm.call.budget.reserve import seconds_kept
 
 PRICES = Prices(1.0, 2.0)
 CHAIN = tuple(PlainLink(name, prices=PRICES) for name in ("one", "two", "three"))

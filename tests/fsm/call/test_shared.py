@@ -10,7 +10,7 @@ import pytest
 
 import rungwise
 from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, SharedBudget, Usage
-from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.budget.metering import most_counted
 from support.sharing import PRICED, answer, begun, over_budget, sent, spend, waiting
 
 BUSY = Failure("rate_limit", status=429, asked_wait=30.0)
@@ -138,7 +138,7 @@ def test_the_part_that_ends_a_call_is_named(budget: Budget, cause: str) -> None:
     late = begun(shared, now=1.0, chain=PRICED)
     assert over_budget(late, 1.0) == cause
     assert (late.result.attempts, shared.attempts) == (0, 1)
-    assert cause in str(rungwise.fsm.call.result.error_of(late.result))
+    assert cause in str(rungwise.fsm.call.run.result.error_of(late.result))
 
 
 def test_a_level_around_is_named_apart() -> None:

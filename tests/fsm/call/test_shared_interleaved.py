@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import rungwise
 from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, SharedBudget, Usage
-from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.pricing import price_of
+from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.budget.prices import price_of
 from support.sampling import examples
 
 PRICES = Prices(2.0, 10.0, cache_creation=4.0)

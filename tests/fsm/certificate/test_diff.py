@@ -7,10 +7,10 @@ from attrs import evolve
 
 import rungwise
 from rungwise.fsm.call.table import CALL, NUDGE
-from rungwise.fsm.certificate.diff import PolicyDiff, diff_policies
-from rungwise.fsm.certificate.diff_rows import redeclared
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.table import Row
+from rungwise.fsm.review.diff import PolicyDiff, diff_policies
+from rungwise.fsm.review.rows import redeclared
 
 DEFAULT = rungwise.Policy()
 PRICED = [

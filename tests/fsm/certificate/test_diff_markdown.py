@@ -7,9 +7,9 @@ import re
 import pytest
 from attrs import evolve
 
-from rungwise.fsm.certificate.diff import FieldChange
-from rungwise.fsm.certificate.diff_markdown import code, prose
 from rungwise.fsm.replay.what_if import WhatIf
+from rungwise.fsm.review.diff import FieldChange
+from rungwise.fsm.review.markdown import code, prose
 from support.changes import of_nothing, of_turns, to_interactive, to_other_table
 
 GITHUB_TAKES = 65_536

@@ -10,9 +10,9 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.fsm.certificate.diff import FieldChange, PolicyDiff
-from rungwise.fsm.certificate.diff_headline import journal_text
-from rungwise.fsm.certificate.diff_setting import Setting, conflicts_of
+from rungwise.fsm.review.diff import FieldChange, PolicyDiff
+from rungwise.fsm.review.headline import journal_text
+from rungwise.fsm.review.setting import Setting, conflicts_of
 from support.changes import PRICES, last_week, of_nothing, of_turns, to_interactive, to_other_table
 
 

@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 import rungwise
-from rungwise.fsm.certificate.diff_events import events_of
-from rungwise.fsm.certificate.diff_words import duration, says_of, value_text, waits_of, words_that_differ
+from rungwise.fsm.review.events import events_of
+from rungwise.fsm.review.words import duration, says_of, value_text, waits_of, words_that_differ
 
 
 def names(policy: Any, prefix: str = "") -> list[str]:

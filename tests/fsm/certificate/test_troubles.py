@@ -9,8 +9,8 @@ import pytest
 import rungwise
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate import troubles
-from rungwise.fsm.certificate.diff_troubles import course_text, trouble_part
 from rungwise.fsm.certificate.troubles import TroubleChange, course_of, trouble_changes, troubles_of
+from rungwise.fsm.review.troubles import course_text, trouble_part
 
 DEFAULT = rungwise.Policy()
 

@@ -32,9 +32,9 @@ from rungwise import (
     Usage,
     verify,
 )
-from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.metering import most_counted
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.certificate.growth import BESIDE_RESULT
 from rungwise.fsm.certificate.together import together
 from rungwise.fsm.certificate.turns import calls_of, verify_turn

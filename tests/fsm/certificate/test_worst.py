@@ -32,11 +32,11 @@ from rungwise import (
     Usage,
     Waits,
 )
-from rungwise.fsm.call.clocks import CLOSING
-from rungwise.fsm.call.estimate import estimate_tokens
-from rungwise.fsm.call.metering import most_counted
+from rungwise.fsm.call.budget.estimate import estimate_tokens
+from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
 from rungwise.fsm.call.table import keeps_asked_wait
-from rungwise.fsm.call.waiting import cap_of, longest_wait
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.certificate.worst_case import WorstCase, compressed
 from rungwise.fsm.checker.branches import branches

@@ -26,8 +26,8 @@ from rungwise import (
     ToolCall,
     Usage,
 )
+from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.metering import most_counted
 from rungwise.fsm.call.table import RESEND
 from rungwise.fsm.certificate.worst import worst_cases
 from support.sampling import examples

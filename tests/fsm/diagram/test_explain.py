@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rungwise
-from rungwise.fsm.call.digest import digest_of_call
-from rungwise.fsm.call.explained import explain_call, read_call
+from rungwise.fsm.call.run.digest import digest_of_call
+from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.certificate.play import play_policy
 from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn

@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 import rungwise
-from rungwise.fsm.call.digest import digest_of_call, digest_of_journal, digest_of_result
+from rungwise.fsm.call.run.digest import digest_of_call, digest_of_journal, digest_of_result
 from rungwise.fsm.journal.attempts import attempts_of
 from rungwise.fsm.journal.digest.html import MOST_LINES, digest_html
 from rungwise.fsm.journal.digest.lines import digest_lines

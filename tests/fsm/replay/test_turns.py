@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.reply import Reply
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError, JournalMismatch
 from rungwise.fsm.machine.declare import Fact, Rung

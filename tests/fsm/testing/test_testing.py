@@ -23,8 +23,8 @@ import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
 from rungwise.adapters.testing import MemoryProvider, MemoryTransport
 from rungwise.fsm import testing
-from rungwise.fsm.call.overrides import Overrides, set_overrides, waits_are_off, with_overrides
-from rungwise.fsm.call.result import error_of
+from rungwise.fsm.call.run.overrides import Overrides, set_overrides, waits_are_off, with_overrides
+from rungwise.fsm.call.run.result import error_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing.backend import ScriptedLink

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 import rungwise
 from rungwise import Budget, Failure, Limits, Message, Policy, Reply, ToolCall, Turn, TurnPolicy, Usage
 from rungwise.fsm import testing
-from rungwise.fsm.call import classify
+from rungwise.fsm.call.conversation import classify
 from rungwise.fsm.machine.run import Run
 from rungwise.fsm.testing.checks import path, privacy, success
 from rungwise.fsm.testing.coverage import Coverage

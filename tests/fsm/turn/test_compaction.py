@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rungwise
 from rungwise import ConfigurationError, Message, OldestFirst, PlainMessage, Request, ToolResult
-from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.testing import conversations
 from rungwise.fsm.turn.compaction import STUB, helps, room_for
 from rungwise.fsm.turn.reading import read

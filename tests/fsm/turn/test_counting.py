@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rungwise import Message, Request
-from rungwise.fsm.call.estimate import estimate_tokens
+from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.turn.counting import prompt_tokens
 
 FIRST = Request("Do it." * 100, input_tokens=50)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rungwise.fsm.call.explained import explain_call
+from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.diagram.page.timeline import bars_of
 from rungwise.fsm.turn.digest import digest_of_turn
 from rungwise.fsm.turn.explained import TurnPath, read_turn

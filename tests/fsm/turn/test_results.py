@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from rungwise import ToolError
-from rungwise.fsm.call.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.turn.results import shortened, told
 
 

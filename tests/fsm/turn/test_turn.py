@@ -456,7 +456,7 @@ def test_arguments_that_were_left_out_stand_as_an_empty_object() -> None:
 
 
 def test_parameters_that_mean_nothing_without_tools_stay_out_of_the_summary() -> None:
-    class Shapes(rungwise.fsm.call.shapes.Shapes):
+    class Shapes(rungwise.fsm.call.conversation.shapes.Shapes):
         tool_parameters = frozenset({"tool_choice"})
 
     class Link(rungwise.PlainLink):

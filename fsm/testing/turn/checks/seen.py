@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define
 
-from rungwise.fsm.call.parts import ToolCall
+from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.journal.record import Step
 from rungwise.fsm.testing.turn.player import PlayedCall, PlayedRound, RunOfTurn
 from rungwise.fsm.turn.journal import TurnJournal

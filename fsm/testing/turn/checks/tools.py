@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from rungwise.fsm.call.estimate import BYTES_A_TOKEN
-from rungwise.fsm.call.parts import ToolCall, ToolResult
+from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
+from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ToolError
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.turn.checks.seen import SeenTurn

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from rungwise.fsm.call.parts import Message
-from rungwise.fsm.call.request import Request
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.testing.checks.ended import Dishonest
 from rungwise.fsm.testing.turn.checks.seen import SeenTurn
 from rungwise.fsm.testing.turn.player import Messages, PlayedCall, PlayedCompaction, PlayedRound

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rungwise import Bedrock, Capabilities, ConfigurationError, MediaPart, Message, Request, Send
 from rungwise.adapters.wires.bedrock.shapes import CONVERSE
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 from rungwise.fsm.testing.conversations import conversations
 from support.sampling import examples
 

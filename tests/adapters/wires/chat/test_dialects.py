@@ -10,7 +10,7 @@ import pytest
 
 from rungwise import Message, OpenAIChat, Request, Send, ToolCall
 from rungwise.adapters.wires.chat.dialects import DIALECTS, dialect_of
-from rungwise.fsm.call.parts import ToolResult
+from rungwise.fsm.call.conversation.parts import ToolResult
 
 KEY = "0123456789abcdef0123456789abcdef"
 MISTRAL = "https://api.mistral.ai/v1"

@@ -12,8 +12,8 @@ from hypothesis import given
 
 from rungwise import Call, Gemini, Message, Policy, Reply, Request, TextPart, ToolResult
 from rungwise.adapters.wires.gemini.request import DUMMY
-from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.testing.conversations import conversations
 from rungwise.fsm.values.usage import Usage
 

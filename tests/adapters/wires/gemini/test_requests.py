@@ -21,8 +21,8 @@ from rungwise import (
     ToolResult,
 )
 from rungwise.adapters.wires.gemini.request import DUMMY
-from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
-from rungwise.fsm.call.request import Send
+from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, ToolCall
+from rungwise.fsm.call.conversation.request import Send
 
 KEY = "AIza-real-looking-0123456789"
 ASKED = {"role": "user", "content": "Where?"}

@@ -11,7 +11,7 @@ import ollama
 import pytest
 
 from rungwise import EmbeddedProvider, Message, Ollama, Reply, Request, Script, ScriptedReply, Send, TextPart, ToolCall
-from rungwise.fsm.call.parts import MediaPart, ReasoningPart, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 USER = {"role": "user", "content": "What is this?"}

@@ -9,7 +9,7 @@ import pytest
 
 from rungwise import Message, Ollama, Request, Send, TextPart, ToolCall
 from rungwise.adapters.capabilities import Capabilities
-from rungwise.fsm.call.parts import MediaPart, ReasoningPart, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, ReasoningPart, ToolResult
 from rungwise.fsm.errors import ConfigurationError
 
 KEY = "0123456789abcdef0123456789abcdef"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rungwise.adapters.wires.plain.messages import read_messages
-from rungwise.fsm.call.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
+from rungwise.fsm.call.conversation.parts import MediaPart, OpaquePart, ReasoningPart, TextPart, ToolCall, ToolResult
 
 PIXEL = "iVBORw0KGgo="
 SHOWN = MediaPart("image", PIXEL, "image/png")

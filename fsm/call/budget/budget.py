@@ -1,0 +1,205 @@
+"""What one call has spent of its budget, and what its next attempt may spend."""
+
+from __future__ import annotations
+
+from rungwise.fsm.call.budget.metering import reserve_of
+from rungwise.fsm.call.budget.prices import bought, dearest_prompt, price_of
+from rungwise.fsm.call.budget.reserved import Kept
+from rungwise.fsm.call.budget.shared import Share
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.errors import ConfigurationError, IllegalEvent
+from rungwise.fsm.values.checks import LARGEST, is_number
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+
+def check_time(now: object) -> None:
+    """Refuse what is no time.
+
+    Raises:
+        ConfigurationError: it is no finite number of seconds.
+    """
+    if type(now) is float and -LARGEST <= now <= LARGEST:
+        return  # as every clock tells it
+    if not is_number(now, -LARGEST, LARGEST):
+        told = short(now) if isinstance(now, (int, float)) else type(now).__name__
+        raise ConfigurationError(f"now must be seconds, a finite number, not {told}")
+
+
+def check_deadline(value: object) -> None:
+    """Refuse what is no moment on a clock.
+
+    Raises:
+        ConfigurationError: it is neither a number of seconds nor None.
+    """
+    if value is not None and not is_number(value, -LARGEST, LARGEST):
+        raise ConfigurationError(f"deadline must be a moment on the driver's clock, in seconds, not {short(value)}")
+
+
+class Spending:
+    """Count what a call spends; nothing here is ever given back.
+
+    Arguments:
+        budget: the ceilings.
+        share: of the budget that it shares with other calls, which has ceilings of its own; None where there is none.
+        usage: the tokens of every attempt so far.
+        cost: in the currency of the prices; None once a backend without prices was paid.
+        began: when the call began, in seconds on the driver's clock; None before that.
+        elapsed: seconds since then.
+        overran: the cap that a provider took no notice of, in tokens; nothing is reserved for an attempt after that.
+        given_deadline: when the caller wants the call to have ended, on the driver's clock; None where it says nothing.
+        needs_cap: whether a budget forbids to send a request without an output cap.
+        needs_prices: whether a budget counts money, so that prompts must be counted.
+    """
+
+    __slots__ = (
+        *("began", "budget", "cost", "elapsed", "given_deadline"),
+        *("needs_cap", "needs_prices", "overran", "share", "usage"),
+    )
+
+    def __init__(self, budget: Budget, share: Share | None = None) -> None:
+        self.budget, self.share = budget, share
+        self.usage = NO_USAGE
+        self.cost: float | None = 0.0
+        self.began: float | None = None
+        self.elapsed = 0.0
+        self.overran: int | None = None
+        self.given_deadline: float | None = None
+        self.needs_prices = budget.money is not None or (share is not None and share.needs_prices)
+        self.needs_cap = (
+            self.needs_prices or budget.output_tokens is not None or (share is not None and share.needs_cap)
+        )
+
+    def begin(self, now: float) -> None:
+        """Note when the call begins.
+
+        Raises:
+            IllegalEvent: it has begun already.
+            ConfigurationError: this is no time.
+        """
+        if self.began is not None:
+            raise IllegalEvent("the call has begun already")
+        check_time(now)
+        self.began = now
+
+    def pass_time(self, now: float | None) -> None:
+        """Note the time; None leaves it as it is, and an earlier one never turns it back.
+
+        Raises:
+            IllegalEvent: the call has not begun.
+            ConfigurationError: this is no time.
+        """
+        if self.began is None:
+            raise IllegalEvent("the call has not begun")
+        if now is None:
+            return
+        check_time(now)
+        elapsed = now - self.began
+        if elapsed > self.elapsed:
+            self.elapsed = elapsed
+
+    def deadline(self) -> float | None:
+        """Return when the call must have ended, on the driver's clock; None if its time has no limit."""
+        limit = self.budget.seconds if self.given_deadline is None and self.share is None else self.limit
+        return None if limit is None else (self.began or 0.0) + limit
+
+    @property
+    def limit(self) -> float | None:
+        """Return the seconds from its beginning after which the call must have ended; None for no limit.
+
+        Whatever is decided by the time is decided by such seconds, which a replay has as they were.
+        """
+        limit, began = self.budget.seconds, self.began or 0.0
+        if self.given_deadline is not None:
+            given = self.given_deadline - began
+            limit = given if limit is None else min(given, limit)
+        if self.share is not None and (shared := self.share.deadline) is not None:
+            limit = shared - began if limit is None else min(shared - began, limit)
+        return limit
+
+    def pay(self, usage: Usage, prices: Prices | None) -> None:
+        """Add what one attempt has used, and settle with those that share a budget."""
+        if self.share is not None:
+            self.share.settle(usage, prices, self.overran)
+        if usage is NO_USAGE or (not usage.input_tokens and usage == NO_USAGE):  # most need not be compared
+            return
+        self.usage = usage if self.usage is NO_USAGE else self.usage + usage
+        if prices is None:
+            self.cost = None
+        elif self.cost is not None:
+            self.cost += price_of(usage, prices)
+
+    def allows_wait(self, seconds: float) -> bool:
+        """Tell whether the call would still have time after waiting."""
+        if self._late_after(seconds) is not None:
+            return False
+        return self.share is None or self.share.late_at(self.now + seconds) is None
+
+    def _late_after(self, wait: float) -> str | None:
+        """Say which time of the call's own would be up after a wait, if any."""
+        seconds = self.budget.seconds
+        if seconds is not None and self.elapsed + wait >= seconds:
+            return f"the next attempt would begin after the {seconds:g} s of the budget"
+        if self.given_deadline is not None and self.elapsed + wait >= self.given_deadline - (self.began or 0.0):
+            return "the next attempt would begin after the deadline"
+        return None
+
+    @property
+    def now(self) -> float:
+        """Return the time as it was last told, on the driver's clock."""
+        return (self.began or 0.0) + self.elapsed
+
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
+        """Return an output cap as far as the call's own budget can pay for it: below 1 if nothing is left.
+
+        Arguments:
+            cap: the output cap that is wanted, in tokens; None wants none.
+            input_tokens: the tokens of the prompt, which a budget of money has to pay first.
+            prices: of the backend that is asked.
+            kept: what is kept for other backends.
+        """
+        budget = self.budget
+        if budget.output_tokens is not None:
+            left = self.tokens_left(budget.output_tokens) - kept.output_tokens
+            cap = left if cap is None else min(cap, left)
+        if budget.money is not None and prices is not None:
+            left = self._affordable(budget.money, input_tokens, prices, kept.money)
+            cap = left if cap is None else min(cap, left)
+        return cap
+
+    def tokens_left(self, most: int) -> int:
+        """Return what is left of a budget of so many output tokens."""
+        return most - reserve_of(most) - self.usage.output_tokens
+
+    def _affordable(self, money: float, tokens: int, prices: Prices, kept: float) -> int:
+        left = money - kept - (self.cost or 0.0) - dearest_prompt(tokens, prices)
+        if left <= 0:
+            return 0
+        return bought(left, prices) - (reserve_of(bought(money, prices)) if prices.output else 0)
+
+    def spent(self, attempts: int) -> str | None:
+        """Name the part of the call's own budget that allows no further attempt at any backend, if any.
+
+        Arguments:
+            attempts: how many were made.
+        """
+        if attempts >= self.budget.attempts:
+            return f"all {self.budget.attempts} attempts of the budget are used"
+        if self.overran is not None:
+            return f"a reply was longer than its output cap of {self.overran} tokens, so no cap can be relied on"
+        return None
+
+    def lacking(self, wait: float, cap: int | None) -> str | None:
+        """Name the part of the call's own budget that does not allow the next attempt, besides what `spent` names.
+
+        Arguments:
+            wait: seconds until it goes out.
+            cap: its output cap in tokens, lowered to what is left.
+        """
+        late = self._late_after(wait)
+        if late is not None or cap is None or cap >= 1:
+            return late
+        budget = self.budget
+        tokens_left = budget.output_tokens is None or self.tokens_left(budget.output_tokens) > 0
+        return f"the {'money' if tokens_left else 'output tokens'} of the budget cannot pay for another attempt"

@@ -1,0 +1,112 @@
+"""What an attempt is counted as: its prompt, and its reply where the provider did not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
+from rungwise.fsm.call.budget.metering import measured
+from rungwise.fsm.call.conversation.json_instruction import wish_of
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.request import PlainMessage
+from rungwise.fsm.call.run.context import CallContext
+from rungwise.fsm.call.run.proposal import Proposal
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.transport import may_be_billed
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+
+class TokenCounter:
+    """Count the tokens of what is sent and of what comes back.
+
+    Arguments:
+        context: the messages, the backend, and the budget.
+        estimate: counts the input tokens of messages or tools.
+        recorded: the tokens of each prompt as a journal recorded them; None counts them.
+    """
+
+    __slots__ = ("_base", "_counted", "context", "estimate", "recorded")
+
+    def __init__(
+        self, context: CallContext, estimate: Callable[[Any], int], recorded: Iterator[int] | None = None
+    ) -> None:
+        self.context, self.estimate, self.recorded = context, estimate, recorded
+        self._counted: tuple[Sequence[PlainMessage | Message], int] | None = None  # messages and backend
+        self._base = 0  # their tokens
+
+    def prompt(self, messages: Sequence[PlainMessage | Message], added_tokens: int) -> int:
+        """Return the tokens of a prompt: by the caller's own count as far as it goes, else by an estimate.
+
+        Arguments:
+            messages: as they go out.
+            added_tokens: the tokens of what the rungs have added to them.
+        """
+        if self.recorded is not None:
+            return next(self.recorded, 0)
+        given = self.context.transcript.messages, self.context.chain.index
+        if given != self._counted:  # a compactor has run, or another backend is asked
+            self._counted, self._base = given, self._count_base()
+        if self.context.transcript.restore_reasoning:
+            roles = map(self.context.chain.shapes.role_of, messages)
+            added_tokens += STAND_IN_TOKENS * sum(role == "assistant" for role in roles)
+        return self._base + added_tokens
+
+    def _count_base(self) -> int:
+        """Return the tokens of the caller's messages and tools, also of those that a compactor has made."""
+        messages = self.context.transcript.messages
+        return self._count_given() + MISSING_RESULT_TOKENS * self.context.chain.shapes.unanswered(messages)
+
+    def _count_given(self) -> int:
+        request, messages = self.context.request, self.context.transcript.messages
+        known = request.messages
+        if request.input_tokens is not None and messages[: len(known)] == known:  # a compactor may have added to them
+            return request.input_tokens + (self.estimate(messages[len(known) :]) if len(messages) > len(known) else 0)
+        link = self.context.chain.link
+        own = getattr(link, "parameters", {})  # a backend may send tools or a schema of its own
+        parameters = [request.parameters, own]
+        if wish_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
+            parameters = [{name: each[name] for name in each if name != "response_format"} for each in parameters]
+        return sum(map(self.estimate, (messages, request.tools, *parameters)))
+
+    def usage_of(
+        self, proposal: Proposal, reply: Reply | None, failure: Failure | None = None, *, was_cancelled: bool = False
+    ) -> tuple[Usage, bool]:
+        """Return what an attempt is counted as, and whether its reply is longer than what was reserved for it.
+
+        A prompt that was answered or cut is counted by its estimate. An attempt that brought nothing at all, and may
+        have been worked on, is counted as if it had used its cap, so that no budget rests on silence; where the caller
+        has ended the call, that is so under a shared budget alone.
+
+        Arguments:
+            proposal: what was sent.
+            reply: what came of a reply, if anything came.
+            failure: why nothing came, or what cut it.
+            was_cancelled: whether the caller ended the call.
+        """
+        usage = NO_USAGE if reply is None else reply.usage
+        context, cap = self.context, proposal.send.max_tokens
+        link, reserves = context.chain.link, context.spending.needs_cap
+        if not reserves and link.prices is None:
+            return usage, False
+        silence, overran = cap, False
+        if silence is not None and context.request.max_tokens is None and link.max_tokens is None:
+            silence = min(silence, context.policy.base_cap)  # one silence does not use up a budget that nobody split
+        is_shared = context.spending.share is not None  # then others go on, and may not rest on silence either
+        if reply is not None:
+            is_free = (was_cancelled and not is_shared) or (failure is not None and not may_be_billed(failure))
+            usage, overran = measured(usage, reply, cap, None if is_free else silence)
+        elif failure is not None:
+            if not may_be_billed(failure):
+                return usage, False
+            usage = Usage(output_tokens=silence or 0)
+        elif is_shared:
+            usage = Usage(output_tokens=silence or 0)
+        if not usage.input_tokens:
+            usage = evolve(
+                usage, input_tokens=self.prompt(proposal.send.messages, proposal.send.added_tokens), estimated=True
+            )
+        return usage, overran and reserves

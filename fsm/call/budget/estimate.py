@@ -1,0 +1,161 @@
+"""How many input tokens a prompt is taken to hold, where nobody has counted them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json.encoder import encode_basestring
+from typing import Any
+
+from attrs import astuple
+
+from rungwise.fsm.call.budget.metering import is_beyond, least_tokens
+from rungwise.fsm.call.conversation.parts import PARTS, MediaPart, Message
+
+BYTES_A_TOKEN = 3
+"""UTF-8 bytes that an input token is taken to hold when money is reserved: below the four usual in English prose."""
+
+MESSAGE_TOKENS = 8
+"""Tokens that a message has besides its text: its role and the marks around it (3 to 7 in the usual chat templates)."""
+
+STAND_IN_TOKENS = 24
+"""Tokens that a wire adds to an assistant turn at most, where it must stand in for reasoning that is not there."""
+
+MISSING_RESULT_TOKENS = 48
+"""Tokens of the result that a wire puts where a tool call has none: its text, the marks around it, and an id."""
+
+ENVELOPE = frozenset({"role", "content", "parts", "type", "text"})
+"""The keys that carry a message and of which nothing reaches the model; those of tools and schemas are a part of it."""
+
+PICTURES = frozenset({"image_url", "input_image", "image"})
+"""The types of the parts that hold a picture, embedded or by its URL."""
+
+EMBEDDED = frozenset({"inline_data", "inlineData", "file_data", "fileData"})
+"""Where Gemini's parts hold one."""
+
+OF_PICTURES = EMBEDDED | PICTURES | {"type", "source", "data"}
+"""The members of a part that are its picture, and are not read as text."""
+
+PICTURE_TOKENS = 1_600
+"""Input tokens that a picture is taken to be: what Anthropic documents for the largest that is not scaled down."""
+
+
+def estimate_tokens(value: Any) -> int:
+    """Estimate the input tokens of messages, tools or parameters from the bytes of their texts; pictures count alike.
+
+    Everything that is no picture counts by its bytes, also sound and files, for which that is far too much. What is no
+    text of a message (tools, schemas, calls and what came of them) counts by the bytes of its JSON.
+    """
+    if isinstance(value, str):
+        return tokens_in(bytes_of(value))
+    tokens, size = measures_of(value)
+    return tokens + tokens_in(size)
+
+
+def tokens_in(size: int) -> int:
+    """Return the tokens that so many bytes are taken to be."""
+    return -(-size // BYTES_A_TOKEN)
+
+
+def bytes_of(text: str) -> int:
+    """Return the bytes of a text in UTF-8, halves of surrogate pairs among them."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def measures_of(value: Any) -> tuple[int, int]:
+    """Return what an estimate is made of: tokens, and bytes of JSON, of both of which that of several is the sum."""
+    total, size, todo, as_json = 0, 0, [value], []
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            total += tokens_in(bytes_of(item))
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif hasattr(item, "items"):
+            if "role" not in item and "content" not in item and not isinstance(item.get("text"), str):
+                as_json += [item] if item else []
+                continue
+            for name, part in item.items():
+                if name in ENVELOPE and not hasattr(part, "items"):
+                    todo.append(part)
+                else:
+                    as_json.append({name: part})
+        elif isinstance(item, MediaPart) and item.kind == "image":
+            total += PICTURE_TOKENS
+        elif isinstance(item, (Message, *PARTS)):
+            todo += astuple(item, recurse=False)
+        else:
+            total += 1
+    if as_json:
+        pictures, size = _measures_as_json(as_json)
+        total += pictures
+    return total, size
+
+
+def _measures_as_json(todo: list[Any]) -> tuple[int, int]:
+    """Return the tokens of pictures in values, and the bytes of the JSON of all else: its keys, quotes and commas too.
+
+    Arguments:
+        todo: the values; it is emptied.
+    """
+    total = size = 0
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            size += _quoted(item) + 1
+        elif isinstance(item, (list, tuple)):
+            size += 3
+            todo += item
+        elif hasattr(item, "items"):
+            size += 3
+            members = item
+            if _is_picture(item):
+                total += PICTURE_TOKENS
+                members = {name: part for name, part in item.items() if name not in OF_PICTURES}
+            for name, part in members.items():
+                size += _quoted(str(name)) + 1
+                todo.append(part)
+        else:
+            size += _written(item) + 1
+    return total, size
+
+
+def _quoted(text: str) -> int:
+    """Return the bytes of a text as JSON has it."""
+    written = encode_basestring(text)
+    return bytes_of(written)
+
+
+def _written(value: Any) -> int:
+    """Return the bytes of a number, `true`, `false` or `null`, and of what JSON writers may make of anything else."""
+    if isinstance(value, (bytes, bytearray)):
+        return -(-len(value) // 3) * 4
+    if isinstance(value, int):
+        return 5 + value.bit_length() // 3  # no less than its digits, of which Python tells no more than 4300
+    return len(repr(value)) if value is None or isinstance(value, float) else 24
+
+
+def said_tokens(text: str) -> int:
+    """Return the tokens of a message of its own that says a text."""
+    return estimate_tokens(text) + MESSAGE_TOKENS
+
+
+def _is_picture(item: Mapping[str, Any]) -> bool:
+    kind = item.get("type")  # which in a schema may be anything
+    if isinstance(kind, str) and kind in PICTURES:
+        return True
+    return not EMBEDDED.isdisjoint(item) and any(map(_is_image, map(item.get, EMBEDDED)))
+
+
+def _is_image(value: Any) -> bool:
+    if not hasattr(value, "items"):
+        return False
+    return str(value.get("mime_type") or value.get("mimeType") or "").startswith("image/")
+
+
+def tokens_of(text: str, cap: int | None) -> int:
+    """Return the tokens of text that a provider brought: no more than its cap, unless the words prove it."""
+    tokens = estimate_tokens(text)
+    if cap is None or tokens <= cap:
+        return tokens
+    least = least_tokens(text)
+    return tokens if is_beyond(least, cap) else min(tokens, max(cap, least))

@@ -1,0 +1,138 @@
+"""How many output tokens a text surely holds, where nobody has counted them.
+
+Tokenizers of language models split at white space before anything else, so a text has at least as many tokens as words.
+The longest tokens of the usual vocabularies hold some 16 bytes, so a word without an end is counted as well.
+"""
+
+from __future__ import annotations
+
+from attrs import evolve
+
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.values.usage import Usage
+
+BYTES_A_TOKEN = 16
+"""UTF-8 bytes of one word that a single token is taken to hold at most."""
+
+COUNTED_BESIDE = 8
+"""Tokens above the cap that mean nothing: some servers count the end of a sequence, or of a turn, as output."""
+
+
+def most_counted(cap: int) -> int:
+    """Return the tokens that a reply within its cap may be counted as; a small cap leaves little to count beside."""
+    return cap + min(COUNTED_BESIDE, cap // COUNTED_BESIDE)
+
+
+def reserve_of(whole: int) -> int:
+    """Return what of a whole budget no cap may use, so that nothing counted beside a cap exceeds the budget."""
+    return min(COUNTED_BESIDE, (whole + 1) // (COUNTED_BESIDE + 1))
+
+
+def is_beyond(tokens: int, cap: int | None) -> bool:
+    """Tell whether so many tokens are more than a cap allows."""
+    return cap is not None and tokens > most_counted(cap)
+
+
+AT_ONCE = 65_536
+"""Letters that are parted into words at once, which bounds the memory that it takes."""
+
+PIECE = 64
+"""Tokens that may arrive at once: a stream that was cut at its cap may be so much longer."""
+
+
+class Meter:
+    """Count the tokens that a growing text holds at least; the work is linear in what is fed.
+
+    Arguments:
+        least: the count so far.
+    """
+
+    __slots__ = ("_size", "least")
+
+    def __init__(self) -> None:
+        self.least = 0
+        self._size = 0  # bytes of the word that has not ended
+
+    def feed(self, text: str) -> None:
+        """Take the next piece of the text, cut anywhere."""
+        for start in range(0, len(text), AT_ONCE):
+            self._feed(text[start : start + AT_ONCE])
+
+    def _feed(self, text: str) -> None:
+        words = text.split()
+        if words and not text[0].isspace():  # the last word goes on
+            self.least -= -(-self._size // BYTES_A_TOKEN)
+            size = self._size + _size(words.pop(0))
+            self.least += -(-size // BYTES_A_TOKEN)
+            self._size = size
+        if words:
+            self.least += _tokens(words)
+            self._size = _size(words[-1])
+        if text[-1].isspace():
+            self._size = 0
+
+
+def _size(word: str) -> int:
+    return len(word) if word.isascii() else len(word.encode("utf-8", "surrogatepass"))
+
+
+def _tokens(words: list[str]) -> int:
+    longest = max(map(len, words))
+    if 4 * longest <= BYTES_A_TOKEN or (longest <= BYTES_A_TOKEN and "".join(words).isascii()):
+        return len(words)  # the usual case, at a fifth of the time: each is a token
+    return sum([-(-_size(word) // BYTES_A_TOKEN) for word in words])
+
+
+def least_tokens(*texts: str) -> int:
+    """Return how many tokens texts hold at least, together."""
+    total = 0
+    for text in texts:
+        meter = Meter()
+        meter.feed(text)
+        total += meter.least
+    return total
+
+
+def texts_of(reply: Reply) -> tuple[str, ...]:
+    """List everything in a reply that was written token by token."""
+    calls = (text for call in reply.tool_calls for text in (call.name, call.arguments))
+    return reply.text, reply.reasoning, reply.refusal or "", *calls
+
+
+def measured(usage: Usage, reply: Reply, cap: int | None, silence: int | None = None) -> tuple[Usage, bool]:
+    """Return what a reply is counted as, and whether it is longer than its cap.
+
+    What the provider reported stands. What nobody reported is estimated from what came: at least one token for each
+    word, and no more than the cap as long as the words do not prove that it was passed. A reply that the cap has cut
+    has used it up.
+
+    Arguments:
+        usage: what was reported, or estimated by whoever read the reply.
+        cap: the output cap that was sent, in tokens.
+        silence: what a reply that broke off before any text or usage came is counted as, in tokens.
+    """
+    if usage.output_tokens and not usage.estimated:
+        return usage, is_beyond(usage.output_tokens, cap)
+    texts = texts_of(reply)
+    least = least_tokens(*texts)
+    guess = max(least, usage.output_tokens or sum(map(_guess, texts)))
+    if not usage.input_tokens or usage.estimated:  # nothing was reported
+        if reply.stop_reason == "length":
+            guess = max(guess, cap or 0)
+        elif not any(texts) and (reply.interrupted or reply.stop_reason not in _ENDED_WELL):
+            guess = silence or 0
+    if cap is not None and not is_beyond(least, cap):
+        guess = min(guess, max(cap, least))
+    elif cap is not None and reply.halted and least <= cap + PIECE:
+        guess = min(guess, cap)
+    if guess != usage.output_tokens:
+        usage = evolve(usage, output_tokens=guess, estimated=True)
+    return usage, is_beyond(least, cap)
+
+
+_ENDED_WELL = ("stop", "content_filter")
+"""The stop reasons of a reply that the provider ended by itself: nothing came because nothing was written."""
+
+
+def _guess(text: str) -> int:
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)

@@ -1,0 +1,295 @@
+"""A budget that many calls share, and the share that one call has of it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from attrs import field, setters
+
+from rungwise.fsm.call.budget.account import Account
+from rungwise.fsm.call.budget.ledger import Desk, Reservation
+from rungwise.fsm.call.budget.reserved import Kept
+from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.policy import Budget
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.checks import LARGEST, is_number
+from rungwise.fsm.values.label import short
+from rungwise.fsm.values.records import define
+from rungwise.fsm.values.usage import Usage
+
+MOST_LEVELS = 32
+"""How deep shared budgets may stand within one another: each attempt is reserved on every level."""
+
+
+@built_without_locals
+@define(eq=False, repr=False)
+class SharedBudget:
+    """Hold many calls under one set of ceilings: a batch, a session, a turn within it. Nothing refills them.
+
+    Give it to each call as `within`. A call reserves before each attempt what that may use, on every level at once, and
+    settles afterwards, so that any number of calls in any threads and event loops cannot pass a ceiling together. Where
+    others hold what it needs, it waits for them in turn, within its own time. All the calls must tell the time by one
+    clock; in a forked child the budget counts on by itself.
+
+    Arguments:
+        budget: the ceilings of all calls together; the seconds count from the beginning of the first one.
+        within: the budget that this one is a part of.
+        name: what causes call it.
+
+    Raises:
+        ConfigurationError: `budget` or `within` is none, or this stands too deep.
+    """
+
+    budget: Budget = field(on_setattr=setters.frozen)
+    within: SharedBudget | None = field(default=None, on_setattr=setters.frozen)
+    name: str = field(default="", kw_only=True, on_setattr=setters.frozen)
+    _account: Account = field(init=False)
+    _accounts: tuple[Account, ...] = field(init=False)
+    _desk: Desk = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        budget, within = self.budget, self.within
+        if not isinstance(budget, Budget):
+            raise ConfigurationError(f"budget must be a Budget, not {type(budget).__name__}")
+        check_within(within)
+        if not isinstance(self.name, str):
+            raise ConfigurationError(f"name must be a text, not {type(self.name).__name__}")
+        if within is not None and len(within._accounts) >= MOST_LEVELS:
+            raise ConfigurationError(f"shared budgets must not stand more than {MOST_LEVELS} deep within one another")
+        self._account = Account(budget, self.name or f"the {'' if within is None else 'inner '}shared budget")
+        self._accounts = (self._account, *(() if within is None else within._accounts))
+        self._desk = Desk() if within is None else within._desk
+
+    def __repr__(self) -> str:
+        account = self._account
+        return f"SharedBudget({self.budget!r}, attempts={account.attempts}, usage={account.usage!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a SharedBudget cannot be copied or pickled: what is spent of it is counted in one place")
+
+    @property
+    def attempts(self) -> int:
+        """Count the requests that were sent, and those that are about to be."""
+        self._desk.catch_up()
+        return self._account.attempts
+
+    @property
+    def usage(self) -> Usage:
+        """Return the tokens of every attempt that has settled."""
+        self._desk.catch_up()
+        return self._account.usage
+
+    @property
+    def cost(self) -> float | None:
+        """Return what those cost, in the currency of the prices; None once a backend without prices was asked."""
+        self._desk.catch_up()
+        return self._account.cost
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """Return the ceilings of every level, the innermost first."""
+        return tuple([account.budget for account in self._accounts])
+
+    @property
+    def deadline(self) -> float | None:
+        """Return when the time is up of this or of a budget around it, on the drivers' clock; None if it never is."""
+        return min((each for account in self._accounts if (each := account.deadline) is not None), default=None)
+
+    def begin(self, now: float) -> None:
+        """Let the seconds count from now on, unless they do already; the first call does this by itself.
+
+        Arguments:
+            now: seconds on the clock that the drivers of the calls go by.
+
+        Raises:
+            ConfigurationError: this is no time.
+        """
+        if not is_number(now, -LARGEST, LARGEST):
+            raise ConfigurationError(f"now must be seconds, a finite number, not {short(now)}")
+        self._desk.begin(self._accounts, now)
+
+    def lacking(
+        self, now: float | None = None, *, wait: float = 0.0, input_tokens: int = 0, prices: Prices | None = None
+    ) -> str | None:
+        """Name what allows no further attempt of any call, here or in a budget around; None while there may be one.
+
+        What calls in flight hold is taken as if it came back.
+
+        Arguments:
+            now: the time on the drivers' clock; None asks nothing about the time.
+            wait: seconds until the attempt would go out.
+            input_tokens: the tokens of its prompt, for a budget of money.
+            prices: of the backend that would be asked, likewise.
+        """
+        self._desk.catch_up()
+        late = None if now is None else self._late_at(now + wait)
+        return late or self._lacking(input_tokens, prices)
+
+    def _lacking(self, input_tokens: int, prices: Prices | None) -> str | None:
+        reasons = (account.lacking(input_tokens, prices) for account in self._accounts)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def share(self) -> Share:
+        """Return the share of a new call."""
+        return Share(self, self._desk, Reservation(self._accounts))
+
+    def _late_at(self, at: float) -> str | None:
+        for account in self._accounts:
+            if account.is_late(at):
+                return f"the next attempt would begin after the {account.budget.seconds:g} s of {account.name}"
+        return None
+
+
+@define(eq=False, repr=False)
+class Share:
+    """Reserve for one call what its next attempt may use, and settle it.
+
+    Arguments:
+        shared: what it is a share of.
+        needs_cap: whether every request must carry an output cap.
+        needs_prices: whether money is counted.
+    """
+
+    shared: SharedBudget
+    _desk: Desk
+    _reservation: Reservation
+    needs_cap: bool = field(init=False)
+    needs_prices: bool = field(init=False)
+
+    _last: list[Reservation] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        accounts = self._reservation.accounts
+        self.needs_cap = any(account.rests_on_caps for account in accounts)
+        self.needs_prices = any(account.budget.money is not None for account in accounts)
+        # A call that is dropped without an end holds nothing for ever.
+        self._last = [self._reservation]
+        weakref.finalize(self, _abandon, self._desk, self._last).atexit = False
+
+    @property
+    def deadline(self) -> float | None:
+        """Return when the call must have ended, on the driver's clock; None if its time has no limit here."""
+        return self.shared.deadline
+
+    @property
+    def cap(self) -> int | None:
+        """Return the output cap that was granted, in tokens; None where none was asked for and none is needed."""
+        return self._reservation.cap
+
+    def late_at(self, at: float) -> str | None:
+        """Say which time would be up at a moment of the driver's clock, if any."""
+        return self.shared._late_at(at)
+
+    def lowered(self, cap: int | None, input_tokens: int, prices: Prices | None, kept: Kept) -> int | None:
+        """Return an output cap as far as it might be paid for, and no less than 1, which `lacking` may refuse.
+
+        Arguments:
+            cap: the output cap that is wanted, in tokens.
+            input_tokens: the tokens of the prompt.
+            prices: of the backend that is asked.
+            kept: what the call keeps for other backends; 0 is returned where only that is left.
+        """
+        if cap is None or not self.needs_cap:
+            return cap
+        most = [
+            account.most(input_tokens, prices, held=False, kept_tokens=kept.shared_tokens, kept_money=kept.shared_money)
+            for account in self._reservation.accounts
+        ]
+        keeps = bool(kept.shared_tokens or kept.shared_money)
+        return max(0 if keeps else 1, min(cap, *most))
+
+    @property
+    def attempts_left(self) -> int:
+        """Return how many attempts are left, but for those that calls hold."""
+        return min(account.budget.attempts - account.attempts for account in self._reservation.accounts)
+
+    def left(self) -> list[tuple[Budget, int, float]]:
+        """List the ceilings of each level with the output tokens and the money that are left there."""
+        accounts = self._reservation.accounts
+        return [(account.budget, account.tokens_left, account.money_left) for account in accounts]
+
+    def lacking(self, now: float, wait: float, input_tokens: int | None, prices: Prices | None) -> str | None:
+        """Name what allows no attempt after a wait, if anything; see `SharedBudget.lacking`."""
+        return self.late_at(now + wait) or self.shared._lacking(input_tokens or 0, prices)
+
+    def has_left(self, now: float) -> bool:
+        """Tell whether another attempt might go out now, whatever it needs.
+
+        Arguments:
+            now: the time on the driver's clock.
+        """
+        return self.lacking(now, 0.0, 0, None) is None
+
+    def reserve(
+        self,
+        cap: int | None,
+        input_tokens: int | None,
+        prices: Prices | None,
+        wake: Callable[[], None] | None = None,
+    ) -> bool:
+        """Reserve an attempt, or stand in the queue for it; tell whether there is nothing to wait for.
+
+        Arguments:
+            cap: the output cap that is wanted, in tokens.
+            input_tokens: the tokens of the prompt, where money is counted.
+            prices: of the backend that is asked.
+            wake: is called, in any thread, when there is nothing to wait for any more.
+        """
+        reservation = self._reservation
+        if reservation.state == "idle":
+            reservation.cap, reservation.input_tokens, reservation.prices = cap, input_tokens or 0, prices
+            reservation.wake = wake
+            self._desk.ask(reservation)
+        return reservation.state != "waiting"
+
+    def send(self, cap: int | None, input_tokens: int | None, prices: Prices | None) -> str | None:
+        """Say that an attempt goes out, which is reserved now if it was not; return why it must not, if it must not."""
+        self.reserve(cap, input_tokens, prices)
+        reservation = self._reservation
+        self._desk.send(reservation)
+        if reservation.state == "sent":
+            return None
+        lacking = reservation.lacking
+        self.withdraw()
+        return lacking or "other calls hold what is left"  # and have let go of it since
+
+    def settle(self, usage: Usage, prices: Prices | None, overran: int | None) -> None:
+        """Pay what an attempt has used, and give back what it held besides.
+
+        Arguments:
+            usage: what it is counted as.
+            prices: of the backend that was asked.
+            overran: the cap that a provider took no notice of, in tokens.
+        """
+        if self._reservation.state == "sent":
+            self._desk.settle(self._reservation, usage, prices, overran)
+            self._leave()
+        else:
+            self.withdraw()
+
+    def withdraw(self) -> None:
+        """Give back what has not gone out."""
+        if self._reservation.state != "idle":
+            self._desk.withdraw(self._reservation)
+            self._leave()
+
+    def _leave(self) -> None:
+        """Take another reservation from now on: another thread may be the one that settles this, and not yet."""
+        self._reservation = self._last[0] = Reservation(self._reservation.accounts)
+
+
+def _abandon(desk: Desk, last: list[Reservation]) -> None:
+    desk.abandon(last[0])
+
+
+def check_within(value: Any) -> None:
+    """Refuse what is no shared budget.
+
+    Raises:
+        ConfigurationError: it is neither that nor None.
+    """
+    if value is not None and not isinstance(value, SharedBudget):
+        raise ConfigurationError(f"within must be a SharedBudget, not {type(value).__name__}")

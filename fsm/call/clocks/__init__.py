@@ -1,0 +1,1 @@
+"""How long a call waits: between attempts, and during one."""

@@ -1,0 +1,78 @@
+"""When silence may end an attempt: only where the table goes on from there, and there is time and budget for that."""
+
+from __future__ import annotations
+
+import math
+
+from rungwise.fsm.call.budget.metering import most_counted
+from rungwise.fsm.call.budget.reserve import may_fall_back
+from rungwise.fsm.call.budget.reserved import NOTHING_KEPT
+from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.clocks.waiting import longest_wait
+from rungwise.fsm.call.run.context import CallContext
+from rungwise.fsm.call.run.facts import FactFinder
+from rungwise.fsm.call.run.proposal import Proposal
+from rungwise.fsm.machine.declare import Rung
+
+SILENCE = "fell_silent"
+
+
+def clocks_of(context: CallContext, proposal: Proposal, facts: FactFinder) -> Clocks:
+    """Return the clocks of an attempt that goes out now.
+
+    Arguments:
+        context: the backend, and what is left of the budgets.
+        proposal: what goes out.
+        facts: tells what would hold if nothing came of it.
+    """
+    timeouts, chain, spending = context.policy.timeouts, context.chain, context.spending
+    first_token = getattr(chain.link, "first_token", None) or timeouts.first_token
+    limit, has_next = spending.limit, chain.next_usable() is not None
+    rungs = [_rung_after(context, held) for held in facts.of_silence(proposal, has_next_backend=has_next)]
+    before = after = None
+    if has_next and any(rungs) and may_fall_back(context):
+        before, after = (None if rung is None else math.inf for rung in rungs)
+    elif any(rungs) and _pays_for_another(context, proposal):
+        before, after = (_latest(context, rung, limit, first_token or 0.0) for rung in rungs)
+    ends_after = limit if context.kept.ends_after is None else context.kept.ends_after
+    return Clocks(
+        first_token=first_token,
+        stall=getattr(chain.link, "stall", None) or timeouts.stall,
+        ends_by=None if ends_after is None else (spending.began or 0.0) + ends_after,
+        before_text=before,
+        after_text=after,
+    )
+
+
+def _rung_after(context: CallContext, facts: tuple[str, ...]) -> Rung | None:
+    """Return the rung that silence would lead to; None where the call would end."""
+    row = context.position.would_take(SILENCE, facts)
+    return None if row is None else context.policy.table.rung(row.target)
+
+
+def _latest(context: CallContext, rung: Rung | None, limit: float | None, first_token: float) -> float | None:
+    """Return the latest moment at which silence may end an attempt; None for never.
+
+    Where another backend can be asked, it may at any time: that one has its reserve. Where only the same can be asked
+    again, as here, there must be time for another first token behind the longest wait.
+    """
+    if rung is None:
+        return None
+    if limit is None:
+        return math.inf
+    number = context.position.spent_of(rung.counter) + 1
+    wait = longest_wait(context.policy.waits, rung, number, SILENCE)
+    return (context.spending.began or 0.0) + limit - wait - first_token
+
+
+def _pays_for_another(context: CallContext, proposal: Proposal) -> bool:
+    """Tell whether the budgets last for an attempt behind one that uses all of its cap, and adds it to the prompt."""
+    spending, prices, cap = context.spending, context.chain.link.prices, proposal.send.max_tokens
+    if context.position.attempts >= context.policy.budget.attempts:
+        return False
+    if spending.share is not None and not spending.share.has_left(spending.now):
+        return False
+    if cap is None or not spending.needs_cap:
+        return True
+    left = spending.lowered(None, 2 * (proposal.prompt_tokens or 0) + cap, prices, NOTHING_KEPT)
+    return left is None or left > most_counted(cap)

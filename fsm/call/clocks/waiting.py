@@ -1,0 +1,69 @@
+"""How long a rung waits and which output cap it sends: the numbers behind the rungs, for the call and the checker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rungwise.fsm.call.clocks.backoff import backoff, longest_backoff
+from rungwise.fsm.call.policy import Policy, Waits
+from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.machine.declare import Rung
+
+_OVERLOADED: Final = Failure("overloaded")
+
+
+def retry_series(waits: Waits, event: str, failure: Failure | None) -> tuple[float, float]:
+    """Return base and cap, in seconds, of the waits before a retry after `event`."""
+    if event == "malformed":
+        return waits.reask_base, waits.reask_cap
+    if failure is not None and failure.reason == "overloaded":
+        return waits.retry_base, waits.overload_cap
+    return waits.retry_base, waits.retry_cap
+
+
+def drawn_wait(waits: Waits, rung: Rung, number: int, event: str, failure: Failure | None, draw: float) -> float:
+    """Return the seconds to wait in a rung that keeps a series of waits.
+
+    Arguments:
+        rung: the rung.
+        number: how often it was taken, this time included.
+        event: what led there.
+        failure: what failed, if anything did.
+        draw: a number from 0 to 1 that places the jitter.
+    """
+    base, cap = _series(waits, rung, event, failure)
+    return backoff(number, base, cap, waits.jitter, draw)
+
+
+def longest_wait(waits: Waits, rung: Rung, number: int, event: str) -> float:
+    """Return the most seconds that a rung can wait after an event; the arguments are those of `drawn_wait`."""
+    asked = waits.longest_asked if keeps_asked_wait(event, rung.name) else 0.0
+    if rung.wait is None:
+        return asked
+    pairs = {_series(waits, rung, event, failure) for failure in (None, _OVERLOADED)}
+    return max(asked, *(longest_backoff(number, base, cap, waits.jitter) for base, cap in pairs))
+
+
+def _series(waits: Waits, rung: Rung, event: str, failure: Failure | None) -> tuple[float, float]:
+    return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else retry_series(waits, event, failure)
+
+
+def cap_of(policy: Policy, raises: int, asked: int | None) -> int | None:
+    """Return the output cap in tokens before any budget or provider lowers it; None sends none.
+
+    Every continuation and every enlargement raises it by the base once more, up to the policy's largest cap, and never
+    below what the caller asked for.
+
+    Arguments:
+        raises: how many continuations and enlargements there were.
+        asked: the cap that the caller asked for.
+    """
+    if raises == 0:
+        return asked
+    base = asked if asked is not None else policy.base_cap
+    return max(min(base * (raises + 1), policy.largest_cap), asked or 0)
+
+
+RAISING = ("continuations", "enlargements")
+"""The counters whose rungs raise the output cap."""

@@ -1,0 +1,1 @@
+"""What a request, a reply and the growing transcript between them are."""

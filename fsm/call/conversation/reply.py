@@ -1,0 +1,117 @@
+"""What came back where a provider answered: a `Reply`, in one shape for every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+from attrs import field
+
+from rungwise.fsm.call.conversation.parts import (
+    MediaPart,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCall,
+    as_parts,
+    calls_of,
+    reasoning_of,
+    text_of,
+)
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.values.label import label
+from rungwise.fsm.values.records import frozen
+from rungwise.fsm.values.usage import NO_USAGE, Usage
+
+StopReason = Literal["stop", "length", "tool_calls", "content_filter", "paused", "overflow", "error", "unknown"]
+"""Why a reply ended, normalised. `unknown` is a word that no table lists; no word at all is `None`, never invented."""
+
+
+@frozen
+class Reply:
+    """Hold one reply of a provider, normalised.
+
+    Arguments:
+        text: the visible content with every text block joined, inline think tags still in it.
+        final_text: the last text block after the last tool call; None where blocks are not told apart.
+        tool_calls: the tool calls, complete or not; `classify_reply` decides.
+        usage: what the provider reported for this attempt.
+        model: the model id that the provider reported, as a `label`.
+        interrupted: whether the stream ended before its terminal event.
+        halted: whether the caller's own outer budget stopped the stream.
+        reasoning: reasoning from structured fields (inline reasoning stays in `text`).
+        stop_reason: the normalised stop reason, None where the provider gave none.
+        stop_raw: the provider's own word for it, as a `label`.
+        refusal: the provider's refusal text, if it sent one.
+        failure: what cut the stream, where a cause is known.
+        raw: the provider's decoded body; for diagnosis only, nothing decides by it.
+        parts: all of it in order, with what is the provider's own; `text`, `reasoning` and `tool_calls` are then read
+            from these. Left out, it is made of those.
+
+    Raises:
+        ConfigurationError: a text, the tool calls or the usage are of another type, or say otherwise than the parts.
+    """
+
+    text: str = field(default="", repr=False)
+    final_text: str | None = field(default=None, repr=False)
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = NO_USAGE
+    model: str | None = field(default=None, converter=label)
+    interrupted: bool = False
+    halted: bool = False
+    reasoning: str = field(default="", repr=False)
+    stop_reason: StopReason | None = None
+    stop_raw: str | None = field(default=None, converter=label)
+    refusal: str | None = field(default=None, repr=False)
+    failure: Failure | None = None
+    raw: Any = field(default=None, repr=False, eq=False)
+    _parts: Iterable[Part] | None = field(default=None, alias="parts", repr=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self._parts is not None:
+            self._read(as_parts(self._parts))
+        # One comparison for nearly all of them: replies are built on the hot path.
+        if (type(self.text), type(self.reasoning), type(self.usage), type(self.tool_calls)) != _USUAL:
+            self._check()
+        for call in self.tool_calls:
+            if not isinstance(call, ToolCall):
+                raise ConfigurationError(f"Reply.tool_calls must hold ToolCalls, not {type(call).__name__}")
+
+    def _read(self, parts: tuple[Part, ...]) -> None:
+        for name, said in (
+            ("text", text_of(parts)),
+            ("reasoning", reasoning_of(parts)),
+            ("tool_calls", calls_of(parts)),
+        ):
+            given = getattr(self, name)
+            if given and given != said:
+                raise ConfigurationError(f"Reply.{name} says otherwise than Reply.parts; give one of them")
+            object.__setattr__(self, name, said)
+        object.__setattr__(self, "_parts", None)
+        object.__setattr__(self, "_parts", None if parts == self.parts else parts)
+
+    def _check(self) -> None:
+        if isinstance(self.tool_calls, list):
+            object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        for name, kind in zip(("text", "reasoning", "usage", "tool_calls"), _USUAL, strict=True):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ConfigurationError(f"Reply.{name} must be of type {kind.__name__}, not {type(value).__name__}")
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return all of it in order, each part once."""
+        if self._parts is not None:
+            return tuple(self._parts)
+        reasoning = (ReasoningPart(self.reasoning),) if self.reasoning else ()
+        text = (TextPart(self.text),) if self.text else ()
+        return (*reasoning, *text, *self.tool_calls)
+
+
+_USUAL: Final = (str, str, Usage, tuple)
+
+
+def has_media(reply: Reply) -> bool:
+    """Tell whether a picture, a recording or a document is among the parts of a reply, which texts alone do not say."""
+    return reply._parts is not None and any(isinstance(part, MediaPart) for part in reply._parts)

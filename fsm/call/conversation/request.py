@@ -1,0 +1,282 @@
+"""What is asked: the caller's `Request`, and the `Send` that each rung makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
+
+from attrs import Factory, evolve, field, validators
+
+from rungwise.fsm.call.conversation.options import CommonOptions, with_common
+from rungwise.fsm.call.conversation.parts import Message
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.tracebacks import built_without_locals
+from rungwise.fsm.values.fields import instance
+from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
+from rungwise.fsm.values.records import draft_of, frozen
+from rungwise.fsm.values.secret import SecretMap
+
+PlainMessage = Mapping[str, Any]
+"""One message as the caller writes it: a `role` and what the wire of the backend takes beside it."""
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function", "model")
+"""The roles of messages in any provider's form; an item of OpenAI's Responses has a type in its place."""
+_LISTS = ("content", "parts", "tool_calls")
+"""What of a message may be a list of mappings."""
+
+
+def _messages(value: str | Iterable[PlainMessage | Message]) -> tuple[PlainMessage | Message, ...]:
+    if isinstance(value, str):
+        return (FrozenMap({"role": "user", "content": value}),)
+    if isinstance(value, Mapping):
+        raise ConfigurationError("messages must be a list of messages; got one message: put it into a list")
+    if isinstance(value, bytes | bytearray | set | frozenset) or not isinstance(value, Iterable):
+        raise ConfigurationError(f"messages must be a prompt or a list of messages, not {type(value).__name__}")
+    messages = tuple(value)
+    for index, message in enumerate(messages):
+        if isinstance(message, Message):
+            continue
+        if type(message) is not dict and not isinstance(message, Mapping):  # the first is quicker
+            raise ConfigurationError(
+                f"messages[{index}] must be a mapping with 'role' and 'content', not {_kind_of(message)}"
+            )
+        if message.get("role") not in ROLES and not _is_item(message):
+            raise ConfigurationError(f"messages[{index}]['role'] must be one of {', '.join(ROLES)}")
+    if not messages:
+        raise ConfigurationError("messages is empty; give at least one message")
+    try:
+        copies = sendable_copies(messages, "messages", kept=Message)
+    except ConfigurationError:
+        for index, message in enumerate(messages):  # which says more, where it is a part as a whole
+            if not isinstance(message, Message):
+                _check_parts(frozen_copy(message, f"messages[{index}]"), index)
+        raise
+    for index, message in enumerate(copies):
+        if not isinstance(message, Message):
+            _check_parts(message, index)
+    return copies
+
+
+def _check_parts(message: PlainMessage, index: int) -> None:
+    """Refuse what no protocol can read, which would be lost where the message is translated."""
+    content = message.get("content")
+    if not (content is None or isinstance(content, str | list | tuple | Mapping)):
+        raise ConfigurationError(
+            f"messages[{index}]['content'] must be a text or a list of blocks, not {_kind_of(content)}"
+        )
+    for name in _LISTS:
+        parts = message.get(name)
+        for place, part in enumerate(parts if isinstance(parts, list | tuple) else ()):
+            if not isinstance(part, str | Mapping):
+                raise ConfigurationError(
+                    f"messages[{index}][{name!r}][{place}] must be a mapping, not {_kind_of(part)}"
+                )
+
+
+def _kind_of(value: object) -> str:
+    """Return the name of a type, and what to do with an object of a provider's own client."""
+    name = type(value).__name__
+    return f"{name}: give its model_dump()" if hasattr(value, "model_dump") and not isinstance(value, type) else name
+
+
+def _is_item(message: Mapping[str, Any]) -> bool:
+    return "role" not in message and isinstance(message.get("type"), str)
+
+
+def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if value is None:
+        return FrozenMap()
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ConfigurationError(f"Request.{name} must map names to values; it is of type {type(value).__name__}")
+    return sendable_copy(value, f"Request.{name}")  # type: ignore[no-any-return]
+
+
+def _parameters(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return _mapping("parameters", value)
+
+
+def _headers(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return value if isinstance(value, SecretMap) else SecretMap(_mapping("headers", value))
+
+
+MOST_TOKENS = 10**12
+"""No number of tokens may exceed this."""
+
+FRAMING = frozenset({"content-length", "transfer-encoding", "host", "connection"})
+"""The headers that belong to the transport."""
+
+
+def _no_framing(instance: object, attribute: Any, value: Mapping[str, Any]) -> None:
+    for name in value:
+        if name.lower() in FRAMING:
+            raise ConfigurationError(f"Request.headers must not hold {name!r}, which the transport sets")
+
+
+def _tools(value: Iterable[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(value, tuple) and not value:
+        return ()
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise ConfigurationError(
+            f"Request.tools must be a list of tool definitions, not {type(value).__name__}{_of_turns(value)}"
+        )
+    tools = tuple(value)
+    for index, tool in enumerate(tools):
+        if not isinstance(tool, Mapping):
+            raise ConfigurationError(
+                f"Request.tools[{index}] must be a mapping, not {type(tool).__name__}{_of_turns(tool)}"
+            )
+    return sendable_copies(tools, "Request.tools")
+
+
+def _of_turns(value: object) -> str:
+    """Return a word to those who gave a call what a turn takes."""
+    is_run = callable(value) or hasattr(value, "function") or hasattr(value, "executor")
+    return ": a call hands out what the model calls, a turn (client.turn) runs it" if is_run else ""
+
+
+def token_count(instance: object, attribute: Any, value: Any) -> None:
+    """Refuse what is neither a number of tokens nor None."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and (not whole or not 1 <= value <= MOST_TOKENS):
+        where = f"{type(instance).__name__}.{attribute.name}"
+        raise ConfigurationError(f"{where} must be a whole number of tokens above 0, at most {MOST_TOKENS}, or None")
+
+
+@built_without_locals
+@frozen(init=False)
+class Request:
+    """Hold what the caller asks, before any rung has touched it.
+
+    Arguments:
+        messages: a prompt, or the messages as the wire of the backend takes them, a `Message` among them where it came
+            back. Like all that is given here they are copied: they are never changed, and what becomes of them later
+            changes nothing that is sent.
+        tools: tool definitions, passed on as they are.
+        max_tokens: the caller's own output cap in tokens; only a budget or the provider ever lowers it. One that stands
+            among the parameters is taken from there.
+        parameters: anything else for the request body, in the words of the first backend's protocol.
+        headers: anything else for the HTTP headers. They go to the backends that have the scheme, host and port of the
+            first one of the chain, and to no other: those take headers of their own.
+        input_tokens: the caller's own count of the prompt's tokens, used to reserve money; estimated where None.
+        common: the parameters that every wire knows, by name: `temperature`, `top_p`, `stop`, `seed`,
+            `response_format`, `reasoning_effort`, `tool_choice`, `parallel_tool_calls`. They are put among the
+            `parameters`, where they may stand as well, and there alone they are read.
+
+    Raises:
+        ConfigurationError: a message, a tool or an option is not of its form, or an option is unknown.
+    """
+
+    messages: tuple[PlainMessage | Message, ...] = field(converter=_messages, repr=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_tools, repr=False)
+    max_tokens: int | None = field(default=None, validator=token_count)
+    parameters: Mapping[str, Any] = field(default=None, converter=_parameters, repr=False)
+    headers: Mapping[str, str] = field(default=None, converter=_headers, validator=_no_framing, repr=False)
+    input_tokens: int | None = field(default=None, validator=token_count)
+
+    def __init__(
+        self,
+        messages: str | Iterable[PlainMessage | Message],
+        tools: Iterable[Mapping[str, Any]] = (),
+        max_tokens: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        input_tokens: int | None = None,
+        **common: Unpack[CommonOptions],
+    ) -> None:
+        self.__attrs_init__(messages, tools, max_tokens, with_common(parameters, common), headers, input_tokens)
+
+    def __attrs_post_init__(self) -> None:
+        caps = [name for name in CAP_PARAMETERS if name in self.parameters]
+        if caps and self.max_tokens is None:
+            # The rungs raise the cap, so they must know it, and it must not go out twice.
+            rest = {name: value for name, value in self.parameters.items() if name not in caps}
+            changed = evolve(self, max_tokens=self.parameters[caps[0]], parameters=rest)
+            object.__setattr__(self, "max_tokens", changed.max_tokens)
+            object.__setattr__(self, "parameters", changed.parameters)
+
+
+CAP_PARAMETERS = ("max_tokens", "max_completion_tokens")
+"""What the output cap is called among the parameters of chat completions."""
+
+
+@built_without_locals
+@frozen
+class TurnContext:
+    """Tell a call what it cannot see: the turn that it is part of.
+
+    Arguments:
+        prior_answer: the text that the previous assistant message gave beside its tool calls.
+        only_housekeeping: whether all of those tool calls were housekeeping (notes, to-do lists, titles), so that the
+            prior answer may stand for an empty reply.
+        is_shown: whether a consumer was shown the prior answer, so that no stream hands it out once more.
+        gathered: the text of a cut answer that an earlier call of the turn has brought, and that this one goes on from.
+    """
+
+    prior_answer: str | None = field(default=None, repr=False, validator=validators.optional(instance(str)))
+    only_housekeeping: bool = field(default=False, validator=instance(bool))
+    is_shown: bool = field(default=False, validator=instance(bool))
+    gathered: str = field(default="", repr=False, validator=instance(str))
+
+
+def _own_headers(send: Send) -> Mapping[str, str]:
+    return send.request.headers
+
+
+def _own_tools(send: Send) -> tuple[Mapping[str, Any], ...]:
+    return send.request.tools
+
+
+def _own_parameters(send: Send) -> Mapping[str, Any]:
+    return send.request.parameters
+
+
+@frozen(kw_only=True, eq=False)
+class Send:
+    """Tell the driver what to send next.
+
+    Arguments:
+        rung: the state of the machine.
+        backend: index into the chain.
+        wait: seconds to wait before sending.
+        messages: the messages of this attempt: the caller's own as they were given, and the turns of the rungs.
+        max_tokens: the output cap that must reach the wire; None sends none.
+        prefill: whether the last message is an assistant turn to be continued in the backend's own encoding.
+        dropped: parameters to leave out because the provider rejected them.
+        lower_reasoning: whether to ask for less reasoning, or none.
+        portable: whether to leave out of the caller's messages what may be another provider's: signatures, encrypted
+            reasoning. A `Message` says itself whose its parts are.
+        deadline: when the whole call must have ended, on the driver's clock, or None.
+        needs_compaction: whether the caller's compactor must run on the messages first; they are the caller's own then,
+            and what the rungs have added comes back to what it makes of them.
+        restore_reasoning: whether each assistant turn must carry its reasoning, or a stand-in for it.
+        request: what the caller asked.
+        headers: those of the request, where they are meant for this backend; a wire sends these and its own.
+        parameters: likewise those of the request.
+        tools: likewise those of the request.
+        added_tokens: the tokens of what the rungs have added to the caller's messages.
+        unsigned: whether the backend has rejected a signature, so that none is sent, its own included.
+        must_cut: whether a stream that brings more than `max_tokens` must be cut, as no more was reserved for it.
+    """
+
+    rung: str
+    backend: int
+    wait: float
+    messages: tuple[PlainMessage | Message, ...] = field(repr=False)
+    max_tokens: int | None
+    request: Request
+    prefill: bool = False
+    dropped: frozenset[str] = frozenset()
+    lower_reasoning: bool = False
+    portable: bool = False
+    deadline: float | None = None
+    needs_compaction: bool = False
+    added_tokens: int = 0
+    must_cut: bool = False
+    unsigned: bool = False
+    restore_reasoning: bool = False
+    headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
+    parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)
+    tools: tuple[Mapping[str, Any], ...] = field(default=Factory(_own_tools, takes_self=True), repr=False)
+
+
+new_send = draft_of(Send)

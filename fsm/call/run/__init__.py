@@ -1,0 +1,1 @@
+"""The parts that run a call: observe, fire, record, propose."""

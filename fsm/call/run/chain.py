@@ -1,0 +1,108 @@
+"""The fallback chain of one call: which backend is asked, and which one comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from rungwise.fsm.call.conversation.link import Link
+from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.errors import ConfigurationError
+
+
+class Chain:
+    """Walk along the backends, forward only.
+
+    Arguments:
+        links: the backends in order.
+        index: the place of the one that is asked.
+        link: the one that is asked.
+        shapes: the form in which its messages are written.
+        is_at_end: whether no backend stands behind it.
+    """
+
+    __slots__ = ("index", "is_at_end", "link", "links", "shapes")
+
+    def __init__(self, links: tuple[Link, ...], index: int, link: Link, shapes: Shapes) -> None:
+        self.links, self.index, self.link, self.shapes = links, index, link, shapes
+        self.is_at_end = index + 1 == len(links)
+
+    @classmethod
+    def of(cls, links: Sequence[Link], *, needs_prices: bool) -> Chain:
+        """Check a chain and stand at its beginning.
+
+        Raises:
+            ConfigurationError: it is empty, or no backend can be used, or one that needs prices has none.
+        """
+        if not isinstance(links, (list, tuple)):
+            raise ConfigurationError(f"the chain must be a list of backends, not {type(links).__name__}")
+        for link in links:
+            if not hasattr(link, "identities"):
+                raise ConfigurationError(f"the chain must hold backends, not {type(link).__name__}")
+        if not links:
+            raise ConfigurationError("the chain is empty; give at least one backend")
+        for link in links:
+            if link.problem is None:
+                break
+        else:
+            problems = "; ".join(f"{link.name}: {link.problem}" for link in links)
+            raise ConfigurationError(f"no backend of the chain can be used ({problems})")
+        if needs_prices:
+            for link in links:
+                if link.prices is None:
+                    raise ConfigurationError(f"Budget.money needs prices on every backend; {link.name!r} has none")
+        return cls(tuple(links), 0, links[0], shapes_of(links[0]))
+
+    def leave_unusable(self) -> list[tuple[Link, str]]:
+        """Ask the first backend that can be used, and return those that stand before it, each with its problem."""
+        unusable = []
+        while (problem := self.link.problem) is not None:
+            unusable.append((self.link, problem))
+            self.move_to(self.index + 1)
+        return unusable
+
+    def move_to(self, index: int) -> None:
+        """Ask another backend from now on."""
+        self.index, self.link, self.is_at_end = index, self.links[index], index + 1 == len(self.links)
+        self.shapes = shapes_of(self.link)
+
+    def next_usable(self) -> int | None:
+        """Find the next backend that can be used and is not the current one under another name."""
+        if self.is_at_end:
+            return None
+        links, here = self.links, self.link.identities
+        for index in range(self.index + 1, len(links)):
+            link = links[index]
+            if link.problem is None and here.isdisjoint(link.identities):
+                return index
+        return None
+
+    def to_come(self, most: int) -> list[Link]:
+        """List the backends that would be asked one after another from here, without the current one.
+
+        Arguments:
+            most: how many can be asked at all, behind which nobody looks: every call does, however long its chain is.
+        """
+        coming: list[Link] = []
+        if self.is_at_end or most <= 0:
+            return coming
+        here = self.link.identities
+        for link in islice(self.links, self.index + 1, None):
+            if link.problem is None and not (link.identities & here):
+                coming.append(link)
+                here = link.identities
+                most -= 1
+                if not most:
+                    break
+        return coming
+
+    def passed_over(self, following: int | None = None) -> Iterator[tuple[Link, str]]:
+        """Name the backends between the current one and the following one (or the end), each with the reason."""
+        for link in self.links[self.index + 1 : following]:
+            yield link, link.problem or f"same as {self.link.name}"
+
+
+def shapes_of(link: Link) -> Shapes:
+    """Return the form in which a backend's messages are written; one of the user's own may name none."""
+    shapes: Shapes = getattr(link, "shapes", NEUTRAL)
+    return shapes

@@ -1,0 +1,126 @@
+"""What the parts of one call share: what was asked, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rungwise.fsm.call.budget.budget import Spending
+from rungwise.fsm.call.budget.reserved import NOTHING_KEPT, Kept
+from rungwise.fsm.call.budget.shared import SharedBudget, check_within
+from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons, lessons_of
+from rungwise.fsm.call.conversation.link import Link, losses_of
+from rungwise.fsm.call.conversation.request import Request, TurnContext
+from rungwise.fsm.call.conversation.transcript import Transcript
+from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.run.chain import Chain
+from rungwise.fsm.call.run.journal import Journal, Links, Setting
+from rungwise.fsm.call.run.position import Position
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.failures.events import FORMAT_PARAMETER
+from rungwise.fsm.values.records import define
+
+_FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
+
+
+@define(eq=False, repr=False)
+class CallContext:
+    """Hold what the parts of one call share.
+
+    Arguments:
+        request: what the caller asks.
+        policy: how the call may recover, and its budget.
+        turn: what the call cannot see of the turn around it.
+        has_compactor: whether messages can be shortened.
+        chain: the backends, and which of them is asked.
+        position: where the call stands in its machine.
+        transcript: the text so far, and what the rungs have added to the messages.
+        spending: what is used of the budget.
+        journal: every step.
+        kept: what no attempt at the current backend may use of the budget.
+        worded: the places in the chain of the backends that rejected the parameter for JSON, of which the journal says
+            what was done.
+    """
+
+    request: Request
+    policy: Policy
+    turn: TurnContext
+    has_compactor: bool
+    chain: Chain
+    position: Position
+    transcript: Transcript
+    spending: Spending
+    journal: Journal
+    kept: Kept = NOTHING_KEPT
+    worded: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        policy: Policy,
+        chain: Sequence[Link],
+        turn: TurnContext,
+        *,
+        contents: bool,
+        has_compactor: bool,
+        within: SharedBudget | None,
+        lessons: Sequence[Lessons] | None,
+    ) -> CallContext:
+        """Begin with what a call was given.
+
+        Raises:
+            ConfigurationError: something is not of its form, no backend can be used, or one lacks prices.
+        """
+        _check(request, policy, turn)
+        if within is not None:
+            check_within(within)
+        spending = Spending(policy.budget, None if within is None else within.share())
+        backends = Chain.of(chain, needs_prices=spending.needs_prices)
+        links = backends.links
+        position = Position.of(policy, len(links))
+        setting = Setting(
+            policy,
+            Links(links),
+            request.max_tokens,
+            request.input_tokens,
+            has_compactor,
+            () if within is None else within.budgets,
+            tuple(map(lessons_of, links) if lessons is None else lessons),
+        )
+        table = policy.table
+        journal = Journal(table=table.name, counters=table.counters, contents=contents, setting=setting)
+        transcript = Transcript.going_on_from(turn.gathered, request.messages, policy.hints)
+        return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
+
+    def newly_told(self) -> str | None:
+        """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""
+        index, told = self.chain.index, self.journal.setting.links.losses
+        if told[index] is not None and _FORMAT_REPAIR not in self.transcript.repaired:
+            return None
+        notes = []
+        if told[index] is None:  # it is the first to this backend
+            losses = told[index] = losses_of(self.request, self.chain.links[0], self.chain.link)
+            if losses:
+                notes.append(f"left out: {'; '.join(losses)}")
+            lessons = self.lessons
+            if lessons is not NO_LESSONS and lessons != NO_LESSONS:
+                notes.append(str(lessons))
+        if _FORMAT_REPAIR in self.transcript.repaired and index not in self.worded:
+            self.worded |= {index}
+            notes.append(f"{FORMAT_PARAMETER}: asked for in words (it was rejected)")
+        return "; ".join(notes) or None
+
+    @property
+    def lessons(self) -> Lessons:
+        """Return what was remembered of the current backend when the call began."""
+        known, index = self.journal.setting.lessons, self.chain.index
+        return known[index] if index < len(known) else NO_LESSONS
+
+
+def _check(request: object, policy: object, turn: object) -> None:
+    if isinstance(request, Request) and isinstance(policy, Policy) and isinstance(turn, TurnContext):
+        return
+    for name, value, kind in (("request", request, Request), ("policy", policy, Policy), ("turn", turn, TurnContext)):
+        if not isinstance(value, kind):
+            raise ConfigurationError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

@@ -1,0 +1,93 @@
+"""What the consumer of a stream was given, and what it must be given next."""
+
+from __future__ import annotations
+
+from rungwise.fsm.call.conversation.events import Discard, Reasoning, Text
+from rungwise.fsm.call.conversation.reply_filter import ReplyFilter
+from rungwise.fsm.call.conversation.transcript import Reading
+from rungwise.fsm.journal.record import Step
+
+StreamEvent = Text | Reasoning | Discard | Step
+
+
+class Delivery:
+    """Keep what a consumer has in step with what the result will hold.
+
+    Arguments:
+        is_streaming: whether there is a consumer; without one, only the attempt in flight may be followed.
+        shown: the text that an earlier call has handed out, and that this one goes on from.
+    """
+
+    __slots__ = ("_events", "_shown", "filter", "is_streaming")
+
+    def __init__(self, is_streaming: bool, shown: str = "") -> None:
+        self.is_streaming = is_streaming
+        self.filter: ReplyFilter | None = None  # of the attempt in flight, once something of it has come
+        self._shown = shown  # by earlier attempts too, and not taken back
+        self._events: list[StreamEvent] = []
+
+    @property
+    def delivered(self) -> str:
+        """Return the visible text that the attempt in flight has handed out."""
+        return self.filter.delivered if self.filter is not None else ""
+
+    def open(self, reading: Reading, gathered: str) -> ReplyFilter:
+        """Begin to follow an attempt.
+
+        Arguments:
+            reading: how its reply is to be read.
+            gathered: the text so far.
+        """
+        self.filter = ReplyFilter(reading, gathered)
+        return self.filter
+
+    def close(self) -> str:
+        """Hand out what was held back, now that all of the reply has come, and return what the attempt delivered."""
+        if self.filter is None:
+            return ""
+        self._events += self.filter.close()
+        return self.filter.delivered
+
+    def correct(self, text: str) -> None:
+        """Hand out what turns all that was shown into this text; the attempt is over."""
+        if self.is_streaming:
+            shown, delivered = self._shown, self.delivered
+            is_all = len(text) == len(shown) + len(delivered) and text.endswith(delivered) and text.startswith(shown)
+            self._events += () if is_all else correction(shown + delivered, text)  # the usual case: nothing is joined
+            self._shown = text
+        self.filter = None
+
+    def show(self, event: Reasoning | Step) -> None:
+        """Hand out a step, or text that has turned out to be reasoning."""
+        if self.is_streaming:
+            self._events.append(event)
+
+    def drain(self) -> list[StreamEvent]:
+        """Return what is to be handed out, and forget it."""
+        events, self._events = self._events, []
+        return events
+
+
+def correction(shown: str, target: str) -> tuple[Discard | Text, ...]:
+    """Return the events that turn what a consumer has into what the result holds."""
+    if shown == target:
+        return ()
+    common = len(shown) if target.startswith(shown) else _common(shown, target)
+    events: list[Discard | Text] = []
+    if common < len(shown):
+        events.append(Discard(shown[common:]))
+    if common < len(target):
+        events.append(Text(target[common:]))
+    return tuple(events)
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many letters two texts begin with in common: halves are compared, not letters."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,137 @@
+"""A call in brief, from its journal: how it ended and why, what it took, and a line for each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Final
+
+from attrs import asdict
+
+from rungwise.fsm.call.budget.budget import Spending
+from rungwise.fsm.call.budget.prices import price_of
+from rungwise.fsm.call.run.causes import cause_of
+from rungwise.fsm.errors import ConfigurationError
+from rungwise.fsm.journal.attempts import LEAST_ERROR, Attempt, attempts_of, word_of
+from rungwise.fsm.journal.digest import Digest, Line, Spent, digest_of, end_of, with_times
+from rungwise.fsm.journal.digest.words import ordinal, plain
+from rungwise.fsm.journal.path import Path, path_of
+from rungwise.fsm.journal.record import Evidence
+from rungwise.fsm.values.label import label
+from rungwise.fsm.values.usage import NO_USAGE
+
+if TYPE_CHECKING:
+    from rungwise.fsm.call.run.journal import Journal, Setting
+    from rungwise.fsm.call.run.result import Result
+
+FIRST_WORDS: Final = 200
+"""Characters of an answer that are shown of it."""
+
+
+def digest_of_call(path: Path, says: str = "") -> Digest:
+    """Tell a call in brief.
+
+    Arguments:
+        path: that of the call.
+        says: the beginning of what came of it.
+    """
+    setting: Setting = path.record.setting
+    attempts = attempts_of(path)
+    return digest_of(
+        path,
+        spent=spent_in(path),
+        cause=_cause(path, attempts),
+        most=asdict(setting.policy.budget),
+        lines=tuple(_lines(path, attempts)),
+        says=says,
+    )
+
+
+def digest_of_journal(journal: Journal) -> Digest | None:
+    """Tell a call in brief from its journal; None where that holds nothing, or nothing of the table of its policy."""
+    try:
+        return digest_of_call(path_of(journal, journal.setting.policy.table))
+    except ConfigurationError:
+        return None
+
+
+def digest_of_result(result: Result) -> Digest | None:
+    """Tell a call in brief from its result, with the first words of its text; None as for its journal."""
+    try:
+        path = path_of(result.journal, result.journal.setting.policy.table)
+    except ConfigurationError:
+        return None
+    return digest_of_call(path, first_words(result.text))
+
+
+def first_words(text: str) -> str:
+    """Return the beginning of a text on one line, without what a terminal would obey."""
+    return str(label(" ".join(text[: 2 * FIRST_WORDS].split()), FIRST_WORDS))
+
+
+def spent_in(path: Path) -> Spent:
+    """Add up what a call took, as its steps tell it."""
+    setting: Setting = path.record.setting
+    prices = {link.name: link.prices for link in reversed(setting.chain)}
+    priced = [prices.get(step.backend) for step in path.steps if step.usage.total_tokens]
+    usage = reduce(add, (step.usage for step in path.steps), NO_USAGE)
+    has_prices = any(each is not None for each in (priced or prices.values()))
+    return Spent(
+        attempts=path.steps[-1].attempts,
+        seconds=path.steps[-1].at,
+        usage=usage,
+        cost=sum(cost for cost in costs_in(path) if cost is not None) if has_prices else None,
+        is_least=any(each is None for each in priced),
+    )
+
+
+def costs_in(path: Path) -> Iterator[float | None]:
+    """Yield what each step cost; None where its backend has no prices."""
+    setting: Setting = path.record.setting
+    prices = {link.name: link.prices for link in reversed(setting.chain)}
+    for step in path.steps:
+        own = prices.get(step.backend)
+        yield None if own is None else price_of(step.usage, own)
+
+
+def money_of(path: Path) -> Iterator[float | None]:
+    """Yield what was spent after each step; None where the backend has no prices."""
+    setting: Setting = path.record.setting
+    prices = {link.name: link.prices for link in reversed(setting.chain)}
+    spending = Spending(setting.policy.budget)
+    for step in path.steps:
+        spending.pay(step.usage, prices.get(step.backend))
+        yield None if prices.get(step.backend) is None else spending.cost
+
+
+def _lines(path: Path, attempts: Sequence[Attempt]) -> Iterator[Line]:
+    setting: Setting = path.record.setting
+    has_several = len(setting.chain) > 1
+    costs = tuple(costs_in(path))
+    for attempt in attempts:
+        yield Line(
+            attempt=attempt,
+            backend=attempt.sent.backend if has_several else "",
+            cost=None if attempt.back is None else costs[attempt.back.number - 1],
+            end=end_of(attempt, path.table),
+        )
+
+
+def _cause(path: Path, attempts: Sequence[Attempt]) -> str:
+    """Say why a call ended as it did: what came back last, and which time that was."""
+    last, row = path.steps[-1], path.rows[-1]
+    if path.record.outcome is None or row is None:
+        return ""
+    cause = cause_of(path.table, row, Evidence(event=last.event, asked_wait=last.asked_wait), last.facts)
+    if cause is None:
+        return ""
+    says = path.table.says(last.event, at_last=True)
+    times = sum(attempt.back is not None and word_of(attempt.back) == word_of(last) for attempt in attempts)
+    if last.status is not None and last.status >= LEAST_ERROR:
+        reason = f" ({plain(last.reason)})" if last.reason else ""
+        told = f"the provider answered {last.status}{reason}"
+    else:
+        told = says + (f" ({plain(last.reason)})" if last.reason else "")
+    note = f": {last.note}" if last.event == "ran_out" and last.note else ""
+    return with_times(told, times, ordinal(times)) + note + cause.removeprefix(says)

@@ -1,0 +1,44 @@
+"""The page of a recorded call: its path through the table, and what was left of its budget after each step."""
+
+from __future__ import annotations
+
+from attrs import asdict
+
+from rungwise.fsm.call.run.digest import digest_of_call, money_of
+from rungwise.fsm.call.run.journal import Journal, Setting
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.diagram.page import Page, Setup, explain_page
+from rungwise.fsm.journal.path import Path, read_path
+from rungwise.fsm.machine.table import Table
+
+
+def read_call(text: str | bytes, table: Table = CALL) -> Path:
+    """Read the journal of a call and find the rows that its steps took.
+
+    Arguments:
+        text: a journal as JSON; nothing in it is trusted.
+        table: the machine that the call ran on; one of your own is not recorded and must be passed.
+
+    Raises:
+        ConfigurationError: the text is no journal of this table; the message says where.
+    """
+    return read_path(text, table, Journal)
+
+
+def explain_call(path: Path) -> str:
+    """Write the page of a recorded call: its path on the diagram, its timeline, and every step to be selected.
+
+    Arguments:
+        path: the path of the call; everything that a stranger wrote into it is escaped.
+    """
+    return page_of_call(path).html
+
+
+def page_of_call(path: Path) -> Page:
+    """Make that page in its parts."""
+    setting: Setting = path.record.setting
+    setup = Setup(
+        limits=setting.policy.limits.bounded(path.table.limits, len(setting.chain)),
+        budget=asdict(setting.policy.budget),
+    )
+    return explain_page(path, setup, digest=digest_of_call(path), money=tuple(money_of(path)))

@@ -1,0 +1,175 @@
+"""What each rung proposes to send: the messages with what the rungs have added, and the cap that can be paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import evolve
+
+from rungwise.fsm.call.budget.counting import TokenCounter
+from rungwise.fsm.call.budget.reserve import count_money, eaten_by, enter, shared_eaten_by
+from rungwise.fsm.call.budget.reserved import NOTHING_KEPT
+from rungwise.fsm.call.budget.shared import Share
+from rungwise.fsm.call.conversation.for_backend import Meant
+from rungwise.fsm.call.conversation.json_instruction import with_wish
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send, new_send
+from rungwise.fsm.call.conversation.transcript import Composed
+from rungwise.fsm.call.run.context import CallContext
+from rungwise.fsm.call.run.proposal import Proposal
+
+
+class Proposer:
+    """Work out what the next attempt sends.
+
+    Arguments:
+        context: the rung, the backend, the messages, and what is left of the budget.
+        counter: counts prompts for a budget of money.
+    """
+
+    __slots__ = ("_meant", "context", "counter")
+
+    def __init__(self, context: CallContext, counter: TokenCounter) -> None:
+        self.context, self.counter = context, counter
+        self._meant: Meant | None = None
+
+    def propose(self, wait: float, *, is_compacted: bool = False) -> Proposal:
+        """Return what the current rung sends.
+
+        Arguments:
+            wait: seconds until it goes out.
+            is_compacted: whether the compactor that the rung waits for has run, or will not run at all.
+        """
+        context, meant = self.context, self._meant
+        transcript, chain, spending, rung = context.transcript, context.chain, context.spending, context.position.state
+        link = chain.link
+        if meant is None or meant.backend != chain.index:
+            meant = self._meant = Meant.of(context)
+        needs_compaction = rung == "compact" and not is_compacted
+        prompt = cap = None
+        if needs_compaction:  # what it sends, and what that costs, is known when the compactor has run
+            composed = Composed(transcript.messages)
+        else:
+            prefills = meant.prefills and chain.index not in transcript.without_prefill
+            composed = transcript.compose(chain.shapes, prefills, link.echoes)
+            if meant.expects_json:
+                hints = context.policy.hints
+                composed = with_wish(composed, meant.request, link, hints, chain.shapes, transcript.dropped)
+            if spending.needs_prices:
+                prompt = self.counter.prompt(composed.messages, composed.added_tokens)
+            cap = self._cap(meant.asked, prompt or 0)
+        send = new_send()
+        send.rung = rung
+        send.backend = chain.index
+        send.wait = wait
+        send.messages = composed.messages
+        send.max_tokens = cap
+        send.request = context.request
+        send.prefill = composed.prefill
+        send.dropped = transcript.dropped
+        send.lower_reasoning = transcript.lower_reasoning
+        send.portable = transcript.portable
+        send.unsigned = "reasoning_signature" in transcript.repaired
+        send.deadline = spending.deadline()
+        send.needs_compaction = needs_compaction
+        send.added_tokens = composed.added_tokens
+        send.must_cut = spending.needs_cap
+        send.restore_reasoning = transcript.restore_reasoning
+        send.headers = meant.headers
+        send.parameters = meant.request.parameters
+        send.tools = meant.tools
+        send.__class__ = Send
+        return Proposal(send, composed.reading, meant, prompt)
+
+    def lacking(self, proposal: Proposal, wait: float) -> str | None:
+        """Name the part of a budget that does not allow an attempt, if any.
+
+        Arguments:
+            proposal: what would be sent.
+            wait: seconds until it goes out.
+        """
+        context, cap = self.context, proposal.send.max_tokens
+        spending, share = context.spending, context.spending.share
+        lacking = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
+        if lacking is None and context.kept is not NOTHING_KEPT and not self._is_first():
+            lacking = eaten_by(context, cap, wait)
+        lacking = lacking or spending.lacking(wait, cap)
+        if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
+            lacking = None if self._is_first() else shared_eaten_by(context)
+            prices = context.chain.link.prices
+            lacking = lacking or share.lacking(spending.now, wait, proposal.prompt_tokens, prices)
+        return lacking
+
+    def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
+        """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See `Call.reserve`."""
+        share = self.context.spending.share
+        if share is None or self.lacking(proposal, 0.0) is not None:
+            return True  # or the call ends when it is said to be sending
+        return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
+
+    def granted(self, proposal: Proposal, share: Share) -> Proposal | str:
+        """Return what may go out of a proposal under a shared budget, or why nothing may.
+
+        Arguments:
+            proposal: what is to be sent.
+            share: what the call has of that budget.
+        """
+        cap = proposal.send.max_tokens
+        lacking = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
+        if lacking is not None:
+            return lacking
+        if share.cap == cap or cap is None:
+            return proposal
+        return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))
+
+    def _is_first(self) -> bool:
+        """Tell whether it is the first attempt at a backend, which is made also of what is kept for others."""
+        return self.context.position.state in (self.context.policy.table.start, "fallback")
+
+    def _cap(self, asked: int | None, prompt_tokens: int) -> int | None:
+        """Return the output cap in tokens: what was asked for, raised by the rungs, and what can be paid for of it.
+
+        Arguments:
+            asked: what the caller or the backend asks for.
+            prompt_tokens: those of the prompt, where money is counted.
+        """
+        is_first = self._is_first()
+        context, transcript = self.context, self.context.transcript
+        wanted = context.position.cap(context.policy, asked)
+        share = context.spending.share
+        if share is not None and wanted is None and share.needs_cap:
+            wanted = context.policy.base_cap  # or one call would reserve all that there is
+        if is_first:
+            enter(context, wanted or context.policy.base_cap, prompt_tokens)
+        elif context.kept is not NOTHING_KEPT:
+            count_money(context, wanted or context.policy.base_cap, prompt_tokens)
+        cap = self._paid(wanted, prompt_tokens, is_first=is_first) if context.spending.needs_cap else wanted
+        if transcript.largest_output is not None and cap is not None:
+            cap = min(cap, transcript.largest_output)
+        available = transcript.available_tokens
+        if available is not None:
+            cap = available if cap is None else min(cap, available)
+        # A backend that takes it by no name is sent none.
+        return None if transcript.dropped and transcript.dropped.issuperset(CAP_PARAMETERS) else cap
+
+    def _paid(self, wanted: int | None, prompt_tokens: int, *, is_first: bool) -> int | None:
+        """Return what the budgets can pay for of an output cap, besides what is kept for the backends to come.
+
+        Arguments:
+            wanted: the cap, in tokens.
+            prompt_tokens: those of the prompt, where money is counted.
+            is_first: whether it is the first attempt at the backend: who comes first is asked first.
+        """
+        context, share = self.context, self.context.spending.share
+        spending, prices = context.spending, context.chain.link.prices
+        cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+        if is_first and cap is not None and cap < 1:
+            context.kept = evolve(context.kept, output_tokens=0, money=0.0, money_each=0.0)
+            cap = spending.lowered(wanted, prompt_tokens, prices, context.kept)
+        if share is not None and cap is not None and cap < 1:  # it is the call's own budget that allows no more
+            context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0)
+        elif share is not None and cap is not None:
+            own, cap = cap, share.lowered(cap, prompt_tokens, prices, context.kept)
+            if is_first and cap is not None and cap < 1:
+                context.kept = evolve(context.kept, shared_tokens=0, shared_money=0.0, shared_money_each=0.0)
+                cap = share.lowered(own, prompt_tokens, prices, context.kept)
+        return cap

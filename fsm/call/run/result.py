@@ -1,0 +1,170 @@
+"""What a call ends with: the `Result`, and the error of each outcome that raises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field
+
+from rungwise.fsm.call.conversation.parts import Message, Part, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.shapes import NEUTRAL, Shapes
+from rungwise.fsm.call.run.journal import Journal
+from rungwise.fsm.call.table import CALL
+from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
+from rungwise.fsm.failures.events import KEY_HINT_REASONS
+from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.journal.shown import Shown
+from rungwise.fsm.values.records import draft_of, frozen
+from rungwise.fsm.values.usage import Usage
+
+if TYPE_CHECKING:
+    from rungwise.fsm.journal.digest import Digest
+
+
+@frozen(repr=False)
+class Result(Shown):
+    """Hold the end of a call, whatever it was.
+
+    Arguments:
+        outcome: the final state of the machine.
+        text: the answer; every part stitched together.
+        final_text: the last text block after the last tool call.
+        tool_calls: the tool calls; never a cut one.
+        reasoning: the reasoning of the last reply.
+        parts: the raw parts that `text` was stitched from.
+        usage: the tokens of every attempt, discarded and aborted ones included.
+        cost: in the currency of the backends' prices; None where a backend that was asked has none.
+        seconds: from the beginning of the call to its end.
+        attempts: requests sent.
+        backend: the name of the backend that was asked last.
+        cause: why the call did not simply succeed, in a sentence; None for `done`.
+        failures: the last failure of each backend that failed, by name, in the order of the chain.
+        reply: the last reply, as it came.
+        journal: every step.
+        overran: whether a provider took no notice of an output cap that a budget rests on; nothing was sent after that.
+        shapes: the form in which the last backend is written to.
+        turn: all that came of a turn that its provider paused, in order and with the provider's own blocks; empty where
+            none was paused.
+    """
+
+    outcome: str
+    text: str
+    final_text: str
+    tool_calls: tuple[ToolCall, ...]
+    reasoning: str
+    parts: tuple[str, ...]
+    usage: Usage
+    cost: float | None
+    seconds: float
+    attempts: int
+    backend: str
+    cause: str | None
+    failures: tuple[tuple[str, Failure], ...]
+    reply: Reply | None
+    journal: Journal = field(eq=False)
+    overran: bool = False
+    shapes: Shapes = field(default=NEUTRAL, eq=False)
+    turn: tuple[Part, ...] = field(default=(), eq=False)
+
+    def __repr__(self) -> str:
+        from rungwise.fsm.journal.digest import Spent  # digests are for who looks at a result
+        from rungwise.fsm.journal.digest.brief import brief
+
+        spent = Spent(attempts=self.attempts, seconds=self.seconds, usage=self.usage, cost=self.cost)
+        calls = ", ".join(f"calls {call.name}" for call in self.tool_calls)
+        return brief("Result", self.outcome, self.text, self.cause or calls, spent)
+
+    def _digest(self) -> Digest | None:
+        from rungwise.fsm.call.run.digest import digest_of_result
+
+        return digest_of_result(self)
+
+    @property
+    def is_success(self) -> bool:
+        """Tell whether the outcome returns instead of raising."""
+        return self.outcome in SUCCESSES
+
+    @property
+    def model(self) -> str | None:
+        """Return the model id that the last reply named."""
+        return self.reply.model if self.reply else None
+
+    @property
+    def message(self) -> Message:
+        """Return the message to append to the conversation, for whichever backend is asked next.
+
+        A reply that is all of the answer is there as it came, with what its provider wants back, and so is each reply
+        of a turn that its provider paused.
+        """
+        if self.turn:
+            return Message("assistant", self.turn)
+        reply = self.reply
+        whole = (self.text, self.reasoning, self.tool_calls)
+        if self.outcome == "done" and reply and whole == (reply.text, reply.reasoning, reply.tool_calls):
+            return Message("assistant", reply.parts)
+        reasoning: tuple[Part, ...] = (ReasoningPart(self.reasoning),) if self.reasoning else ()
+        text = (TextPart(self.text),) if self.text else ()
+        return Message("assistant", (*reasoning, *text, *self.tool_calls))
+
+    @property
+    def plain_message(self) -> dict[str, Any]:
+        """Return the same as a message for the last backend, without its reasoning or anything of a provider's own."""
+        return self.shapes.plain_of(self.message)[0]
+
+    @property
+    def plain_message_with_reasoning(self) -> dict[str, Any]:
+        """Return that message with its reasoning.
+
+        DeepSeek, Kimi and MiMo want it back in a tool loop; others, such as Groq, reject the field.
+        """
+        return self.shapes.plain_of(self.message, with_reasoning=True)[0]
+
+    def raise_for_outcome(self) -> Result:
+        """Return this result if its outcome is a success.
+
+        Raises:
+            CallError: the error of the outcome, with this result.
+        """
+        if self.outcome in SUCCESSES:
+            return self
+        raise error_of(self)
+
+
+new_result = draft_of(Result)
+
+SUCCESSES = frozenset({*CALL.answers, *CALL.lesser})
+
+_ERRORS: dict[str, type[CallError]] = {
+    "refused": Refused,
+    "exhausted": Exhausted,
+    "failed": Failed,
+    "cancelled": Cancelled,
+    "over_budget": OverBudget,
+}
+
+
+def error_of(result: Result) -> CallError:
+    """Build the error of an outcome that raises."""
+    kind = _ERRORS[result.outcome]
+    if result.outcome == "exhausted" and result.journal.last.event in ("came_empty", "only_reasoned", "paused"):
+        kind = EmptyResponse
+    told = "; ".join(f"{name}: {describe(failure)}" for name, failure in result.failures)
+    attempts = "1 attempt" if result.attempts == 1 else f"{result.attempts} attempts"
+    message = f"{result.outcome} after {attempts}: {result.cause}"
+    return kind(f"{message} ({told})" if told and result.outcome != "cancelled" else message, result)
+
+
+def describe(failure: Failure) -> str:
+    """Say why a request failed without quoting the provider, who may quote a prompt or a key."""
+    told: list[str] = [failure.reason]
+    if failure.status is not None:
+        told.append(f"HTTP {failure.status}")
+    if failure.found is not None:
+        told.append(failure.found)
+    if failure.exception is not None:
+        told.append(type(failure.exception).__name__)
+    if failure.asked_wait is not None:
+        told.append(f"asked to wait {failure.asked_wait:g} s")
+    hint = ": check this backend's API key" if failure.reason in KEY_HINT_REASONS else ""
+    return ", ".join(told) + hint
