@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.adapters.capability import Capabilities
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import frozen
 
 _ANY: Final[Any] = ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.capability import Capabilities
@@ -17,7 +17,6 @@ from rungwise.adapters.wires.json_text import load
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 
 if TYPE_CHECKING:
     from rungwise.adapters.wires.chat.backend import OpenAIChat

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import attrs
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits, call_table
 from rungwise.fsm.errors import ConfigurationError
@@ -15,7 +15,6 @@ from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.suggest import did_you_mean
 from rungwise.fsm.values.toml import read_toml, text_of_file
 

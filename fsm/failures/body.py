@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
-from attrs import Factory
+from attrs import Factory, define
 
 from rungwise.fsm.failures.events import FORMAT_PARAMETER
 from rungwise.fsm.failures.rules import STATUS_OF_CODE
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import define
 
 # How many output tokens there is room for: `cap` outright, `below` exclusively, or `limit` less `used` and `more`.
 # vLLM gives no more than a lower bound of the prompt; there, where what was `asked` for fills most of the `limit`, half

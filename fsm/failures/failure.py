@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from attrs import field, fields
+from attrs import field, fields, frozen
 
 from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.values.checks import LARGEST, is_number, is_whole, must, must_be_one_of, or_none
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 
 _MUST_BE_SECONDS = must(
     "a number of seconds, 0 or more, or None", or_none(lambda value: is_number(value, 0, LARGEST)), names_class=True

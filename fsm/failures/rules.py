@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.failures.reasons import Reason
 from rungwise.fsm.values.patterns import Pattern
-from rungwise.fsm.values.records import frozen
 
 if TYPE_CHECKING:
     from rungwise.fsm.failures.body import ErrorBody

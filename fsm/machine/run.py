@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from operator import ge, gt
 from typing import TYPE_CHECKING, Self
 
-from attrs import field
+from attrs import define, field
 
 from rungwise.fsm.errors import BrokenMachine, IllegalEvent
 from rungwise.fsm.machine.compiled import machine_of
 from rungwise.fsm.machine.table import Row, Table
-from rungwise.fsm.values.records import define
 
 if TYPE_CHECKING:
     from rungwise.fsm.machine.machine import RowMachine

@@ -16,12 +16,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from attrs import evolve, field, validators
+from attrs import evolve, field, frozen, validators
 
 from rungwise.fsm.errors import TableError
 from rungwise.fsm.machine.declare import Effect, Entry, Event, Fact, Guard, Rung
 from rungwise.fsm.machine.ranks import joined, ranks_of
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.suggest import close_to
 
 SLIP = 0.7

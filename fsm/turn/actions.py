@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
-from rungwise.fsm.values.records import frozen
 
 if TYPE_CHECKING:
     from rungwise.fsm.turn.tools import Tool

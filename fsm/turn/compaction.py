@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.conversation.parts import Message, ToolResult
@@ -14,7 +14,6 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.turn.reading import blocks_of, is_result, read
 from rungwise.fsm.turn.rounds import Exchange, Round, rounds_of
 from rungwise.fsm.values.checks import is_whole, must, or_none
-from rungwise.fsm.values.records import frozen
 
 Counter = Callable[[Any], int]
 """Counts the tokens of messages, which it is given as a tuple."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import Factory
+from attrs import Factory, define, frozen
 
 from rungwise.fsm.turn.reading import ReadMessage, answers_behind
-from rungwise.fsm.values.records import define, frozen
 
 
 @frozen

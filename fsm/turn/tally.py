@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from attrs import define
+
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.errors import IllegalEvent
-from rungwise.fsm.values.records import define
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
-from attrs import evolve, field
+from attrs import define, evolve, field, frozen
 
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
@@ -17,7 +17,6 @@ from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.results import shortened, told
 from rungwise.fsm.turn.tools import Toolbox
-from rungwise.fsm.values.records import define, frozen
 
 
 @frozen

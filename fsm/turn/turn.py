@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 
 from rungwise.fsm.call.budget.budget import check_deadline
 from rungwise.fsm.call.budget.estimate import estimate_tokens
@@ -54,7 +54,6 @@ from rungwise.fsm.turn.tally import Tally
 from rungwise.fsm.turn.tool_round import Repeats, ToolRound
 from rungwise.fsm.turn.tools import Toolbox, Tools
 from rungwise.fsm.turn.validity import problems_of
-from rungwise.fsm.values.records import define
 
 
 @built_without_locals

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import evolve, field
+from attrs import define, evolve, field
 
 from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.chat.beside import Beside
@@ -35,7 +35,6 @@ from rungwise.adapters.wires.sse import EventReader
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.values.records import define
 
 TEXT: Final[Kind] = (Text, Text)
 REASONING: Final[Kind] = (Reasoning, Reasoning)

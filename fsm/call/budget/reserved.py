@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.values.records import record
+from attrs import frozen
 
 
-@record
+@frozen
 class Kept:
     """Hold what no attempt at the current backend may use; it is worked out when that backend is entered.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.values.records import record
+from attrs import frozen
 
 CLOSING = 1.0
 """Seconds that a driver may take beyond the end of an attempt, to let go of its connection."""
 
 
-@record(kw_only=True)
+@frozen(kw_only=True)
 class Clocks:
     """Hold the limits of one attempt, as the policy, the backend and what is left of the budget set them.
 

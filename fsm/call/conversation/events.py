@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.values.records import frozen
+from attrs import frozen
 
 
 @frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve, field
+from attrs import evolve, field, frozen
 
 from rungwise.fsm.call.conversation.json_instruction import wish_of
 from rungwise.fsm.call.conversation.link import headers_for, parameters_for, prefills_for, tools_for
@@ -13,10 +13,9 @@ from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.failures.events import FORMAT_PARAMETER
-from rungwise.fsm.values.records import record
 
 
-@record(eq=False)
+@frozen(eq=False)
 class Meant:
     """Hold what of a request is meant for one backend: the same in all attempts there, however many there are.
 

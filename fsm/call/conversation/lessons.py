@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.link import Link
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
@@ -13,7 +13,6 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.forms import FLAG, NAMES, TEXT, Forms, check_object, or_null
 from rungwise.fsm.values.checks import is_flag, is_text, is_whole, must, or_none
 from rungwise.fsm.values.label import label
-from rungwise.fsm.values.records import frozen
 
 
 def _names(value: Iterable[str]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from attrs import Factory, evolve, field, validators
+from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.request import Request, token_count
@@ -15,7 +15,6 @@ from rungwise.fsm.values.checks import is_number
 from rungwise.fsm.values.fields import instance, number
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import note
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import NO_HEADERS
 
 HIGHEST_PRICE = 1e12

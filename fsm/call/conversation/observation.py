@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from attrs import Factory, field
+from attrs import Factory, field, frozen
 
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
-from rungwise.fsm.values.records import draft_of, record
 
 
-@record(kw_only=True)
+@frozen(kw_only=True)
 class Observation:
     """Hold one observed reply or failure, texts and all; its `evidence` is the part that a journal may keep.
 
@@ -52,6 +51,3 @@ class Observation:
     def found(self) -> str | None:
         """Return what came in the place of a reply, where that is known."""
         return self.failure.found if self.failure is not None and self.event == "malformed" else None
-
-
-new_observation = draft_of(Observation)

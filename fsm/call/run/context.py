@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from attrs import define
+
 from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.budget.reserved import NOTHING_KEPT, Kept
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
@@ -18,7 +20,6 @@ from rungwise.fsm.call.run.journal import Journal, Links, Setting
 from rungwise.fsm.call.run.position import Position
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.failures.events import FORMAT_PARAMETER
-from rungwise.fsm.values.records import define
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
 

@@ -9,7 +9,7 @@ from attrs import evolve
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.conversation.changes import without
 from rungwise.fsm.call.conversation.classify import classify_reply, is_json
-from rungwise.fsm.call.conversation.observation import Observation, new_observation
+from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.reply_filter import without_seed
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
@@ -124,23 +124,21 @@ def _observe_reply(
         event = "reasoning_truncated" if is_spare else event  # the cap went elsewhere
     # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not is_blank(visible))
-    seen = new_observation()
-    seen.evidence = _evidence(event, counted[0], failure, reply.stop_raw)
-    seen.event = event
-    seen.part = visible if is_kept else ""
-    seen.new = new if is_kept else ""
-    seen.spare = visible if is_spare and not expects_json else ""
-    seen.unsays = unsays
-    seen.reasoning = reasoning
-    seen.thinks_inline = bool(inline) and event not in ANSWERS and not is_blank(inline)
-    seen.cap = send.max_tokens
-    seen.overran = counted[1]
-    seen.backend = send.backend
-    seen.delivered = delivered
-    seen.reply = reply
-    seen.failure = failure
-    seen.__class__ = Observation
-    return seen  # type: ignore[no-any-return]
+    return Observation(
+        evidence=_evidence(event, counted[0], failure, reply.stop_raw),
+        part=visible if is_kept else "",
+        new=new if is_kept else "",
+        spare=visible if is_spare and not expects_json else "",
+        unsays=unsays,
+        reasoning=reasoning,
+        thinks_inline=bool(inline) and event not in ANSWERS and not is_blank(inline),
+        cap=send.max_tokens,
+        overran=counted[1],
+        backend=send.backend,
+        delivered=delivered,
+        reply=reply,
+        failure=failure,
+    )
 
 
 def _observe_failure(
@@ -156,19 +154,14 @@ def _observe_failure(
         repair = None  # without it, nothing would ask for JSON
     if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
-    seen = new_observation()
-    seen.event = event_of_failure(failure)
-    seen.evidence = _evidence(seen.event, counted[0], failure, None, repair)
-    seen.part = seen.new = seen.spare = seen.reasoning = ""
-    seen.unsays = seen.thinks_inline = False
-    seen.cap = send.max_tokens
-    seen.overran = counted[1]
-    seen.backend = send.backend
-    seen.delivered = delivered
-    seen.reply = None
-    seen.failure = failure
-    seen.__class__ = Observation
-    return seen  # type: ignore[no-any-return]
+    return Observation(
+        evidence=_evidence(event_of_failure(failure), counted[0], failure, None, repair),
+        cap=send.max_tokens,
+        overran=counted[1],
+        backend=send.backend,
+        delivered=delivered,
+        failure=failure,
+    )
 
 
 def _observe_cut(

@@ -6,7 +6,7 @@ from rungwise.fsm.call.conversation.observation import Observation
 from rungwise.fsm.call.conversation.parts import TextPart
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.run.context import CallContext
-from rungwise.fsm.call.run.result import Result, new_result
+from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.machine.table import Row
 from rungwise.fsm.text.thinking import split_thinking
@@ -57,28 +57,26 @@ class Outcome:
             turn = (*turn, TextPart(last.delivered)) if turn and last and row.effect == "keep_delivered" else ()
         reply = last.reply if last is not None else None
         context.journal.outcome = outcome
-        result = new_result()
-        result.outcome = outcome
-        result.text = text
-        result.final_text = _final_text(text, reply, parts) if outcome == "done" else text
-        result.tool_calls = reply.tool_calls if reply is not None and row.event == "called_tools" else ()
-        result.reasoning = last.reasoning if last is not None else ""
-        result.parts = parts
-        result.usage = spending.usage
-        result.cost = spending.cost if chain.link.prices is not None else None
-        result.seconds = spending.elapsed
-        result.attempts = context.position.attempts
-        result.backend = chain.link.name
-        result.cause = cause
-        result.failures = self._named_failures() if self._failures else ()
-        result.reply = reply
-        result.journal = context.journal
-        result.overran = spending.overran is not None
-        result.shapes = chain.shapes
-        result.turn = turn
-        result.__class__ = Result
-        closed: Result = result
-        return closed
+        return Result(
+            outcome=outcome,
+            text=text,
+            final_text=_final_text(text, reply, parts) if outcome == "done" else text,
+            tool_calls=reply.tool_calls if reply is not None and row.event == "called_tools" else (),
+            reasoning=last.reasoning if last is not None else "",
+            parts=parts,
+            usage=spending.usage,
+            cost=spending.cost if chain.link.prices is not None else None,
+            seconds=spending.elapsed,
+            attempts=context.position.attempts,
+            backend=chain.link.name,
+            cause=cause,
+            failures=self._named_failures() if self._failures else (),
+            reply=reply,
+            journal=context.journal,
+            overran=spending.overran is not None,
+            shapes=chain.shapes,
+            turn=turn,
+        )
 
     def _named_failures(self) -> tuple[tuple[str, Failure], ...]:
         links, failures = self.context.chain.links, self._failures or {}

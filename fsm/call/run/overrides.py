@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import threading
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.values.records import frozen
 
 
 @frozen

@@ -12,7 +12,7 @@ from rungwise.fsm.call.budget.reserved import NOTHING_KEPT
 from rungwise.fsm.call.budget.shared import Share
 from rungwise.fsm.call.conversation.for_backend import Meant
 from rungwise.fsm.call.conversation.json_instruction import with_wish
-from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send, new_send
+from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send
 from rungwise.fsm.call.conversation.transcript import Composed
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.proposal import Proposal
@@ -57,27 +57,27 @@ class Proposer:
             if spending.needs_prices:
                 prompt = self.counter.prompt(composed.messages, composed.added_tokens)
             cap = self._cap(meant.asked, prompt or 0)
-        send = new_send()
-        send.rung = rung
-        send.backend = chain.index
-        send.wait = wait
-        send.messages = composed.messages
-        send.max_tokens = cap
-        send.request = context.request
-        send.prefill = composed.prefill
-        send.dropped = transcript.dropped
-        send.lower_reasoning = transcript.lower_reasoning
-        send.portable = transcript.portable
-        send.unsigned = "reasoning_signature" in transcript.repaired
-        send.deadline = spending.deadline()
-        send.needs_compaction = needs_compaction
-        send.added_tokens = composed.added_tokens
-        send.must_cut = spending.needs_cap
-        send.restore_reasoning = transcript.restore_reasoning
-        send.headers = meant.headers
-        send.parameters = meant.request.parameters
-        send.tools = meant.tools
-        send.__class__ = Send
+        send = Send(
+            rung=rung,
+            backend=chain.index,
+            wait=wait,
+            messages=composed.messages,
+            max_tokens=cap,
+            request=context.request,
+            prefill=composed.prefill,
+            dropped=transcript.dropped,
+            lower_reasoning=transcript.lower_reasoning,
+            portable=transcript.portable,
+            unsigned="reasoning_signature" in transcript.repaired,
+            deadline=spending.deadline(),
+            needs_compaction=needs_compaction,
+            added_tokens=composed.added_tokens,
+            must_cut=spending.needs_cap,
+            restore_reasoning=transcript.restore_reasoning,
+            headers=meant.headers,
+            parameters=meant.request.parameters,
+            tools=meant.tools,
+        )
         return Proposal(send, composed.reading, meant, prompt)
 
     def lacking(self, proposal: Proposal, wait: float) -> str | None:
