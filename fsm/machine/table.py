@@ -179,6 +179,11 @@ class Table:
         return tuple(fact.name for fact in self.facts if not fact.is_derived)
 
     @cached_property
+    def guarded_events(self) -> frozenset[str]:
+        """Return the events that some guard decides on."""
+        return frozenset(row.event for row in self.rows if row.guard is not None)
+
+    @cached_property
     def follows_from(self) -> Mapping[str, tuple[str, ...]]:
         """Return the facts that each fact follows from, by name."""
         return {fact.name: (*fact.any_holds, *fact.any_lacks) for fact in self.facts}

@@ -38,7 +38,6 @@ LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.call", "rungwise.fsm.call.run.running"),
     ("rungwise.fsm.call.limits", "rungwise.fsm.call.table"),
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
-    ("rungwise.fsm.machine.compiled", "rungwise.fsm.machine.machine"),
     ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.html"),
     ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.terminal"),
     ("rungwise.fsm.call.run.journal", "rungwise.fsm.call.run.digest"),

@@ -290,7 +290,7 @@ class RunningCall:
         self._outcome.note(observation)
         row = position.fire(event, facts)
         self._proposed = self._in_flight = None
-        if row.target in position.machine.outcomes:
+        if row.target in position.table.outcomes:
             self._end(row, observation=observation, facts=facts)
             return None
         rung = position.rung

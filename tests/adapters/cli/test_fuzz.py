@@ -41,7 +41,7 @@ from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.conversation import classify
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.compiled import machine_of
+from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.testing import Compactor, Dishonest, TurnScript, assert_turn_honest, read_turn_script, run_turn
 from rungwise.fsm.turn.conversation import Conversation
 from support.command_line import invoke
