@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
 from rungwise.fsm.diagram import Format, Model, View, model, render
 from rungwise.fsm.turn.policy import TurnPolicy

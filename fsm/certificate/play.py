@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attrs import asdict
 
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.settings import settings_of
 from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn

@@ -11,9 +11,8 @@ from rungwise.fsm.call.budget.reserve import seconds_kept
 from rungwise.fsm.call.conversation.json_instruction import most_in_words
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.limits import LARGEST_LIMIT
-from rungwise.fsm.call.policy import Policy
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.rules import faults_of
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
 from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.checked import checked
 from rungwise.fsm.certificate.reached import reached

@@ -35,8 +35,6 @@ FLOORS = (
 """The rooms, each of which imports nothing but itself and the floors before it."""
 
 LATE_IMPORTS_ALLOWED = {
-    ("rungwise.fsm.call.call", "rungwise.fsm.call.run.running"),
-    ("rungwise.fsm.call.limits", "rungwise.fsm.call.table"),
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
     ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.html"),
     ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.terminal"),

@@ -94,6 +94,19 @@ class CallContext:
         transcript = Transcript.going_on_from(turn.gathered, request.messages, policy.hints)
         return cls(request, policy, turn, has_compactor, backends, position, transcript, spending, journal)
 
+    def fall_back(self) -> list[tuple[Link, str]]:
+        """Turn to the next usable backend, and return those passed over on the way, each with the reason."""
+        following = self.chain.next_usable()
+        assert following is not None  # or the guard would not have held
+        passed_over = list(self.chain.passed_over(following))
+        self.chain.move_to(following)
+        self.apply_lessons()
+        return passed_over
+
+    def apply_lessons(self) -> None:
+        """Shape what is sent to the current backend by what is remembered of it."""
+        self.transcript.heed(self.lessons, self.chain.index)
+
     def newly_told(self) -> str | None:
         """Say what the journal is to tell of the request that goes out, as far as it has not; None for nothing."""
         index, told = self.chain.index, self.journal.setting.links.losses

@@ -80,7 +80,7 @@ class Proposer:
         )
         return Proposal(send, composed.reading, meant, prompt)
 
-    def lacking(self, proposal: Proposal, wait: float) -> str | None:
+    def shortfall(self, proposal: Proposal, wait: float) -> str | None:
         """Name the part of a budget that does not allow an attempt, if any.
 
         Arguments:
@@ -89,20 +89,20 @@ class Proposer:
         """
         context, cap = self.context, proposal.send.max_tokens
         spending, share = context.spending, context.spending.share
-        lacking = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
-        if lacking is None and context.kept is not NOTHING_KEPT and not self._is_first():
-            lacking = eaten_by(context, cap, wait)
-        lacking = lacking or spending.lacking(wait, cap)
-        if lacking is None and share is not None:  # last, for a replay knows of it only what came of it
-            lacking = None if self._is_first() else shared_eaten_by(context)
+        shortfall = spending.spent(context.position.attempts)  # first: what nobody has left is kept for nobody
+        if shortfall is None and context.kept is not NOTHING_KEPT and not self._is_first():
+            shortfall = eaten_by(context, cap, wait)
+        shortfall = shortfall or spending.lacking(wait, cap)
+        if shortfall is None and share is not None:  # last, for a replay knows of it only what came of it
+            shortfall = None if self._is_first() else shared_eaten_by(context)
             prices = context.chain.link.prices
-            lacking = lacking or share.lacking(spending.now, wait, proposal.prompt_tokens, prices)
-        return lacking
+            shortfall = shortfall or share.lacking(spending.now, wait, proposal.prompt_tokens, prices)
+        return shortfall
 
     def reserve(self, proposal: Proposal, wake: Callable[[], None]) -> bool:
         """Reserve an attempt under a shared budget; tell whether there is nothing to wait for. See `Call.reserve`."""
         share = self.context.spending.share
-        if share is None or self.lacking(proposal, 0.0) is not None:
+        if share is None or self.shortfall(proposal, 0.0) is not None:
             return True  # or the call ends when it is said to be sending
         return share.reserve(proposal.send.max_tokens, proposal.prompt_tokens, self.context.chain.link.prices, wake)
 
@@ -114,9 +114,9 @@ class Proposer:
             share: what the call has of that budget.
         """
         cap = proposal.send.max_tokens
-        lacking = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
-        if lacking is not None:
-            return lacking
+        shortfall = share.send(cap, proposal.prompt_tokens, self.context.chain.link.prices)
+        if shortfall is not None:
+            return shortfall
         if share.cap == cap or cap is None:
             return proposal
         return evolve(proposal, send=evolve(proposal.send, max_tokens=share.cap))

@@ -10,7 +10,7 @@ from attrs import evolve
 from rungwise.fsm.call.clocks.backoff import longest_backoff
 from rungwise.fsm.call.clocks.waiting import cap_of
 from rungwise.fsm.call.limits import Limits
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, Marks, View, render
 from rungwise.fsm.diagram.colours import LIGHT, MARK
