@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 import orjson
 from attrs import frozen
 
-from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
-
-POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-)
-"""What the page may load and where it may send: nothing and nowhere. Only what stands in it is run."""
-
-SCRIPTS = ("machine.js", "view.js", "frames.js", "explain.js", "play.js", "start.js")
+from rungwise.fsm.diagram.page.templates import render
 
 
 @frozen(kw_only=True)
@@ -54,26 +45,9 @@ def document(title: str, body: str, data: Mapping[str, Any]) -> str:
     return "".join([to_title, escape(title), to_body, body, to_data, _embedded(data), to_end])
 
 
-def shell() -> tuple[str, str, str, str]:
+def shell() -> tuple[str, ...]:
     """Return what stands around the title, the body and the data of every page."""
-    return (
-        "\n".join(
-            [
-                "<!doctype html>",
-                '<html lang="en">',
-                "<head>",
-                '<meta charset="utf-8">',
-                f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-                '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                '<meta name="color-scheme" content="light dark">',
-                "<title>",
-            ]
-        ),
-        f"</title>\n<style>\n{_colours()}{_file('page.css')}{_file('explain.css')}</style>\n</head>\n<body>\n",
-        "\n<noscript><p>Without scripts there is the picture, but nothing can be selected or played.</p></noscript>\n"
-        '<script type="application/json" id="data">',
-        '</script>\n<script>\n"use strict";\n' + "\n".join(map(_file, SCRIPTS)) + "</script>\n</body>\n</html>\n",
-    )
+    return tuple(render("scripted", title=_CUT, body=_CUT, data=_CUT).split(_CUT))
 
 
 def plain_document(title: str, body: str, sheet: str) -> str:
@@ -84,10 +58,8 @@ def plain_document(title: str, body: str, sheet: str) -> str:
         body: HTML in which everything from outside is escaped.
         sheet: the name of its style sheet, beside the one of all pages.
     """
-    policy = POLICY.replace("script-src 'unsafe-inline'", "script-src 'none'")
-    head = shell()[0].replace(escape(POLICY, quote=False), escape(policy, quote=False))
-    styles = f"{_colours()}{_file('page.css')}{_file(sheet)}"
-    return f"{head}{escape(title)}</title>\n<style>\n{styles}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    before, after = render("styled", title=title, body=_CUT, sheet=sheet).split(_CUT)
+    return f"{before}{body}{after}"
 
 
 def section(title: str, body: str, *, name: str = "", classes: str = "") -> str:
@@ -112,19 +84,4 @@ def _embedded(data: Mapping[str, Any]) -> str:
     return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", orjson.dumps(data, default=dict).decode())
 
 
-@lru_cache(maxsize=16)
-def _file(name: str) -> str:
-    return files(__name__.rpartition(".")[0]).joinpath(name).read_text(encoding="utf-8")
-
-
-def _colours() -> str:
-    """Write the colours of the pictures as variables, so that page and picture always agree."""
-    return f":root{{{_variables(LIGHT)}}}\n@media (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}\n"
-
-
-def _variables(colours: Colours) -> str:
-    plain = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
-    names = {name.replace("_", "-"): getattr(colours, name) for name in plain}
-    for kind in colours.fill:
-        names |= {kind: colours.fill[kind], f"{kind}-edge": colours.border[kind]}
-    return "".join(f"--{name}:{value};" for name, value in names.items())
+_CUT = "\0"
