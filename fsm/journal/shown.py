@@ -25,7 +25,7 @@ class Shown:
         return repr(self)
 
     def _repr_html_(self) -> str | None:
-        from rungwise.fsm.journal.digest.html import digest_html
+        from rungwise.fsm.diagram.page.notebook import digest_html
 
         digest = self._digest()
         return None if digest is None else digest_html(digest)

@@ -10,7 +10,7 @@ from attrs import asdict
 
 from rungwise.fsm.call.run.digest import money_of
 from rungwise.fsm.call.run.explained import page_of_call
-from rungwise.fsm.diagram.page import Setup, Told, page_of
+from rungwise.fsm.diagram.page import RunDetails, Setup, page_of
 from rungwise.fsm.diagram.page.steps import Used
 from rungwise.fsm.diagram.page.timeline import bars_of
 from rungwise.fsm.journal.path import Path
@@ -32,7 +32,7 @@ def explain_turn(turn: TurnPath) -> str:
     digest = digest_of_turn(turn)
     shown = (*digest.lines, *(each for line in digest.lines if line.within for each in line.within.lines))
     kinds = {bar.kind for line in shown for bar in bars_of(line)}
-    told = Told(
+    details = RunDetails(
         used=tuple(_used(turn)),
         digest=digest,
         unit="action",
@@ -41,7 +41,7 @@ def explain_turn(turn: TurnPath) -> str:
         pages=[None if call is None else page_of_call(call) for call in turn.calls],
         inner=turn.call_of,
     )
-    return page_of(turn.path, setup, told).html
+    return page_of(turn.path, setup, details).html
 
 
 def _asides(turn: TurnPath) -> Iterator[tuple[int, str]]:

@@ -39,7 +39,7 @@ LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.limits", "rungwise.fsm.call.table"),
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
     ("rungwise.fsm.machine.compiled", "rungwise.fsm.machine.machine"),
-    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.html"),
+    ("rungwise.fsm.journal.shown", "rungwise.fsm.diagram.page.notebook"),
     ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.terminal"),
     ("rungwise.fsm.call.run.journal", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.digest"),

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
 
 from rungwise.fsm.diagram.colours import DARK, LIGHT, Colours
-from rungwise.fsm.diagram.model import ENDS
-from rungwise.fsm.diagram.page.ladder import CHANGES, change_in
-from rungwise.fsm.journal.digest.words import END_SIGNS
+from rungwise.fsm.diagram.model import ENDS, Decision, Picture
+from rungwise.fsm.journal.digest.words import END_SIGNS, counted, plain, seconds_text
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # Jinja2 takes 50 ms to load: only those who write a page wait for it
     from jinja2 import Environment
+    from markupsafe import Markup
 
-PACKAGE = __name__.rpartition(".")[0]
+PACKAGE: Final = __name__.rpartition(".")[0]
+CHANGES: Final[Mapping[str, tuple[str, str]]] = {
+    "added": ("+", "new"),
+    "removed": ("−", "removed"),
+    "moved": ("↕", "moved"),
+    "off": ("−", "turned off"),
+    "on": ("+", "turned on"),
+}
+"""The sign of each change of a line, and its word."""
 
 
-def render(name: str, **values: object) -> str:
+def render(name: str, /, **values: object) -> str:
     """Render a template to HTML.
 
     Arguments:
@@ -27,23 +39,38 @@ def render(name: str, **values: object) -> str:
     return _environment().get_template(f"{name}.html.j2").render(values)
 
 
-@cache
-def _environment() -> Environment:
-    # Jinja2 takes 50 ms to load: only those wait for it who write a page.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def html(text: str) -> Markup:
+    """Mark a text as HTML, which templates then do not escape."""
     from markupsafe import Markup
 
+    return Markup(text)
+
+
+def embedded(data: Mapping[str, Any]) -> Markup:
+    """Write JSON for a `<script>` element, which nothing in the JSON can end."""
+    return html(re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", orjson.dumps(data, default=dict).decode()))
+
+
+def ladders_html(picture: Picture, decisions: Iterable[Decision] | None = None) -> Markup:
+    """Write decision lists of a picture, all of them by default.
+
+    Each line carries its row as `data-event`, `data-source`, `data-guard` and `data-target`, as in the SVG.
+    """
+    shown = picture.decisions if decisions is None else decisions
+    return html(render("ladders", picture=picture, decisions=shown))
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
-        loader=PackageLoader(PACKAGE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=PackageLoader(PACKAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {"counted": counted, "plain": plain, "seconds": seconds_text}
     environment.globals |= {
-        "file": lambda name: Markup(files(PACKAGE).joinpath(name).read_text(encoding="utf-8")),
+        "file": lambda name: html(files(PACKAGE).joinpath(name).read_text(encoding="utf-8")),
         "colours": {"light": _variables(LIGHT), "dark": _variables(DARK)},
-        "change_in": change_in,
         "CHANGES": CHANGES,
         "ENDS": ENDS,
         "END_SIGNS": END_SIGNS,
@@ -52,9 +79,9 @@ def _environment() -> Environment:
 
 
 def _variables(colours: Colours) -> str:
-    """Write the colours of the pictures as CSS variables, so that pages and pictures always agree."""
-    plain = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
-    names = {name.replace("_", "-"): getattr(colours, name) for name in plain}
+    """Write the colours of the pictures as CSS variables, so that pages and pictures agree."""
+    names = ("page", "panel", "edge", "ink", "faint", "line", "mark", "on_mark")
+    variables = {name.replace("_", "-"): getattr(colours, name) for name in names}
     for kind in colours.fill:
-        names |= {kind: colours.fill[kind], f"{kind}-edge": colours.border[kind]}
-    return "".join(f"--{name}:{value};" for name, value in names.items())
+        variables |= {kind: colours.fill[kind], f"{kind}-edge": colours.border[kind]}
+    return "".join(f"--{name}:{value};" for name, value in variables.items())
