@@ -13,7 +13,7 @@ from rungwise.fsm.call.run.digest import digest_of_call, first_words
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.journal.attempts import attempts_of
-from rungwise.fsm.journal.digest import Digest, Line, Spent, digest_of, end_of
+from rungwise.fsm.journal.digest import AttemptLine, Digest, Spent, digest_of, end_of
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.turn.causes import cause_of
 from rungwise.fsm.turn.path import TurnPath, turn_path_of
@@ -64,11 +64,11 @@ def _digest(journal: TurnJournal, says: str) -> Digest | None:
         return None
 
 
-def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[Line]:
+def _lines(turn: TurnPath, calls: tuple[Digest | None, ...]) -> Iterator[AttemptLine]:
     for attempt in attempts_of(turn.path):
         number = turn.call_of.get(attempt.sent.number)
         within = None if number is None else calls[number - 1]
-        yield Line(
+        yield AttemptLine(
             attempt=attempt,
             name="" if number is None else f"call {number}",
             cost=None if within is None else within.spent.cost,

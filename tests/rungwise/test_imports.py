@@ -39,16 +39,16 @@ LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.limits", "rungwise.fsm.call.table"),
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
     ("rungwise.fsm.machine.compiled", "rungwise.fsm.machine.machine"),
-    ("rungwise.fsm.journal.shown", "rungwise.fsm.diagram.page.notebook"),
-    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.terminal"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.diagram.page.notebook"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.call.run.journal", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest.brief"),
+    ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.turn.journal", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.brief"),
+    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.text"),
 }
 """Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
 

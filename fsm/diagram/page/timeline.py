@@ -6,7 +6,7 @@ import math
 
 from attrs import frozen
 
-from rungwise.fsm.journal.digest import Line
+from rungwise.fsm.journal.digest import AttemptLine
 from rungwise.fsm.journal.digest.words import seconds_text
 
 MOST_TICKS = 6
@@ -50,7 +50,7 @@ class Timeline:
         """Return a handful of round times from 0 to the end."""
         return ticks(self.total)
 
-    def bars(self, line: Line, since: float = 0.0) -> tuple[Bar, ...]:
+    def bars(self, line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
         """Return the bars of an attempt, as `bars_of` does."""
         return bars_of(line, since)
 
@@ -59,7 +59,7 @@ class Timeline:
         return f"{100 * min(seconds / self.total, 1.0):.3f}".rstrip("0").rstrip(".") + "%"
 
 
-def bars_of(line: Line, since: float = 0.0) -> tuple[Bar, ...]:
+def bars_of(line: AttemptLine, since: float = 0.0) -> tuple[Bar, ...]:
     """Return the wait before an attempt, if there was one, and the attempt.
 
     Arguments:

@@ -1,4 +1,4 @@
-"""What shows itself in brief: in a notebook as HTML, and with `rich` on a terminal."""
+"""The rich display of results and journals: HTML in a notebook, colours on a terminal that prints with `rich`."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ if TYPE_CHECKING:
     from rungwise.fsm.journal.digest import Digest
 
 
-class Shown:
-    """Show a run in brief; who inherits from this says which, and what is shown where there is nothing to tell."""
+class Displayable:
+    """Show a run in brief. Subclasses say which run, and what stands for it where there is nothing to show."""
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # no abstract class: to tell a result from the other events of a stream would take longer
-
-        def _digest(self) -> Digest | None: ...
+    def _digest(self) -> Digest | None:
+        """Return the run in brief; None where there is nothing to show."""
+        raise NotImplementedError
 
     def _in_short(self) -> str:
+        """Return what stands for the run where there is no digest."""
         return repr(self)
 
     def _repr_html_(self) -> str | None:
+        # Pages and digests are loaded when somebody looks at a result; a call does without them.
         from rungwise.fsm.diagram.page.notebook import digest_html
 
         digest = self._digest()
         return None if digest is None else digest_html(digest)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        from rungwise.fsm.journal.digest.terminal import digest_texts
+        from rungwise.fsm.journal.digest.text import digest_texts
 
         yield from digest_texts(self._digest(), self._in_short())
