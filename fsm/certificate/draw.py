@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
-from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
-from rungwise.fsm.diagram import Format, Model, View, model, render
+from rungwise.fsm.certificate.settings import settings_of, table_of
+from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.turn.policy import TurnPolicy
 
 
 def draw_policy(
     policy: Policy | TurnPolicy = DEFAULT_POLICY,
-    format: Format | Model = "svg",
+    format: Format = "svg",
     view: View = "hub",
     *,
     hides_off: bool = False,
@@ -22,18 +20,11 @@ def draw_policy(
 
     Arguments:
         policy: of a call or of a turn.
-        format: `svg`, `mermaid`, `dot`, or `rows` for Markdown; `promela` is a model for SPIN, and `tla` a TLA+
-            specification, of which `tlc` is the configuration.
-        view: `hub` for the states and what leads from one to another, `ladder` for the order in which guards are tried;
-            a model for a checker has but one.
+        format: `svg`, `mermaid`, `dot`, or `rows` for Markdown.
+        view: `hub` for the states and their transitions, `ladder` for the order in which guards are tried.
         hides_off: whether rows that can never be taken are left out; otherwise they are struck.
 
     Raises:
         ConfigurationError: there is no such format or view.
     """
-    table = table_of(policy)
-    for each in get_args(Model):
-        if format == each:
-            return model(table, each, limits_of(policy))
-    pictured: Format = format  # type: ignore[assignment]
-    return render(table, pictured, view, settings=settings_of(policy, hides_off=hides_off))
+    return render(table_of(policy), format, view, settings=settings_of(policy, hides_off=hides_off))

@@ -10,9 +10,9 @@ from rungwise.fsm.call.conversation.link import PlainLink
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import Budget, Policy, Reserve, Timeouts
 from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
-from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
+from rungwise.fsm.certificate.settings import settings_of, table_of
 from rungwise.fsm.certificate.verify import verify
-from rungwise.fsm.diagram import Format, Model, View, model, render
+from rungwise.fsm.diagram import Format, View, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
@@ -25,7 +25,6 @@ PICTURES: tuple[tuple[str, Format, View], ...] = (
     ("{of}ladder.svg", "svg", "ladder"),
     ("{of}rows.md", "rows", "hub"),
 )
-MODELS: tuple[tuple[str, Model], ...] = (("{name}.pml", "promela"), ("{name}.tla", "tla"), ("{name}.cfg", "tlc"))
 OF_TURNS = "turn-"
 """What the names of a turn's files begin with where those of a call have nothing."""
 
@@ -77,9 +76,6 @@ def _wanted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str,
     call = turn.of_calls
     yield from _pictures(call, "")
     yield from _pictures(turn, OF_TURNS)
-    for each in (call, turn):
-        table = table_of(each)
-        yield from ((name.format(name=table.name), model(table, format, limits_of(each))) for name, format in MODELS)
     explanation = _read(directory / EXPLANATION)
     if explanation is not None:
         blocks = {
