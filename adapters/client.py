@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.turn.options import Planned, TurnOptions
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.turn.sync_driver import SyncTurnDriver
-    from rungwise.fsm.turn.events import TurnEvent
+    from rungwise.fsm.turn.actions import TurnEvent
     from rungwise.fsm.turn.result import TurnResult
 
 

@@ -14,8 +14,8 @@ from rungwise.fsm.certificate.certificate import Certificate
 from rungwise.fsm.certificate.together import joined, together
 from rungwise.fsm.certificate.worst_case import WorstCase
 from rungwise.fsm.checker.best_values import Number
-from rungwise.fsm.turn.names import LONGEST_NAME
 from rungwise.fsm.turn.policy import TurnPolicy
+from rungwise.fsm.turn.validity import LONGEST_NAME
 
 MARK_TOKENS = 20
 """Tokens of the mark that stands in a result for what was cut out of it."""
