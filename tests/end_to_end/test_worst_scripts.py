@@ -14,7 +14,7 @@ from rungwise import CALL, Budget, Limits, PlainLink, Policy, Prices, Timeouts, 
 from rungwise.adapters.cli.script_request import Asked
 from rungwise.adapters.cli.scripts import name_of, write_scripts
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL
-from rungwise.fsm.certificate.scripts import WorstScript
+from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.worst import worst_cases
 from support.command_line import invoke
 from support.sampling import examples

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rungwise import CALL, Policy, TurnPolicy
-from rungwise.fsm.certificate.settings import settings_of
+from rungwise.fsm.certificate.shown.settings import settings_of
 from rungwise.fsm.diagram import FORMATS, VIEWS, Format, View, render
 from rungwise.fsm.turn.table import TURN
 from support.command_line import invoke

@@ -94,7 +94,7 @@ def test_a_file_is_of_a_turn_where_that_is_said(turn_file: str) -> None:
     assert result.stdout.startswith("turn: everything holds\n")
     assert "auto_continues 2" in result.stdout
     assert "retries 1, reasks 3" in result.stdout
-    assert "  calls: 4; the ladder ends the path\n" in result.stdout
+    assert "  calls: 4; the ladder ends it\n" in result.stdout
     assert "money: no more than" in result.stdout
     by_fallbacks = result.stdout.partition("Worst cases by the number of fallbacks\n")[2].splitlines()
     assert by_fallbacks[0].split() == ["fallbacks", "0", "1", "2"]

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from rungwise import CALL, Budget, PlainLink, Policy, Reserve, Timeouts, TurnPolicy, Waits
-from rungwise.fsm.certificate import pictures
-from rungwise.fsm.certificate.pictures import drift, fill, numbers, turn_numbers, write_all
+from rungwise.fsm.certificate.shown import pictures
+from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, turn_numbers, write_all
 from rungwise.fsm.turn.table import TURN
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"

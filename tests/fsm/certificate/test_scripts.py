@@ -8,7 +8,7 @@ from attrs import evolve
 from rungwise import CALL, Budget, Failure, Limits, Policy, Prices, Reply
 from rungwise.adapters.provider.enacted import script_of
 from rungwise.fsm.call.table import RESEND
-from rungwise.fsm.certificate.scripts import WorstScript
+from rungwise.fsm.certificate.shown.scripts import WorstScript
 from rungwise.fsm.certificate.worst import worst_cases
 from rungwise.fsm.errors import ConfigurationError
 from support.tables import limits

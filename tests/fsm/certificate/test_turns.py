@@ -35,10 +35,9 @@ from rungwise import (
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.conversation.parts import ToolCall
-from rungwise.fsm.certificate.growth import BESIDE_RESULT
-from rungwise.fsm.certificate.together import together
-from rungwise.fsm.certificate.turns import calls_of, verify_turn
-from rungwise.fsm.certificate.worst_case import WorstCase, compressed
+from rungwise.fsm.certificate.money import BESIDE_RESULT, together
+from rungwise.fsm.certificate.verified import WorstCase, compressed
+from rungwise.fsm.certificate.verify import calls_of, verify_turn
 from rungwise.fsm.checker.walk import walk
 from rungwise.fsm.turn.actions import Compact, MakeCall, RunTools, ToolOutcome
 from rungwise.fsm.turn.table import CALLS, TURN

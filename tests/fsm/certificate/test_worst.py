@@ -37,8 +37,8 @@ from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.clocks.clocks import CLOSING
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
 from rungwise.fsm.call.table import keeps_asked_wait
+from rungwise.fsm.certificate.verified import WorstCase, compressed
 from rungwise.fsm.certificate.worst import worst_cases
-from rungwise.fsm.certificate.worst_case import WorstCase, compressed
 from rungwise.fsm.checker.branches import branches
 from rungwise.fsm.checker.longest import longest
 from rungwise.fsm.checker.moves import detours_of, moves_of
@@ -536,7 +536,7 @@ def test_the_whole_time_is_that_of_the_attempts_and_the_waits_within_the_budget(
     assert found.name == "seconds"
     assert (found.value, found.ended_by, found.is_exact) == expected
     assert (found.ladder is None) == (total is None)
-    assert ("waiting for a place" in found.note) == (seconds is None and total is not None)
+    assert ("waiting for a free connection" in found.note) == (seconds is None and total is not None)
 
 
 @pytest.mark.parametrize("backends", [1, 2, 3])
@@ -547,7 +547,7 @@ def test_a_budget_of_seconds_is_waited_for_to_all_but_its_end(seconds: float, ba
     assert (found.value, found.ended_by, found.is_exact) == (seconds, "budget.seconds", True)
     assert found.attained is not None
     assert found.attained < seconds
-    assert found.note.endswith("by as little as one likes")
+    assert found.note.endswith("and never reach it")
     check_path(CALL, given, found)
 
 

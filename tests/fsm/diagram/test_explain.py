@@ -15,9 +15,7 @@ import rungwise
 from rungwise.fsm.call.run.digest import digest_of_call
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.play import play_policy
-from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn
-from rungwise.fsm.certificate.usual_facts import usual_facts
+from rungwise.fsm.certificate.shown.page import play_policy, usual_facts, usual_facts_of_turn
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import bars_of, ticks
 from rungwise.fsm.journal.path import Path as Route
