@@ -22,6 +22,8 @@ from rungwise import (
 from rungwise.adapters.wires.chat.request import STAND_IN
 from support.modes import options_of
 
+pytestmark = pytest.mark.sampled(4)
+
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}
 DETAILS = [
