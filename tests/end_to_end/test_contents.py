@@ -1,4 +1,4 @@
-"""What only one provider can read of a turn goes back to it word for word; another gets what anyone can read."""
+"""The contents of earlier turns: what one provider alone can read goes back word for word, others get what all read."""
 
 from __future__ import annotations
 
