@@ -32,6 +32,7 @@ def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sampled(["POLICY", "Held.POLICY"], one_in=2))
 def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: str) -> None:
     given = f"écoles:{name}"
@@ -42,6 +43,7 @@ def test_each_command_shows_the_table_of_a_policy_in_python(ours: Path, name: st
     assert "plead" in invoke("diff", "plain.toml", given).stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -122,6 +124,7 @@ def test_a_policy_of_a_turn_in_python_needs_no_flag(ours: Path, turn_file: str) 
     assert "  limits.retries" in result.stdout.partition("Each call\n")[2]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("ours")
 def test_where_a_policy_of_calls_is_wanted_that_of_a_turn_is_told_apart() -> None:
     with pytest.raises(click.BadParameter, match=r"is a TurnPolicy, and must be a rungwise\.Policy, as its `call` is"):

@@ -52,6 +52,7 @@ def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
     assert "use_tools" not in (made / "rows.md").read_text()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("headings")
 def test_a_policy_of_a_turn_brings_that_of_its_calls(tmp_path: Path) -> None:
     shorter = Policy(table=CALL.without("prefill"))

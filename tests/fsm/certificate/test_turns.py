@@ -176,12 +176,13 @@ def play(
     return turn.result, runs
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "changes",
     [
         {"auto_continues": 2},
-        pytest.param({"auto_continues": 2, "faults": 1, "compactions": 1}, marks=pytest.mark.full),
-        pytest.param({"budget": Budget(attempts=3)}, marks=pytest.mark.full),
+        {"auto_continues": 2, "faults": 1, "compactions": 1},
+        {"budget": Budget(attempts=3)},
     ],
 )
 def test_no_script_of_a_turn_passes_a_worst_case_and_exact_ones_are_attained(changes: dict[str, Any]) -> None:

@@ -480,6 +480,7 @@ def test_an_assistant_turn_at_the_end_is_gone_on_from_within_the_worst_case() ->
     assert worst_cases(policy, limits(), [Prices(1_000_000, 0)], 10, 9, 0)[4].value == 9
 
 
+@pytest.mark.full
 def test_a_way_back_to_the_first_rung_is_no_first_attempt() -> None:
     """What the rungs have added by then goes out again, also where the request is asked as at first."""
     table = CALL.with_rows(Row("failed_permanently", "await", "may_reask", "ask", "spend_reask"))
@@ -590,6 +591,7 @@ def test_no_script_of_replies_passes_a_worst_case_and_exact_ones_are_attained() 
             assert not worst.is_exact or most == worst.value
 
 
+@pytest.mark.full
 def test_an_own_table_with_another_rung_is_counted() -> None:
     table = CALL.with_rung(PLEAD, refused=None)
     given = limits(pleas=2, continuations=1)
@@ -605,6 +607,7 @@ def test_huge_limits_give_a_bound_at_once() -> None:
     assert "upper bound" in found[3].note
 
 
+@pytest.mark.full
 def test_a_huge_chain_is_no_trouble_either() -> None:
     huge = Limits(**dict.fromkeys(COUNTERS, 1000))
     found = worst_cases(Policy(limits=huge), limits_of(Policy(limits=huge), 1000), [PRICES[0]] * 1001, 4096, 1000)

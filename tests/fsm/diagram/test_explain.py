@@ -129,6 +129,7 @@ def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> N
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.full
 def test_a_derived_table_must_be_passed() -> None:
     table = CALL.with_rows(rungwise.Row("answered", "await", "may_compact", "compact", "spend_compaction"))
     call = rungwise.Call(rungwise.Request("?"), rungwise.Policy(table=table), has_compactor=True)
@@ -201,7 +202,9 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", ["explain", "explain with contents", "play", pytest.param("play a turn", marks=pytest.mark.full)]
+)
 def test_a_page_is_one_file_that_loads_nothing(name: str) -> None:
     text = PAGES[name]()
     page = Page(text)

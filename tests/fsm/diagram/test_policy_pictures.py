@@ -22,6 +22,8 @@ from support.parsed_pictures import PARSERS, parts, words
 from support.pictures import CHANGES, LONG, POLICIES, SWAPPED, picture, pictures
 from support.sampling import examples
 
+pytestmark = pytest.mark.sampled(4)
+
 PICTURES = [(format, view) for format in FORMATS for view in VIEWS]
 COUNTERS = tuple(CALL.counters)
 WITH_TITLES = ("svg", "dot")
