@@ -51,7 +51,7 @@ def render(
         format: `mermaid`, `svg`, `dot`, or `rows` for Markdown.
         view: `hub` for the states and their transitions, `ladder` for the order in which guards are tried.
         marks: the path of a call, painted on the picture.
-        settings: what a policy makes of the table: `rungwise.fsm.certificate.settings.settings_of` reads it.
+        settings: what a policy makes of the table: `rungwise.fsm.certificate.shown.settings.settings_of` reads it.
 
     Raises:
         ConfigurationError: there is no such format or view.
