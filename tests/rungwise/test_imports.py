@@ -270,7 +270,7 @@ def test_the_core_loads_little(line: str, beside: str, most: int) -> None:
 def test_jinja_is_loaded_when_a_page_is_written() -> None:
     pages = "import rungwise.fsm.review.page, rungwise.fsm.diagram.page as page, rungwise.fsm.turn.explained"
     assert "jinja2" not in loaded_by(pages)
-    assert "jinja2" in loaded_by(f"{pages}; from rungwise.fsm.certificate.play import play_policy; play_policy()")
+    assert "jinja2" in loaded_by(f"{pages}; from rungwise.fsm.certificate.shown.page import play_policy; play_policy()")
 
 
 def test_the_names_of_the_core_bring_no_table_and_nothing_that_runs_it() -> None:
