@@ -18,6 +18,8 @@ from rungwise.adapters.provider.languages.chat import ChatCompletions
 from rungwise.adapters.wires.chat.discovery import LARGEST_PAGE, Server, inquiry
 from rungwise.adapters.wires.learned import LEARNED
 
+pytestmark = pytest.mark.sampled(4)
+
 LLAMA_CPP = {
     "/props": {
         "default_generation_settings": {"id": 0, "n_ctx": 8_192, "params": {"n_predict": -1}},
