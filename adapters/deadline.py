@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from rungwise.adapters.endpoint import HEADER_NAME, KEY_HEADERS
+from rungwise.adapters.wires.endpoint import HEADER_NAME, KEY_HEADERS
 from rungwise.fsm.call.conversation.request import FRAMING
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_number
