@@ -13,7 +13,6 @@ import aiohttp
 import httpx
 from yarl import URL
 
-from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.http.aiohttp_errors import as_ours
 from rungwise.adapters.http.aiohttp_heads import Head
 from rungwise.adapters.http.aiohttp_session import SessionConnection
@@ -25,6 +24,7 @@ from rungwise.adapters.http.own import HEADERS, OwnAsyncHttp, target_of
 from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.response import AsyncResponse
 from rungwise.adapters.http.waiting import within
+from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import forget_locals
 

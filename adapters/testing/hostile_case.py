@@ -12,11 +12,11 @@ from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.client import Client
 from rungwise.adapters.connections import Transport
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.testing.case import PRICES
 from rungwise.adapters.testing.modes import is_async, is_streaming, modes_on
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.policy import Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.certificate import Certificate

@@ -20,8 +20,8 @@ from rungwise.adapters import connections
 from rungwise.adapters.http.aiohttp_transport import AiohttpHttp
 from rungwise.adapters.http.loops import is_asyncio
 from rungwise.adapters.http.own import OwnAsyncHttp
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.wires.learned import LEARNED
 from support import ways
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE

@@ -879,27 +879,6 @@ def test_a_diagram_goes_to_stdout_or_to_a_file(format: str, view: str, tmp_path:
     assert path.read_text(encoding="utf-8") == result.stdout
 
 
-@pytest.mark.parametrize(
-    ("format", "words"),
-    [
-        ("promela", "#define LIMIT_retries 7\n"),
-        ("tla", "spend_retry == [spent EXCEPT !.retries = @ + 1]\n"),
-        ("tlc", "  limit_retries = 7\n"),
-    ],
-)
-def test_a_model_for_a_checker_is_that_of_the_policy(format: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "ours.toml").write_text("[limits]\nretries = 7\n", encoding="utf-8")
-    result = invoke("diagram", str(tmp_path / "ours.toml"), "--format", format)
-    assert result.exit_code == 0
-    assert words in result.stdout
-    refused = invoke("diagram", "--format", format, "--view", "ladder")
-    assert refused.exit_code == 2
-    assert "leave --view out" in refused.stderr
-    hidden = invoke("diagram", "--format", format, "--off", "hide")
-    assert hidden.exit_code == 2
-    assert "leave --off out" in hidden.stderr
-
-
 @pytest.mark.full
 def test_pictures_are_written_checked_and_found_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = verify()
