@@ -209,7 +209,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
 
     def kept(http: Any) -> weakref.ref[Any]:
         idle = next(iter(http.pool._idle))
-        return weakref.ref(getattr(idle, "sock", idle))  # aiohttp has the socket of its own
+        return weakref.ref(idle.sock)
 
     def call() -> None:
         client = Client(backend_of(provider))
@@ -306,28 +306,3 @@ def test_a_client_that_is_dropped_behind_an_event_loop_is_gone_at_once(
         assert connections() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("ending", ["answered", "cut"])
-def test_over_aiohttp_nothing_of_ours_is_left_to_the_collector(
-    ending: str, serve: Callable[..., EmbeddedProvider], backend_of: Any
-) -> None:
-    backend = backend_of(serve(*ENDINGS[ending]))
-
-    async def main() -> None:
-        for _ in range(3):
-            async with Client(backend, policy=QUICK, transport="aiohttp") as client:
-                with suppress(rungwise.CallError):
-                    await client.acall("Where?")
-
-    asyncio.run(main())
-    gc.collect()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        asyncio.run(main())
-        gc.collect()
-        found = {type(each).__qualname__ for each in gc.garbage if type(each).__module__.startswith("rungwise")}
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-    assert not found
