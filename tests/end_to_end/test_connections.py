@@ -38,7 +38,7 @@ from support.ways import (
     several,
 )
 
-pytestmark = pytest.mark.usefixtures("trusted")
+pytestmark = [pytest.mark.usefixtures("trusted"), pytest.mark.own_connections]
 
 
 def echo_once(peer: Peer) -> None:

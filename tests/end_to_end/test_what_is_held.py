@@ -78,6 +78,7 @@ ENDINGS: dict[str, tuple[ScriptedReply, ...]] = {
 }
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_call_leaves_nothing_for_the_collector(
@@ -105,6 +106,7 @@ def test_a_call_leaves_nothing_for_the_collector(
 PROTOCOLS = ("OpenAIChat", "OpenAIResponses", "Anthropic", "Gemini", "Ollama", "Bedrock")
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mode", ["stream", "astream"])
 def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
@@ -141,6 +143,7 @@ def test_a_stream_in_a_cycle_that_is_collected_ends_its_call_with_what_was_said(
     assert not caplog.records
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("tool", [look, alook])
 @pytest.mark.parametrize("mode", ["turn", "stream_turn", "aturn", "astream_turn", "left", "aleft"])
 def test_a_turn_leaves_nothing_for_the_collector(
@@ -199,6 +202,7 @@ def warned() -> Iterator[list[str]]:
         yield found
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("mode", ["call", "stream", "acall", "astream"])
 @pytest.mark.parametrize("is_in_a_cycle", [False, True])
 def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
@@ -238,6 +242,7 @@ def test_a_client_that_is_dropped_closes_its_connections_without_a_warning(
     assert not warned
 
 
+@pytest.mark.own_connections
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("mode", ["acall", "left"])
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
