@@ -23,7 +23,6 @@ from rungwise.adapters.arguments import (
     checked_sleep,
     checked_waits,
 )
-from rungwise.adapters.backend import Backend
 from rungwise.adapters.connections import Connections, LoopCalls
 from rungwise.adapters.deadline import Deadlines, header_name
 from rungwise.adapters.http.async_driver import AsyncCompactor, AsyncDriver
@@ -33,6 +32,7 @@ from rungwise.adapters.http.exchange import LARGEST_REPLY
 from rungwise.adapters.http.streams import AsyncStream, Stream
 from rungwise.adapters.http.sync_driver import Compactor, SyncDriver
 from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_of
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
 from rungwise.fsm.call.policy import Policy, Timeouts
@@ -46,11 +46,11 @@ from rungwise.fsm.tracebacks import built_without_locals, without_locals
 
 if TYPE_CHECKING:
     from rungwise.adapters.check import Check
-    from rungwise.adapters.discovery import Server
     from rungwise.adapters.turn.async_driver import AsyncTurnDriver
     from rungwise.adapters.turn.options import Planned, TurnOptions
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.turn.sync_driver import SyncTurnDriver
+    from rungwise.adapters.wires.chat.discovery import Server
     from rungwise.fsm.turn.events import TurnEvent
     from rungwise.fsm.turn.result import TurnResult
 

@@ -19,8 +19,6 @@ from urllib.request import getproxies, proxy_bypass
 import h11
 import httpx
 
-from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.endpoint import DEFAULT_PORTS, is_this_machine
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp, BorrowedAsyncResponse, BorrowedHttp, BorrowedResponse
 from rungwise.adapters.http.cancellation import Cancellation
 from rungwise.adapters.http.connection import Connection, Origin, StaleConnection
@@ -31,6 +29,8 @@ from rungwise.adapters.http.mailbox import Mailbox, Nothing
 from rungwise.adapters.http.pool import Pool
 from rungwise.adapters.http.sockets import connect
 from rungwise.adapters.http.waiting import Bell, Operation, arun, check, run
+from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.endpoint import DEFAULT_PORTS, is_this_machine
 
 HEADERS = {"accept": "*/*", "connection": "keep-alive", "user-agent": "rungwise"}
 """What every request says beside the headers of its backend."""

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.testing.case import PRICES
 from rungwise.adapters.testing.modes import MODES, is_async, is_streaming
 from rungwise.adapters.testing.survival import assert_survives
 from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.policy import Policy, Timeouts
 from rungwise.fsm.call.run.result import Result
 from rungwise.fsm.certificate.certificate import Certificate

@@ -12,7 +12,6 @@ import httpx
 from attrs import define, field
 
 from rungwise.adapters.client import Client
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.provider.server import EmbeddedProvider
@@ -21,6 +20,7 @@ from rungwise.adapters.testing.memory import MemoryProvider, MemoryTransport
 from rungwise.adapters.testing.modes import ask, ask_async
 from rungwise.adapters.testing.wire_checks import CAPS
 from rungwise.adapters.wires.chat.backend import OpenAIChat
+from rungwise.adapters.wires.learned import LEARNED
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.policy import Policy

@@ -18,12 +18,12 @@ import pytest
 
 from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters import connections
-from rungwise.adapters.backend import HttpRequest
 from rungwise.adapters.http.borrowed import BorrowedAsyncHttp
 from rungwise.adapters.http.loops import is_asyncio
 from rungwise.adapters.http.own import OwnAsyncHttp
-from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.learned import LEARNED
 from support import ways
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE

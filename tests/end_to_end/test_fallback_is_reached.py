@@ -32,7 +32,6 @@ def test_random_troubles_are_survived() -> None:
     assert problems(map(Chain.drawn, range(24))) == []
 
 
-@pytest.mark.own_connections
 @pytest.mark.full
 def test_five_hundred_random_troubles_are_survived() -> None:
     chains = [Chain.drawn(seed) for seed in range(1000, 1500)]

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import OpenAIChat, Script
 from rungwise.adapters.cli.told import told_in_brief
-from rungwise.adapters.endpoint import read_url
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing import scripted_replies
+from rungwise.adapters.wires.endpoint import read_url
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.diagram import Marks
@@ -32,6 +32,8 @@ from rungwise.fsm.values.toml import toml_value
 from support.sampling import examples
 from support.spoiling import ODD, RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
+
+pytestmark = pytest.mark.sampled(4)
 
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 FEW = settings(max_examples=examples(150), suppress_health_check=SLOW)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rungwise.adapters.capabilities import Capabilities, capabilities_of
+from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.adapters.wires.capabilities.table import capabilities_of
 from rungwise.adapters.wires.chat.backend import OpenAIChat
 from rungwise.adapters.wires.chat.dialects import dialect_of
 

@@ -7,20 +7,18 @@ that answers none of them stays unknown, and what cannot be read says nothing.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from attrs import field
 
-from rungwise.adapters.backend import HttpRequest
-from rungwise.adapters.capability import Capabilities
+from rungwise.adapters.wires.backend import HttpRequest
+from rungwise.adapters.wires.capabilities.capability import Capabilities
+from rungwise.adapters.wires.http_backend import HttpBackend
 from rungwise.adapters.wires.json_text import load
 from rungwise.fsm.call.conversation.request import MOST_TOKENS
 from rungwise.fsm.values.checks import is_whole
 from rungwise.fsm.values.label import label
 from rungwise.fsm.values.records import frozen
-
-if TYPE_CHECKING:
-    from rungwise.adapters.wires.chat.backend import OpenAIChat
 
 LARGEST_PAGE: Final = 2**20
 """Bytes of a page that are read: one with a chat template has some tens of thousands."""
@@ -47,7 +45,7 @@ class Server:
     known: Capabilities = field(factory=Capabilities)
 
 
-def inquiry(backend: OpenAIChat) -> Generator[HttpRequest, Answer, Server | None]:
+def inquiry(backend: HttpBackend) -> Generator[HttpRequest, Answer, Server | None]:
     """Ask for pages, one after another, and return what the server is; None where none of them tells.
 
     Arguments:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from rungwise.adapters.backend import Backend
+from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, Send

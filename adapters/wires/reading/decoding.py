@@ -8,11 +8,11 @@ from typing import Any, Final, Protocol
 
 from attrs import field
 
-from rungwise.adapters.wires.alike import Piece
 from rungwise.adapters.wires.composing import NO_END, TOO_MUCH, classified, described, malformed
-from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import HalfHolder, mended
-from rungwise.adapters.wires.sse import EventHandler, EventReader
+from rungwise.adapters.wires.reading.alike_lines import Piece
+from rungwise.adapters.wires.reading.held_text import HeldText
+from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.failures.failure import Failure

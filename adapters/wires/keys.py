@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import field
 
-from rungwise.adapters.endpoint import as_secret, check_key
+from rungwise.adapters.wires.endpoint import as_secret, check_key
 from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret

@@ -12,9 +12,9 @@ from typing import Final
 import orjson
 from attrs import define, field
 
-from rungwise.adapters.wires.alike import AlikeLines
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
-from rungwise.adapters.wires.sse import EventHandler
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines
+from rungwise.adapters.wires.reading.sse import EventHandler
 from rungwise.fsm.text.numbers import exact
 
 _BOM: Final = b"\xef\xbb\xbf"

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 import orjson
 from attrs import field
 
-from rungwise.adapters.backend import PIECE
-from rungwise.adapters.wires.alike import AlikeLines, PieceReader
+from rungwise.adapters.wires.backend import PIECE
 from rungwise.adapters.wires.json_text import LIGHT, is_heavy, load
+from rungwise.adapters.wires.reading.alike_lines import AlikeLines, PieceReader
 from rungwise.fsm.text.numbers import exact
 from rungwise.fsm.values.records import define
 

@@ -7,11 +7,13 @@ the prompt and the answer together, also where a provider counts them apart.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from attrs import field
 
-from rungwise.adapters.capability import Capabilities
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.values.patterns import Pattern
 from rungwise.fsm.values.records import frozen
 
@@ -284,3 +286,23 @@ _BEDROCK: Final = (
 )
 
 CAPABILITIES: Final[tuple[CapabilityRow, ...]] = (*_CLAUDE, *_OPENAI, *_GEMINI, *_OTHERS, *_BEDROCK)
+
+
+@lru_cache(maxsize=256)
+def capabilities_of(api: str, base_url: str, model: str) -> Capabilities:
+    """Return what is known of a model at a place.
+
+    Arguments:
+        api: the protocol, as the command line calls it.
+        base_url: where it is.
+        model: its id.
+    """
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        host = ""
+    known = Capabilities()
+    for row in CAPABILITIES:
+        if row.fits(api, host, model.lower()):
+            known = known.or_else(row.known)
+    return known
