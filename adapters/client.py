@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rungwise.adapters.turn.streams import AsyncTurnStream, TurnStream
     from rungwise.adapters.turn.sync_driver import SyncTurnDriver
     from rungwise.adapters.wires.chat.discovery import Server
-    from rungwise.fsm.turn.events import TurnEvent
+    from rungwise.fsm.turn.actions import TurnEvent
     from rungwise.fsm.turn.result import TurnResult
 
 

@@ -142,14 +142,22 @@ if TYPE_CHECKING:
     from rungwise.fsm.machine.table import Row, Table
     from rungwise.fsm.replay.replay import replay
     from rungwise.fsm.review.diff import PolicyDiff, diff_policies
-    from rungwise.fsm.turn.actions import Action, Compact, MakeCall, RunTools, ToolOutcome, ToolRun
+    from rungwise.fsm.turn.actions import (
+        Action,
+        Compact,
+        MakeCall,
+        RunTools,
+        ToolEnded,
+        ToolOutcome,
+        ToolStarted,
+        TurnEvent,
+    )
     from rungwise.fsm.turn.compaction import OldestFirst
-    from rungwise.fsm.turn.events import ToolEnded, ToolStarted, TurnEvent
     from rungwise.fsm.turn.journal import TurnJournal, TurnStep
     from rungwise.fsm.turn.policy import TurnHints, TurnPolicy
     from rungwise.fsm.turn.result import TurnResult
     from rungwise.fsm.turn.table import TURN
-    from rungwise.fsm.turn.tools import Tool, Toolbox
+    from rungwise.fsm.turn.tools import Tool, Toolbox, ToolRun
     from rungwise.fsm.turn.turn import Turn
     from rungwise.fsm.values.usage import Usage
 
@@ -225,13 +233,21 @@ _NAMES = {
     "fsm.machine.declare": ("Effect", "Entry", "Event", "Fact", "Guard", "Rung"),
     "fsm.machine.table": ("Row", "Table"),
     "fsm.replay.replay": ("replay",),
-    "fsm.turn.actions": ("Action", "Compact", "MakeCall", "RunTools", "ToolOutcome", "ToolRun"),
-    "fsm.turn.events": ("ToolEnded", "ToolStarted", "TurnEvent"),
+    "fsm.turn.actions": (
+        "Action",
+        "Compact",
+        "MakeCall",
+        "RunTools",
+        "ToolEnded",
+        "ToolOutcome",
+        "ToolStarted",
+        "TurnEvent",
+    ),
     "fsm.turn.journal": ("TurnJournal", "TurnStep"),
     "fsm.turn.policy": ("TurnHints", "TurnPolicy"),
     "fsm.turn.result": ("TurnResult",),
     "fsm.turn.table": ("TURN",),
-    "fsm.turn.tools": ("Tool", "Toolbox"),
+    "fsm.turn.tools": ("Tool", "ToolRun", "Toolbox"),
     "fsm.turn.turn": ("Turn",),
     "adapters.turn.options": ("TurnOptions",),
     "adapters.turn.streams": ("AsyncTurnStream", "TurnStream"),

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from rungwise.fsm.diagram.formal import Names, Used, facts_of, folded, followed, limits_of, plain
 from rungwise.fsm.diagram.model import Decision
 from rungwise.fsm.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.machine.table import Row, Table
+from support.formal.shared import Names, Used, facts_of, folded, followed, limits_of, plain
 
 TLA: Final = """
 ACTION ASSUME ASSUMPTION AXIOM BOOLEAN BY CASE CHOOSE CONSTANT CONSTANTS COROLLARY DEF DEFINE DEFS DOMAIN ELSE ENABLED
@@ -27,8 +27,7 @@ INVARIANTS: Final = ("TypeOK", "Total", "Moves")
 PROPERTIES: Final = ("Pays", "OnlySentIsInFlight", "Absorbs", "Terminates")
 
 HEAD: Final = """\
-(* The machine '{name}', written from the rows that run by `rungwise diagram --format tla`: change
-   the table, not this file.
+(* The machine '{name}' as a TLA+ specification.
 
    To check it:   java -cp tla2tools.jar tlc2.TLC {file}.tla     with this as {file}.cfg:
 

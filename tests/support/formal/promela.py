@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from rungwise.fsm.diagram.formal import Names, Used, folded, limits_of, most_attempts, plain
 from rungwise.fsm.diagram.model import Decision
 from rungwise.fsm.machine.build import COUNT_ATTEMPT
 from rungwise.fsm.machine.declare import Effect, Fact, Guard
 from rungwise.fsm.machine.table import Table
+from support.formal.shared import Names, Used, folded, limits_of, most_attempts, plain
 
 PROMELA: Final = """
 active always assert atomic bit bool break byte c_code c_decl c_expr c_state c_track chan cond_expr const d_proctype
@@ -34,21 +34,18 @@ ALSO_TAKEN: Final = re.compile(r"find_|LIMIT_|(was|left)_\d|[A-Z0-9_]+$|(errno|s
 LARGEST_SHORT: Final = 32_767
 
 HEAD: Final = """\
-/* The machine '{name}' as a model for SPIN (https://spinroot.com), written from the rows that run by
-   `rungwise diagram --format promela`: change the table, not this file.
+/* The machine '{name}' as a model for SPIN.
 
    To prove it:          spin -a {file} && cc -O2 -o pan pan.c && ./pan -a -m100000
    With other limits:    spin -a -DLIMIT_...=1 {file}, and so on
-{worst}   The path to an error: spin -t -p -g {file}
-
+{worst}
    One round of the loop is one event: any that may come where the machine stands. Its rows are tried
    from the top, and the first whose guard holds is taken. A fact is chosen freely when a guard first
    looks at it, and stays so for the rest of that event. Nothing is known of budgets: what ends the
    machine for want of one may come in any rung, so all that is proved here holds for every budget."""
 
 WORST: Final = """\
-   The worst case:       spin -a -DMOST_ATTEMPTS={most} {file} and so on finds no error: nothing is sent more often;
-                         spin -a -DMOST_ATTEMPTS={less} {file} and so on finds a path on which it is
+   The worst case:       spin -a -DMOST_ATTEMPTS={most} {file} finds no error, -DMOST_ATTEMPTS={less} finds a path
 """
 
 WORDS: Final = """
