@@ -27,8 +27,7 @@ from rungwise.adapters.wires.composing import NO_END, classified, described
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.sse import is_event_stream, unframed
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, MOST_TOKENS, Request, Send

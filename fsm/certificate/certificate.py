@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.policy import Budget
 from rungwise.fsm.certificate.worst_case import WorstCase, number_text
 from rungwise.fsm.checker.counterexample import WIDTH, Property, path_text

@@ -7,7 +7,7 @@ from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
-from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, message_tokens
 from rungwise.fsm.call.budget.prices import TOKENS_PRICED, dearest_input
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.call.conversation.observation import Observation
@@ -60,7 +60,7 @@ class Cost:
         self.seeds = limits["prefills"] * policy.hints.seed.count("{reasoning}")
         self.turns = input_tokens // LEAST_TURN_TOKENS if assistant_turns is None else assistant_turns
         # A conversation that ends with an assistant turn is continued by a hint at once, where it cannot be prefilled.
-        self.opening = said_tokens(policy.hints.continuation) if self.turns else 0
+        self.opening = message_tokens(policy.hints.continuation) if self.turns else 0
         # After a repair, each assistant turn may carry a stand-in for reasoning that is not there.
         self.stand_ins = STAND_IN_TOKENS * (self.turns + OWN_TURNS) if "repair" in targets else 0
 

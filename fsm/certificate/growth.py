@@ -7,7 +7,7 @@ from functools import cached_property
 
 from attrs import frozen
 
-from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, said_tokens
+from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, STAND_IN_TOKENS, estimate_tokens, message_tokens
 from rungwise.fsm.call.budget.prices import TOKENS_PRICED, dearest_input
 from rungwise.fsm.call.conversation.link import Prices
 from rungwise.fsm.certificate.certificate import Certificate
@@ -89,8 +89,8 @@ class Growth:
     @cached_property
     def hints(self) -> int:
         """Return the tokens of what the turn says by itself, and of what stands around a text that is gone on from."""
-        summary = said_tokens(self.policy.hints.summary) if self.policy.limits["summaries"] else 0
-        return summary + said_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
+        summary = message_tokens(self.policy.hints.summary) if self.policy.limits["summaries"] else 0
+        return summary + message_tokens(self.policy.of_calls.hints.continuation) + MESSAGE_TOKENS
 
     @cached_property
     def dearest(self) -> float:

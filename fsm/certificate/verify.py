@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from rungwise.fsm.call.budget.reserve import seconds_kept
-from rungwise.fsm.call.conversation.json_instruction import most_in_words
+from rungwise.fsm.call.conversation.json_instruction import longest_json_instruction
 from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import Policy
@@ -90,7 +90,7 @@ def verify(
         return certificate
     prices = [each for _, each in backends]
     if input_tokens is not None and not isinstance(chain, int):
-        input_tokens += most_in_words(chain, policy.hints, response_format)
+        input_tokens += longest_json_instruction(chain, policy.hints, response_format)
     next_backend = reached(policy)
     return evolve(
         certificate,

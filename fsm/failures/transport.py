@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rungwise.fsm.errors import RungwiseError
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 
 # The names of httpx, httpx2, httpcore and the standard library; None marks files, which are no network.
 _NAMES: Final[dict[Reason | None, str]] = {

@@ -21,7 +21,7 @@ import orjson
 
 from rungwise.fsm.call.budget.estimate import BYTES_A_TOKEN
 from rungwise.fsm.errors import ToolError
-from rungwise.fsm.text.surrogates import without_halves
+from rungwise.fsm.text.json_text import without_halves
 from rungwise.fsm.values.label import label
 
 DONE: Final = "done"

@@ -11,7 +11,7 @@ from attrs import evolve, field
 
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.fsm.errors import ConfigurationError, ToolError
-from rungwise.fsm.text.numbers import exact
+from rungwise.fsm.text.json_text import exact
 from rungwise.fsm.turn.actions import ToolOutcome, ToolRun
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.fsm.turn.policy import TurnPolicy

@@ -16,9 +16,8 @@ from rungwise.adapters.wires.composing import settled, text_at
 from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
 from rungwise.adapters.wires.held_text import HeldText
 from rungwise.adapters.wires.json_text import load, weight_of
-from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import Part
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 
 _WEIGHT: Final = 1_000

@@ -14,9 +14,8 @@ from rungwise.adapters.wires.decoding import Kind, Reader, StreamDecoder
 from rungwise.adapters.wires.keeping import Aside
 from rungwise.adapters.wires.ndjson import LineReader
 from rungwise.adapters.wires.ollama.reply import Given, calls_in, gathered, read_reply, stop_of, usage_of
-from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import Part
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.usage import Usage
 

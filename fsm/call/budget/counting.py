@@ -9,7 +9,7 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.estimate import MISSING_RESULT_TOKENS, STAND_IN_TOKENS
 from rungwise.fsm.call.budget.metering import measured
-from rungwise.fsm.call.conversation.json_instruction import wish_of
+from rungwise.fsm.call.conversation.json_instruction import json_format_of
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import PlainMessage
@@ -68,7 +68,7 @@ class TokenCounter:
         link = self.context.chain.link
         own = getattr(link, "parameters", {})  # a backend may send tools or a schema of its own
         parameters = [request.parameters, own]
-        if wish_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
+        if json_format_of(link, request, frozenset()) is not None:  # which is counted as the words that it is said in
             parameters = [{name: each[name] for name in each if name != "response_format"} for each in parameters]
         return sum(map(self.estimate, (messages, request.tools, *parameters)))
 

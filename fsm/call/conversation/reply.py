@@ -1,4 +1,4 @@
-"""What came back where a provider answered: a `Reply`, in one shape for every provider."""
+"""What a provider answers, in one shape for all of them: a whole `Reply`, or pieces of one as it streams."""
 
 from __future__ import annotations
 
@@ -115,3 +115,24 @@ _USUAL: Final = (str, str, Usage, tuple)
 def has_media(reply: Reply) -> bool:
     """Tell whether a picture, a recording or a document is among the parts of a reply, which texts alone do not say."""
     return reply._parts is not None and any(isinstance(part, MediaPart) for part in reply._parts)
+
+
+@frozen
+class Text:
+    """Add `text` to what the consumer shows."""
+
+    text: str
+
+
+@frozen
+class Reasoning:
+    """Show a piece of the model's reasoning; it is never part of the result's text."""
+
+    text: str
+
+
+@frozen
+class Discard:
+    """Take back `text`, which is exactly the end of what was handed out so far."""
+
+    text: str

@@ -100,7 +100,7 @@ class FactFinder:
         context = self.context
         if asked is None:
             return True
-        ends_after = context.kept.ends_after  # what is kept for the backends to come is not waited away
+        ends_after = context.reserved.ends_after  # what is kept for the backends to come is not waited away
         in_time = ends_after is None or context.spending.elapsed + asked < ends_after
         return in_time and asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked)
 
@@ -141,10 +141,10 @@ class FactFinder:
             "switch_asked": is_one_too_many,
             "has_next_backend": has_next_backend,
             "has_compactor": context.has_compactor,
-            "asks_for_little": proposal.meant.asks_for_little,
+            "asks_for_little": proposal.for_backend.asks_for_little,
         }
         held = tuple([name for name, holds in facts.items() if holds])
-        is_kept = not (proposal.meant.expects_json or proposal.meant.asks_for_little)
+        is_kept = not (proposal.for_backend.expects_json or proposal.for_backend.asks_for_little)
         had_text = not is_blank(transcript.gathered or transcript.spare)
         before = (*held, "has_text") if had_text else held
         return before, (*held, "has_text", "added_text") if is_kept else (*held, "has_text")

@@ -8,19 +8,18 @@ from attrs import evolve
 
 from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.conversation.changes import without
-from rungwise.fsm.call.conversation.classify import classify_reply, is_json
-from rungwise.fsm.call.conversation.observation import Observation, new_observation
+from rungwise.fsm.call.conversation.observation import Observation, classify_reply, new_observation
+from rungwise.fsm.call.conversation.reading import PLAIN, Reading
 from rungwise.fsm.call.conversation.reply import Reply
-from rungwise.fsm.call.conversation.reply_filter import without_seed
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS
-from rungwise.fsm.call.conversation.transcript import PLAIN, Reading, Transcript
+from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.table import ANSWERS, KEEPS_TEXT
-from rungwise.fsm.failures.events import FORMAT_PARAMETER, event_of_failure
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER, Failure, event_of_failure
 from rungwise.fsm.journal.record import Evidence
 from rungwise.fsm.text.blank import is_blank
-from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, stitch
+from rungwise.fsm.text.json_text import is_json
+from rungwise.fsm.text.stitching import MINIMUM_ECHO, MINIMUM_OVERLAP, stitch, without_seed
 from rungwise.fsm.text.thinking import Parted, part_thinking
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
@@ -86,7 +85,7 @@ def _observe_reply(
     reply: Reply, proposal: Proposal, transcript: Transcript, counted: _Counted, delivered: str
 ) -> Observation:
     """Classify a reply and work out what of its text is new."""
-    send, reading, expects_json = proposal.send, proposal.reading, proposal.meant.expects_json
+    send, reading, expects_json = proposal.send, proposal.reading, proposal.for_backend.expects_json
     visible, inline, was_unopened = part_reply(reply, reading) if "<" in reply.text else (reply.text, "", False)
     failure = reply.failure
     if failure is not None and _is_mere_error(reply, failure, visible):
@@ -107,7 +106,7 @@ def _observe_reply(
         cap=send.max_tokens,
         tools=send.request.tools,
         expects_json=expects_json,
-        shapes=proposal.meant.shapes,
+        shapes=proposal.for_backend.shapes,
     )
     if event == "came_empty" and reply.stop_reason in ("stop", None) and _goes_on(proposal, transcript, gathered):
         event = "answered"  # the text was whole, and there was nothing left to say
@@ -120,7 +119,7 @@ def _observe_reply(
         or (event != "truncated" and bool(gathered) and is_too_little(visible))
     )
     if is_spare and event == "truncated":
-        is_spare = not proposal.meant.asks_for_little
+        is_spare = not proposal.for_backend.asks_for_little
         event = "reasoning_truncated" if is_spare else event  # the cap went elsewhere
     # Blanks that a cut has left behind are no text: the request that follows is the same, and brings them again.
     is_kept = not is_spare and _keeps(proposal, event) and (event in ANSWERS or not is_blank(visible))
@@ -148,11 +147,13 @@ def _observe_failure(
 ) -> Observation:
     """Classify a failure and name the repair that it allows, if any."""
     send, named, rejected = proposal.send, failure, failure.parameter
-    if proposal.meant.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
+    if proposal.for_backend.expects_json and rejected in _HOLD_FORMAT and FORMAT_PARAMETER not in send.dropped:
         rejected = FORMAT_PARAMETER  # the rest of it is left out where this was not what was wrong
         named = evolve(failure, parameter=rejected)
     repair = repair_of(named)
-    if repair in transcript.repaired or (rejected == FORMAT_PARAMETER and not proposal.meant.may_ask_in_words):
+    if repair in transcript.repaired or (
+        rejected == FORMAT_PARAMETER and not proposal.for_backend.has_json_instruction
+    ):
         repair = None  # without it, nothing would ask for JSON
     if send.max_tokens is not None and rejected and without(transcript, rejected) >= {*CAP_PARAMETERS}:
         repair = None  # without a cap that the backend takes, nothing would bound its answer
@@ -188,7 +189,7 @@ def _observe_cut(
         evidence=_evidence(event, counted[0], failure),
         part=text if is_kept else "",
         new=text if is_kept else "",
-        spare=text if is_spare and not proposal.meant.expects_json else "",
+        spare=text if is_spare and not proposal.for_backend.expects_json else "",
         cap=proposal.send.max_tokens,
         overran=counted[1],
         backend=proposal.send.backend,
@@ -217,9 +218,9 @@ def _is_mere_error(reply: Reply, failure: Failure, visible: str) -> bool:
 
 def _keeps(proposal: Proposal, event: str) -> bool:
     """Tell whether the text of a reply becomes a part of the answer."""
-    if proposal.meant.expects_json and event not in ANSWERS:
+    if proposal.for_backend.expects_json and event not in ANSWERS:
         return False
-    return event in KEEPS_TEXT and not (proposal.meant.asks_for_little and event in CUT_OFF)
+    return event in KEEPS_TEXT and not (proposal.for_backend.asks_for_little and event in CUT_OFF)
 
 
 def _goes_on(proposal: Proposal, transcript: Transcript, gathered: str) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import rungwise
-from rungwise.fsm.call.conversation.classify import classify_reply
+from rungwise.fsm.call.conversation.observation import classify_reply
 from rungwise.fsm.text.thinking import split_thinking
 
 TOOLS = (
