@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from rungwise.fsm.call.conversation.observation import ANSWERS
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.running import LAST_RESORTS
-from rungwise.fsm.call.table import ANSWERS, CALL
+from rungwise.fsm.call.table import CALL
 from rungwise.fsm.checker.branches import Branch, branches
 from rungwise.fsm.checker.counterexample import Property
 from rungwise.fsm.machine.table import Table

@@ -23,6 +23,10 @@ _MUST_BE_SECONDS = must(
 )
 
 
+_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
+"""The exceptions of HTTP clients that come before anything was sent."""
+
+
 @frozen
 class Failure:
     """Say why a request brought no reply.
@@ -65,6 +69,15 @@ class Failure:
     )
     found: str | None = field(default=None, converter=label)
     exception: BaseException | None = field(default=None, repr=False, eq=False)
+
+    @property
+    def may_be_billed(self) -> bool:
+        """Tell whether the provider may have worked on the request, although no usable answer came."""
+        if self.reason == "malformed":
+            return True  # an error has a shape and a status; what has neither may have been an answer
+        if self.status is not None or self.reason not in ("timeout", "silence", "connection") or self.is_stale:
+            return False
+        return self.exception is None or not any(kind.__name__ in _UNSENT for kind in type(self.exception).__mro__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the exception behind: those of HTTP clients cannot be rebuilt elsewhere."""

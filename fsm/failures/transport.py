@@ -31,18 +31,6 @@ _NEVER_WRAPPERS: Final = (
 )
 _DEPTH: Final = 5
 
-UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "InvalidURL"})
-"""The failures that came before anything was sent."""
-
-
-def may_be_billed(failure: Failure) -> bool:
-    """Tell whether a provider may have worked on a request that it never answered, or answered with no usable shape."""
-    if failure.reason == "malformed":
-        return True  # an error has a shape and a status; what has neither may have been an answer
-    if failure.status is not None or failure.reason not in ("timeout", "silence", "connection") or failure.is_stale:
-        return False
-    return failure.exception is None or not any(kind.__name__ in UNSENT for kind in type(failure.exception).__mro__)
-
 
 def classify_exception(exception: BaseException) -> Failure:
     """Say why a transport failed.

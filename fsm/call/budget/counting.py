@@ -16,7 +16,6 @@ from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.run.context import CallContext
 from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.transport import may_be_billed
 from rungwise.fsm.values.usage import NO_USAGE, Usage
 
 
@@ -97,10 +96,10 @@ class TokenCounter:
             silence = min(silence, context.policy.base_cap)  # one silence does not use up a budget that nobody split
         is_shared = context.spending.share is not None  # then others go on, and may not rest on silence either
         if reply is not None:
-            is_free = (was_cancelled and not is_shared) or (failure is not None and not may_be_billed(failure))
+            is_free = (was_cancelled and not is_shared) or (failure is not None and not failure.may_be_billed)
             usage, overran = measured(usage, reply, cap, None if is_free else silence)
         elif failure is not None:
-            if not may_be_billed(failure):
+            if not failure.may_be_billed:
                 return usage, False
             usage = Usage(output_tokens=silence or 0)
         elif is_shared:

@@ -35,7 +35,7 @@ class Reply:
     Arguments:
         text: the visible content with every text block joined, inline think tags still in it.
         final_text: the last text block after the last tool call; None where blocks are not told apart.
-        tool_calls: the tool calls, complete or not; `classify_reply` decides.
+        tool_calls: the tool calls, complete or not; `is_complete` tells which.
         usage: what the provider reported for this attempt.
         model: the model id that the provider reported, as a `label`.
         interrupted: whether the stream ended before its terminal event.
@@ -108,13 +108,13 @@ class Reply:
         text = (TextPart(self.text),) if self.text else ()
         return (*reasoning, *text, *self.tool_calls)
 
+    @property
+    def has_media(self) -> bool:
+        """Tell whether a picture, a recording or a document is among its parts."""
+        return self._parts is not None and any(isinstance(part, MediaPart) for part in self._parts)
+
 
 _USUAL: Final = (str, str, Usage, tuple)
-
-
-def has_media(reply: Reply) -> bool:
-    """Tell whether a picture, a recording or a document is among the parts of a reply, which texts alone do not say."""
-    return reply._parts is not None and any(isinstance(part, MediaPart) for part in reply._parts)
 
 
 @frozen

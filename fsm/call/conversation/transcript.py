@@ -21,7 +21,6 @@ from rungwise.fsm.call.conversation.reading import PLAIN, Reading
 from rungwise.fsm.call.conversation.request import PlainMessage
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.policy import Hints
-from rungwise.fsm.call.table import ANSWERS
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.text.repetition import LoopWatch
@@ -119,7 +118,7 @@ class Transcript:
         if observation.unsays:
             self._drop_text()
             self.thinks_inline = True
-        if observation.event == "paused" or (self.turn and (observation.part or observation.event in ANSWERS)):
+        if observation.event == "paused" or (self.turn and (observation.part or observation.is_answer)):
             before = (TextPart(self.gathered),) if self.gathered and not self.turn else ()
             self._add_to_turn((*before, *_as_it_came(observation)))
         if observation.part:
@@ -305,7 +304,7 @@ def _as_it_came(observation: Observation) -> tuple[Part, ...]:
     """
     parts = () if observation.reply is None else observation.reply.parts
     calls = tuple([part for part in parts if isinstance(part, ToolCall)])
-    if calls and observation.event not in ANSWERS:
+    if calls and not observation.is_answer:
         parts, calls = tuple([part for part in parts if not isinstance(part, ToolCall)]), ()
     reasoned = ReasoningPart(observation.reasoning)
     if any(not isinstance(part, (TextPart, ToolCall)) and part != reasoned for part in parts):

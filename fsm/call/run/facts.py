@@ -47,13 +47,13 @@ class FactFinder:
         evidence, event, gathered = observation.evidence, observation.event, transcript.gathered
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(gathered) else None
         held = []  # in the order in which journals have always told them
-        if event in EMPTY and not is_blank(observation.delivered):
+        if event in EMPTY and observation.has_delivered:
             held.append("has_delivered")
         if prior is not None and not is_blank(split_thinking(prior)[0]):
             held.append("has_prior_answer")
         if (text := gathered or transcript.spare) and not is_blank(text):
             held.append("has_text")
-        if observation.new and not is_blank(observation.new):
+        if observation.adds_text:
             held.append("added_text")
         if transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes):
             held.append("follows_tool_result")

@@ -18,7 +18,7 @@ from rungwise.fsm.call.budget.reserve import has_left
 from rungwise.fsm.call.budget.shared import SharedBudget
 from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
 from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link
-from rungwise.fsm.call.conversation.observation import Observation
+from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
 from rungwise.fsm.call.conversation.reading import TextWatch
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
@@ -37,7 +37,7 @@ from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.run.proposer import Proposer
 from rungwise.fsm.call.run.recording import Observer, Recorder
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
+from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
