@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     from rungwise.fsm.call.run.result import Result
     from rungwise.fsm.call.table import CALL
     from rungwise.fsm.certificate.certificate import Certificate
-    from rungwise.fsm.certificate.draw import draw_policy
+    from rungwise.fsm.certificate.shown.pictures import draw_policy
     from rungwise.fsm.certificate.verify import verify
     from rungwise.fsm.errors import (
         BrokenMachine,
@@ -193,7 +193,7 @@ _NAMES = {
     "fsm.call.budget.shared": ("SharedBudget",),
     "fsm.certificate.certificate": ("Certificate",),
     "fsm.review.diff": ("PolicyDiff", "diff_policies"),
-    "fsm.certificate.draw": ("draw_policy",),
+    "fsm.certificate.shown.pictures": ("draw_policy",),
     "fsm.certificate.verify": ("verify",),
     "fsm.errors": (
         "TurnCancelled",

@@ -11,6 +11,8 @@ import pytest
 
 from rungwise import Client, Request, Result, ScriptedReply, ToolCall
 
+pytestmark = pytest.mark.sampled(4)
+
 ODD_ARGUMENTS = '{"city" :  "Malmö 🪜",\n "n": 1e3, "deep": {"a": [1, 2, "]}"]}}'
 CALLS = (ToolCall("call_a", "look", ODD_ARGUMENTS), ToolCall("call_b", "note", '{"text": "two  blanks"}'))
 TOOLS = [

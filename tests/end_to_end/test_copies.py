@@ -22,6 +22,8 @@ from rungwise.fsm.values.frozen_map import DEEPEST, FrozenList, FrozenMap, froze
 from support.modes import MODES, ask, waits_into
 from support.sampling import sampled
 
+pytestmark = pytest.mark.sampled(4)
+
 PICTURE = "data:image/png;base64," + "A" * 1_000_000
 
 

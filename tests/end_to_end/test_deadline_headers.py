@@ -12,6 +12,8 @@ from rungwise import Budget, Client, EmbeddedProvider, Policy, Request, Scripted
 from rungwise.fsm.testing import VirtualClock
 from support import modes, turn_modes, ways
 
+pytestmark = pytest.mark.sampled(4)
+
 WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
 ANSWER = ScriptedReply("By the lake.")
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})

@@ -9,6 +9,8 @@ import pytest
 import rungwise
 from rungwise import ScriptedReply
 
+pytestmark = pytest.mark.sampled(4)
+
 EMPTY = ScriptedReply()
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 ASKED = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}

@@ -12,6 +12,8 @@ from rungwise import Client, OldestFirst, OpenAIChat, ScriptedReply
 from rungwise.fsm.turn.compaction import STUB
 from support.sampling import sampled
 
+pytestmark = pytest.mark.sampled(4)
+
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 EMPTY = ScriptedReply()
 

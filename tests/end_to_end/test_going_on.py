@@ -12,6 +12,8 @@ from rungwise import Limits, Policy, ScriptedReply
 from rungwise.fsm import testing
 from support.modes import MODES
 
+pytestmark = pytest.mark.sampled(4)
+
 TEXT = "Herons of the northern lake nest in tall dead trees, well above the reeds."
 FIRST = TEXT[:31]
 STREAMED = pytest.mark.parametrize("run", MODES, indirect=True)

@@ -9,6 +9,8 @@ import pytest
 import rungwise
 from rungwise import ScriptedReply
 
+pytestmark = pytest.mark.sampled(4)
+
 THOUGHT = "The user wants to know where herons nest. They nest in reeds."
 ANSWER = "In the reeds."
 INVISIBLE = [

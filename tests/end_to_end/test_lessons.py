@@ -13,6 +13,8 @@ from rungwise import Client, OpenAIChat, ReceivedRequest, ScriptedReply
 from rungwise.adapters.learned import LEARNED
 from support.modes import MODES, Caller, waits_into
 
+pytestmark = pytest.mark.sampled(4)
+
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 
 

@@ -12,6 +12,8 @@ import pytest
 import rungwise
 from rungwise import Client, OpenAIChat, ScriptedReply
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def test_one_client_serves_one_event_loop_after_another(serve: Any, backend_of: Any) -> None:
     client = Client(backend_of(serve(ScriptedReply(text="In the reeds."))))

@@ -18,6 +18,8 @@ from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from support import ways
 from support.modes import MODES, WHOLE, ask, options_of, streams, waits_into
 
+pytestmark = pytest.mark.sampled(4)
+
 Serve = Callable[..., EmbeddedProvider]
 EVERY = pytest.mark.parametrize(
     "mode",

@@ -14,6 +14,8 @@ from rungwise.adapters.wires.pairing import NO_RESULT
 from support import protocols
 from support.modes import waits_into
 
+pytestmark = pytest.mark.sampled(4)
+
 ANSWER = ScriptedReply(text="In the reeds.")
 CUT = ScriptedReply(text="In the reeds of", finish="length")
 USER = Message.saying("user", "Where?")

@@ -10,6 +10,8 @@ import pytest
 from rungwise import Client, ReceivedRequest, ScriptedReply
 from rungwise.adapters.wires.chat.request import STAND_IN
 
+pytestmark = pytest.mark.sampled(4)
+
 THOUGHT = "Herons like shallow water and reeds."
 WANTED = "The `reasoning_content` in the thinking mode must be passed back to the API."
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"city": "Malmö"}'}}

@@ -13,6 +13,8 @@ from rungwise.fsm.call.conversation.parts import Message, OpaquePart, ToolCall, 
 from support import modes
 from support.modes import EVERY
 
+pytestmark = pytest.mark.sampled(4)
+
 USER = {"role": "user", "content": "Where?"}
 CALL = ToolCall("call_1", "look", '{"city": "Reykjavik"}')
 TOOL = {

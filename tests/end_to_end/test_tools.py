@@ -9,6 +9,8 @@ import pytest
 import rungwise
 from rungwise import ScriptedReply, ToolCall
 
+pytestmark = pytest.mark.sampled(4)
+
 WHOLE = ToolCall("call_1", "look", '{"city": "Malmö", "count": 3}')
 OTHER = ToolCall("call_2", "look", '{"city": "Lund"}')
 ANSWER = ScriptedReply(tool_calls=[WHOLE])

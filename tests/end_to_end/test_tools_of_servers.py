@@ -14,6 +14,8 @@ from rungwise.fsm.call.conversation.request import Send
 from support.modes import MODES, ask
 from support.protocols import PROTOCOLS, backend
 
+pytestmark = pytest.mark.sampled(4)
+
 DOWN, ANSWER = ScriptedReply(status=401), ScriptedReply(text="In the reeds.")
 LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 SEARCH = {"type": "web_search"}

@@ -20,6 +20,8 @@ import rungwise
 from rungwise import Cancellation, Client, OpenAIChat, ScriptedReply
 from support.sampling import sampled
 
+pytestmark = pytest.mark.sampled(4)
+
 # Put together here, so that no quoted line of source holds them.
 KEY = "-".join(["sk", "canary" * 3])
 HEADER = "-".join(["header", "canary" * 3])

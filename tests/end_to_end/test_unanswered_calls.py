@@ -14,6 +14,8 @@ from rungwise.fsm.call.budget.estimate import MESSAGE_TOKENS, MISSING_RESULT_TOK
 from support import protocols
 from support.modes import waits_into
 
+pytestmark = pytest.mark.sampled(4)
+
 HINT = "Go on."
 POLICY = Policy(hints=Hints(continuation=HINT))
 ASKED: list[Any] = [Message.saying("user", "Where?")]

@@ -17,6 +17,8 @@ from rungwise.adapters.http.exchange import CLOCK_SKEW, Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.fsm.failures.failure import Failure
 
+pytestmark = pytest.mark.sampled(4)
+
 ANSWER = ScriptedReply(text="In the reeds, mostly.")
 LONG = [{"role": "user", "content": "a long story"}, {"role": "user", "content": "and a question"}]
 

@@ -18,6 +18,8 @@ import rungwise
 from rungwise import Client, EmbeddedProvider, ScriptedReply
 from support.modes import ask
 
+pytestmark = pytest.mark.sampled(4)
+
 ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
 LOOKS = ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}])
 LOST = ScriptedReply(text="Rayleigh scattering.", cut_after=150)

@@ -12,6 +12,8 @@ import rungwise
 from rungwise import Client, ScriptedReply
 from support.protocols import PROTOCOLS, backend
 
+pytestmark = pytest.mark.sampled(4)
+
 ANSWER = ScriptedReply(text="In the reeds.")
 MARK = {"type": "ephemeral"}
 NOWHERE = "cache marks, {} x: they have no form here"
