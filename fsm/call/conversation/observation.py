@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from attrs import Factory, field, frozen
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.reading import ReadReply
 from rungwise.fsm.call.conversation.reply import Reply
@@ -35,8 +35,6 @@ class Observation:
         delivered: the text that the attempt handed to the consumer.
         reply: the reply, if one came.
         failure: why none came, or what cut it.
-        event, is_answer: the event of the machine, and whether it is a success.
-        adds_text, has_delivered: whether `new` and `delivered` show anything.
     """
 
     evidence: Evidence
@@ -52,16 +50,30 @@ class Observation:
     delivered: str = field(default="", repr=False)
     reply: Reply | None = None
     failure: Failure | None = None
-    event: str = field(default=Factory(lambda self: self.evidence.event, takes_self=True), init=False, eq=False)
-    is_answer: bool = field(default=Factory(lambda self: self.event in ANSWERS, takes_self=True), init=False, eq=False)
-    adds_text: bool = field(default=Factory(lambda self: not is_blank(self.new), takes_self=True), init=False, eq=False)
-    has_delivered: bool = field(
-        default=Factory(lambda self: not is_blank(self.delivered), takes_self=True), init=False, eq=False
-    )
+
+    @property
+    def event(self) -> str:
+        """Return the event of the machine."""
+        return self.evidence.event
+
+    @property
+    def is_answer(self) -> bool:
+        """Tell whether it is a success."""
+        return self.evidence.event in ANSWERS
+
+    @property
+    def adds_text(self) -> bool:
+        """Tell whether it brought text that is kept, was not there yet, and shows anything."""
+        return not is_blank(self.new)
+
+    @property
+    def has_delivered(self) -> bool:
+        """Tell whether the attempt handed out text that shows anything."""
+        return not is_blank(self.delivered)
 
     @property
     def found(self) -> str | None:
-        """Return what came in the place of a reply, where that is known."""
+        """Return what came in place of a reply, if that is known."""
         return self.failure.found if self.failure is not None and self.event == "malformed" else None
 
 
