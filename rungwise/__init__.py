@@ -90,10 +90,8 @@ if TYPE_CHECKING:
     from rungwise.adapters.wires.responses.backend import OpenAIResponses
     from rungwise.fsm.call.budget.shared import SharedBudget
     from rungwise.fsm.call.call import Call
-    from rungwise.fsm.call.clocks.clocks import Clocks
-    from rungwise.fsm.call.conversation.events import Discard, Reasoning, Text
-    from rungwise.fsm.call.conversation.lessons import Lessons
-    from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
+    from rungwise.fsm.call.clocks.silence import Clocks
+    from rungwise.fsm.call.conversation.link import Lessons, Link, PlainLink, Prices
     from rungwise.fsm.call.conversation.parts import (
         MediaPart,
         Message,
@@ -104,7 +102,7 @@ if TYPE_CHECKING:
         ToolCall,
         ToolResult,
     )
-    from rungwise.fsm.call.conversation.reply import Reply
+    from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Reply, Text
     from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send, TurnContext
     from rungwise.fsm.call.limits import Limits
     from rungwise.fsm.call.policy import Budget, Hints, Policy, Reserve, Timeouts, Waits
@@ -180,11 +178,9 @@ _NAMES = {
     "adapters.wires.ollama.backend": ("Ollama",),
     "adapters.wires.responses.backend": ("OpenAIResponses",),
     "fsm.call.call": ("Call",),
-    "fsm.call.clocks.clocks": ("Clocks",),
+    "fsm.call.clocks.silence": ("Clocks",),
     "fsm.call.run.delivery": ("StreamEvent",),
-    "fsm.call.conversation.events": ("Discard", "Reasoning", "Text"),
     "fsm.call.run.journal": ("Journal",),
-    "fsm.call.conversation.lessons": ("Lessons",),
     "fsm.call.limits": ("Limits",),
     "fsm.call.policy": ("Budget", "Hints", "Policy", "Reserve", "Timeouts", "Waits"),
     "fsm.call.conversation.parts": (
@@ -197,9 +193,9 @@ _NAMES = {
         "ToolCall",
         "ToolResult",
     ),
-    "fsm.call.conversation.reply": ("Reply",),
+    "fsm.call.conversation.reply": ("Discard", "Reasoning", "Reply", "Text"),
     "fsm.call.run.recording": ("Observer",),
-    "fsm.call.conversation.link": ("Link", "PlainLink", "Prices"),
+    "fsm.call.conversation.link": ("Lessons", "Link", "PlainLink", "Prices"),
     "fsm.call.conversation.request": ("PlainMessage", "Request", "Send", "TurnContext"),
     "fsm.call.run.result": ("Result",),
     "fsm.call.budget.shared": ("SharedBudget",),

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.machine.table import Table
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap

@@ -16,7 +16,7 @@ from rungwise import Client, OpenAIChat, ScriptedReply
 from rungwise.adapters.http.own import OwnHttp
 from rungwise.adapters.wires.backend import HttpRequest
 from rungwise.adapters.wires.keys import key_of_environment
-from rungwise.fsm.call.conversation.link import headers_for
+from rungwise.fsm.call.conversation.for_backend import headers_for
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 from support.modes import MODES, ask
 

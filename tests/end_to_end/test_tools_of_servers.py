@@ -9,7 +9,7 @@ import pytest
 
 from rungwise import Client, OpenAIChat, Request, ScriptedReply
 from rungwise.adapters.provider.languages.registry import language_of
-from rungwise.fsm.call.conversation.link import losses_of, tools_for
+from rungwise.fsm.call.conversation.for_backend import losses_of, tools_for
 from rungwise.fsm.call.conversation.request import Send
 from support.modes import MODES, ask
 from support.protocols import PROTOCOLS, backend

@@ -10,7 +10,7 @@ from rungwise import Reasoning, Text
 THOUGHT = "Herons like reeds."
 
 
-def watch(*replies: rungwise.Reply, prefills: bool = False) -> rungwise.fsm.call.clocks.text_watch.TextWatch:
+def watch(*replies: rungwise.Reply, prefills: bool = False) -> rungwise.fsm.call.conversation.reading.TextWatch:
     """Return the watch of the attempt behind some replies."""
     call = rungwise.Call(rungwise.Request("Where?"), chain=[rungwise.PlainLink(prefills=prefills)])
     call.begin()

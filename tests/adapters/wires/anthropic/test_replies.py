@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import Anthropic, Failure, Reply, Usage
-from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
+from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from support.sampling import examples, sampled
 from support.work import grows_within
 

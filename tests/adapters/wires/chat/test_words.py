@@ -9,8 +9,8 @@ import pytest
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, Failure, OpenAIChat, Reply, Script, ScriptedReply
-from rungwise.fsm.call.conversation.classify import classify_reply
-from rungwise.fsm.failures.events import event_of_failure
+from rungwise.fsm.call.conversation.observation import classify_reply
+from rungwise.fsm.failures.failure import event_of_failure
 from support.error_bodies import minimax, openai
 from support.modes import ask, options_of
 

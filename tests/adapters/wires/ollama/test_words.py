@@ -10,8 +10,8 @@ import pytest
 
 import rungwise
 from rungwise import Client, EmbeddedProvider, Failure, Ollama, Reply, Script, ScriptedReply, Step
-from rungwise.fsm.call.conversation.classify import classify_reply
-from rungwise.fsm.failures.events import event_of_failure
+from rungwise.fsm.call.conversation.observation import classify_reply
+from rungwise.fsm.failures.failure import event_of_failure
 from support.modes import MODES, WHOLE, ask, options_of
 
 FINISHES = [

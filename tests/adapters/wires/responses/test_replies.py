@@ -23,7 +23,7 @@ from rungwise import (
 )
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
-from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from rungwise.fsm.failures.failure import Failure
 from support.sampling import sampled
 from support.work import grows_within
