@@ -16,13 +16,14 @@ from zlib import crc32
 import attrs
 import pytest
 
-from rungwise import EmbeddedProvider, OpenAIChat, ReceivedRequest, ScriptedReply
+from rungwise import OpenAIChat
 from rungwise.adapters import connections
 from rungwise.adapters.http.aiohttp_transport import AiohttpHttp
 from rungwise.adapters.http.loops import is_asyncio
 from rungwise.adapters.http.own import OwnAsyncHttp
 from rungwise.adapters.learned import LEARNED
 from rungwise.adapters.provider.rendering import render
+from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import ways
 from support.modes import MODES, WHOLE
 from support.raw_server import CERTIFICATE

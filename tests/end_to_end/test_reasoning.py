@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import ScriptedReply
+from rungwise.testing import ScriptedReply
 
 THOUGHT = "Herons like shallow water and reeds."
 MORE = "So they nest close to it."

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, ScriptedReply
+from rungwise import Client
 from rungwise.adapters.wires.registry import backend_class
+from rungwise.testing import ScriptedReply
 
 CLAUDE, OLD, EARLIER = "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-3-5-haiku-latest"
 NOVA = "amazon.nova-pro-v1:0"

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, ConfigurationError, ScriptedReply
+from rungwise import Client, ConfigurationError
+from rungwise.testing import ScriptedReply
 from support import protocols
 
 ASKED: dict[str, Any] = {"role": "user", "content": "Where?"}

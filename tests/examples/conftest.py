@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from rungwise.fsm.testing import set_testing
+from rungwise.testing import set_testing
 
 HERE = Path(__file__).parent
 

@@ -17,9 +17,10 @@ import pytest
 import trio
 
 import rungwise
-from rungwise import Client, EmbeddedProvider, OpenAIChat, Script, ScriptedReply
+from rungwise import Client, OpenAIChat
 from rungwise.adapters.http.aiohttp_session import WHOLE
 from rungwise.adapters.http.connection import LARGEST_HEAD
+from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.raw_server import Peer, RawServer, answer, echoes
 from support.ways import ask, backend, client_for, several
 

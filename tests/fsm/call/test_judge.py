@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 import rungwise
+from rungwise.core import Reply
 from rungwise.fsm.call.conversation.classify import classify_reply
 from rungwise.fsm.text.thinking import split_thinking
 
@@ -13,7 +14,7 @@ TOOLS = (
 
 
 def classified(cap=None, **fields):
-    reply = rungwise.Reply(**fields)
+    reply = Reply(**fields)
     visible, inline = split_thinking(reply.text)
     return classify_reply(reply, visible=visible, reasoning=reply.reasoning + inline, cap=cap, tools=TOOLS)
 

@@ -7,19 +7,8 @@ import json
 import pytest
 from attrs import evolve
 
-from rungwise import (
-    CALL,
-    Budget,
-    ConfigurationError,
-    Effect,
-    Guard,
-    Limits,
-    PlainLink,
-    Policy,
-    Prices,
-    Reserve,
-    Table,
-)
+from rungwise import CALL, Budget, ConfigurationError, Limits, Policy, Prices, Reserve
+from rungwise.core import Effect, Guard, PlainLink, Table
 from rungwise.fsm.certificate.checked import TERMINATES, WELL_FORMED
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.checker.counterexample import Property

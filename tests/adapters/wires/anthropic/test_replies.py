@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rungwise import Anthropic, Failure, Reply, Usage
+from rungwise import Anthropic, Usage
+from rungwise.core import Failure, Reply
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from support.sampling import examples, sampled

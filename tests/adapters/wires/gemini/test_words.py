@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rungwise import Call, Gemini, Policy, Reply, Request
+from rungwise import Gemini, Policy
+from rungwise.core import Call, Reply, Request
 from rungwise.fsm.failures.events import event_of_failure
 from rungwise.fsm.failures.failure import Failure
 
