@@ -16,7 +16,7 @@ each name with its arguments, units and errors. `rungwise.adapters` (messages, c
   event loop) and turns with tools (`Client.turn`, `Client.stream_turn`, `Client.aturn`, `Client.astream_turn`). The
   options that all backends share are those of `rungwise.adapters.wires.backend.HttpBackend`.
 * **To review a policy**: `verify` proves its worst case, `draw_policy` draws it, `diff_policies` compares two, and
-  `replay` runs a journal again.
+  `replay` runs a journal again. `CALL` is the table that Rungwise ships.
 * **To handle errors**: every error is a `RungwiseError`. A `CallError` or `TurnError` carries the result, so nothing
   that arrived is lost. A `ConfigurationError` names what to change in your code.
 

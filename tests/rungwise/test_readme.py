@@ -85,7 +85,9 @@ def test_the_first_example_prints_an_answer_and_its_steps(
 def test_the_code_of_the_front_page_runs(
     rungwise_provider: Any, rungwise_client: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    called, driven = re.findall(r"(?:^    .*\n)+", rungwise.__doc__ or "", re.MULTILINE)
+    [called], [driven] = (
+        re.findall(r"(?:^    .*\n)+", module.__doc__, re.MULTILINE) for module in (rungwise, rungwise.core)
+    )
     run(textwrap.dedent(called), rungwise=face(rungwise_client, rungwise_provider(BLUE)))
     own = {
         "policy": rungwise.Policy(),

@@ -35,7 +35,7 @@ def test_the_star_imports_what_is_public() -> None:
         "from rungwise import *; from rungwise.core import *; from rungwise.testing import *; print(Policy, Call, run)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.count("rungwise.fsm") == 3
+    assert done.stdout.count("<") == 3
 
 
 @pytest.mark.parametrize(
