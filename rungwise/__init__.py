@@ -64,7 +64,7 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.call.run.result import Result as Result
     from rungwise.fsm.call.table import CALL as CALL
     from rungwise.fsm.certificate.certificate import Certificate as Certificate
-    from rungwise.fsm.certificate.draw import draw_policy as draw_policy
+    from rungwise.fsm.certificate.shown.pictures import draw_policy as draw_policy
     from rungwise.fsm.certificate.verify import verify as verify
     from rungwise.fsm.errors import CallError as CallError
     from rungwise.fsm.errors import Cancelled as Cancelled

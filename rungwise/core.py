@@ -6,10 +6,10 @@
   gets an `IllegalEvent`; `BrokenMachine` is a defect of the table.
 * A `Backend` writes a `Send` as an `HttpRequest` and has a `Decoder` for streams. `LEARNED` holds the `Lessons` that
   servers taught about their models.
-* A `Table` consists of `Row`s, which follow from `Rung`s, `Event`s, `Fact`s, `Guard`s, `Effect`s, and the `Entry` of a
-  rung in a ladder. `rungwise.CALL` and `TURN` are the tables that Rungwise ships.
-* For annotations: a message as a mapping (`PlainMessage`), a `Part` of a `Message`, `StreamEvent` and `TurnEvent`, and
-  `Observer`, a function that is called with each step.
+* A `Table` consists of `Row`s, which follow from `rungwise.Rung`s, `Event`s, `rungwise.Fact`s, `Guard`s, `Effect`s, and
+  the `Entry` of a rung in a ladder. `rungwise.CALL` and `TURN` are the tables that Rungwise ships.
+* For annotations: a message as a mapping (`PlainMessage`), a `Part` of a `rungwise.Message`, `StreamEvent` and
+  `TurnEvent`, and `Observer`, a function that is called with each step.
 
 The core does no I/O, so nothing ties it to HTTP. This is a whole driver:
 

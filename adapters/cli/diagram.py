@@ -106,8 +106,8 @@ def _draw(
     *,
     hides_off: bool,
 ) -> int:
-    from rungwise.fsm.certificate.draw import draw_policy
-    from rungwise.fsm.certificate.play import play_policy
+    from rungwise.fsm.certificate.shown.page import play_policy
+    from rungwise.fsm.certificate.shown.pictures import draw_policy
     from rungwise.fsm.diagram import MODELS
 
     if format == "html" and view == "ladder":
@@ -124,7 +124,7 @@ def _draw(
 
 
 def _write(policy: Policy | TurnPolicy, directory: Path) -> int:
-    from rungwise.fsm.certificate.pictures import write_all
+    from rungwise.fsm.certificate.shown.pictures import write_all
 
     changed = write_all(directory, policy)
     put("".join(f"{directory / name}\n" for name in changed))
@@ -133,7 +133,7 @@ def _write(policy: Policy | TurnPolicy, directory: Path) -> int:
 
 
 def _check(policy: Policy | TurnPolicy, directory: Path) -> int:
-    from rungwise.fsm.certificate.pictures import drift
+    from rungwise.fsm.certificate.shown.pictures import drift
 
     stale = drift(directory, policy)
     put("".join(f"{directory / name}\n" for name in stale))

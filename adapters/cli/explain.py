@@ -110,6 +110,6 @@ def _explained(file: str, policy: Policy, format: Form, view: View) -> str:
 
 
 def _playground(policy: Policy, backends: int) -> str:
-    from rungwise.fsm.certificate.play import play_policy
+    from rungwise.fsm.certificate.shown.page import play_policy
 
     return play_policy(policy, backends)

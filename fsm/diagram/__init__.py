@@ -65,7 +65,7 @@ def render(
         format: `mermaid`, `svg`, `dot`, or `rows` for Markdown.
         view: `hub` for the states and what leads from one to another, `ladder` for the order in which guards are tried.
         marks: the path of a call, to be painted on the picture.
-        settings: what a policy makes of the table: `rungwise.fsm.certificate.settings.settings_of` reads it.
+        settings: what a policy makes of the table: `rungwise.fsm.certificate.shown.settings.settings_of` reads it.
 
     Raises:
         ConfigurationError: there is no such format or view.

@@ -26,6 +26,8 @@ from support.page_checks import assert_contrast, assert_page_fits
 from support.pages import shown, with_table
 from support.tables import KNOTTY, ONES
 
+pytestmark = pytest.mark.sampled(4)
+
 Open = Callable[..., Any]  # opens a file in a new tab
 WIDTHS = (360, 1200)
 
@@ -312,7 +314,7 @@ def test_the_page_is_as_wide_as_the_window_and_quiet(
 
 
 OFTEN = [(name, *way) for name in ("explain", "play") for way in ((390, False), (800, True), (1440, False))]
-OFTEN += [("turn", 1440, True), ("hostile", 390, True), ("long turn", 390, False), ("notebook", 390, True)]
+OFTEN += [("turn", 1440, True), ("hostile", 390, True), ("notebook", 390, True)]
 NAMES = ("explain", "play", "turn", "failed", "minutes", "microseconds", "hostile", "long turn", "notebook")
 EVERY = [(name, width, dark) for name in NAMES for width in (390, 800, 1440) for dark in (False, True)]
 WAYS = [pytest.param(*way, marks=[] if way in OFTEN else pytest.mark.full) for way in EVERY]

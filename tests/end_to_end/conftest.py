@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from typing import Any
-from zlib import crc32
 
 import attrs
 import pytest
@@ -34,12 +33,9 @@ ON_AIOHTTP = os.environ.get("TRANSPORT") == "aiohttp"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `.ci/run full` what is tried with the clients of httpx2 as with those of httpx, and takes real time.
-
-    Likewise three of four that are tried on aiohttp's connections as on our own.
-    """
+    """Leave to `.ci/run full` what is tried with the clients of httpx2 as with those of httpx, and takes real time."""
     for item in items:
-        if "httpx2." in item.name or ("aiohttp" in item.name and crc32(item.name.encode()) % 4):
+        if "httpx2." in item.name:
             item.add_marker(pytest.mark.full)
     if ON_AIOHTTP:  # a transport of asyncio's is a cycle by itself, once it was closed
         items[:] = [item for item in items if not item.name.startswith("test_a_call_leaves_nothing_for_the_collector")]

@@ -17,6 +17,8 @@ from rungwise.adapters.http.exchange import CLOCK_SKEW
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply, VirtualClock
 from support import modes, ways
 
+pytestmark = pytest.mark.sampled(4)
+
 DATE = {"date": "Fri, 20 Nov 2026 10:00:00 GMT"}
 ANSWER = ScriptedReply("By the lake.")
 RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "6.125s"}

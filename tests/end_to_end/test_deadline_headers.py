@@ -13,6 +13,8 @@ from rungwise.core import Request
 from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 
+pytestmark = pytest.mark.sampled(4)
+
 WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
 ANSWER = ScriptedReply("By the lake.")
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})

@@ -19,6 +19,8 @@ from rungwise.adapters.provider import handler
 from rungwise.adapters.provider.languages.chat import ChatCompletions
 from rungwise.testing import ScriptedReply
 
+pytestmark = pytest.mark.sampled(4)
+
 LLAMA_CPP = {
     "/props": {
         "default_generation_settings": {"id": 0, "n_ctx": 8_192, "params": {"n_predict": -1}},

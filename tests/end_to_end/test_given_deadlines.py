@@ -17,6 +17,8 @@ from rungwise.testing import EmbeddedProvider, ScriptedReply, VirtualClock
 from support import modes, turn_modes, ways
 from support.sampling import sampled
 
+pytestmark = pytest.mark.sampled(4)
+
 ALL = (*modes.MODES, *turn_modes.MODES)
 WALL = 1_795_168_800.0  # Fri, 20 Nov 2026 10:00:00 GMT
 BUSY = ScriptedReply(status=503, headers={"retry-after": "5"})

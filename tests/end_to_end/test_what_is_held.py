@@ -19,6 +19,8 @@ from rungwise import Client
 from rungwise.testing import EmbeddedProvider, ScriptedReply
 from support.modes import ask
 
+pytestmark = pytest.mark.sampled(4)
+
 ANSWER = ScriptedReply(text="Rayleigh scattering, most of all. " * 4)
 LOOKS = ScriptedReply(tool_calls=[{"name": "look", "arguments": "{}"}])
 LOST = ScriptedReply(text="Rayleigh scattering.", cut_after=150)

@@ -17,6 +17,17 @@ from rungwise.testing import set_testing
 HERE = Path(__file__).parent
 
 
+RECIPES = ("TestManyTurnsAtOnce", "test_our_turns_are_honest", "TestManyCallsAtOnce")
+"""Tests that users copy, so they bear no mark of this project's; they take seconds, so `.ci/run full` runs them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the recipes as `full`."""
+    for item in items:
+        if any(name in item.nodeid for name in RECIPES):
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture(scope="session")
 def example() -> Callable[[str], ModuleType]:
     """Return `example(name)`, which imports an example and runs nothing of it."""

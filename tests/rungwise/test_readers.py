@@ -35,6 +35,8 @@ from support.sampling import examples
 from support.spoiling import ODD, RETYPED, at, deep, is_clear, spoilt
 from support.texts import places
 
+pytestmark = pytest.mark.sampled(4)
+
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 FEW = settings(max_examples=examples(150), suppress_health_check=SLOW)
 MANY = settings(FEW, max_examples=examples(400))

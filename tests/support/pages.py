@@ -10,7 +10,7 @@ import rungwise
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.run.explained import explain_call
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.play import play_policy
+from rungwise.fsm.certificate.shown.page import play_policy
 from rungwise.fsm.journal.path import Path as Route
 from rungwise.fsm.journal.path import path_of
 from rungwise.fsm.turn.explained import TurnPath, read_turn

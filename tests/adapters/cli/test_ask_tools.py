@@ -309,6 +309,7 @@ def test_ctrl_c_ends_what_can_be_ended_and_a_second_one_waits_for_nothing(rungwi
     assert len(provider.requests) == 1
 
 
+@pytest.mark.full
 def test_a_terminal_sees_what_is_said_beside_tools_and_nothing_twice(rungwise_provider: Serve) -> None:
     for replies, seen in (
         ((LOOKS, ANSWER), b"I look.\r\nA heron.\r\n"),

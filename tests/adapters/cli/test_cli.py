@@ -433,6 +433,7 @@ def read_until(descriptor: int, expected: bytes) -> bytes:
     return read
 
 
+@pytest.mark.full
 def test_ctrl_c_keeps_what_a_pipe_may_have(serve: Serve, tmp_path: Path) -> None:
     journal = tmp_path / "journal.json"
     provider = serve(ScriptedReply(text="Part one ", finish="length"), hanging("part two"))
@@ -529,6 +530,7 @@ def test_commands_tell_of_a_stdout_that_was_closed_from_the_start(arguments: lis
     assert (code, told) == (141, b"rungwise: stdout cannot be written: it was closed from the start\n")
 
 
+@pytest.mark.full
 def test_what_goes_to_a_file_needs_no_stdout(tmp_path: Path) -> None:
     path = tmp_path / "call.mmd"
     assert without_stdout("diagram", "-o", str(path)) == (0, b"")
@@ -594,6 +596,7 @@ def test_an_argument_that_is_no_text_is_bad_input(serve: Serve) -> None:
     assert b"UTF-8" in told
 
 
+@pytest.mark.full
 def test_a_terminal_whose_locale_lacks_the_letters_gets_substitutes(serve: Serve) -> None:
     provider = serve(ScriptedReply(text="Grüße 🪜."))
     ours, theirs = pty.openpty()
@@ -919,6 +922,7 @@ def test_a_certificate_as_text() -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
+@pytest.mark.full
 def test_without_a_number_of_backends_the_worst_cases_of_two_fallbacks_are_told_as_well() -> None:
     result = invoke("verify", "--max-tokens", "4096")
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -999,6 +1003,7 @@ def test_prices_put_money_into_the_answer_and_let_a_budget_of_it_cap_requests(se
     assert 0 < provider.requests[0].body["max_tokens"] <= 500
 
 
+@pytest.mark.full
 def test_a_budget_of_money_is_certified_with_prices(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[budget]\nmoney = 0.5\n", encoding="utf-8")

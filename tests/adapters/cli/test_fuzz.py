@@ -297,6 +297,7 @@ def test_a_case_is_made_smaller_for_as_long_as_it_fails() -> None:
 # the command
 
 
+@pytest.mark.full
 def test_an_honest_policy_exits_with_0(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nretries = 1\nreasks = 1\n[budget]\nattempts = 6\n")
@@ -313,6 +314,7 @@ def test_the_time_can_be_limited() -> None:
     assert re.fullmatch(r"every one of \d+ calls? was honest\n", result.stdout)
 
 
+@pytest.mark.full
 def test_a_finding_exits_with_1_and_writes_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empties_are_answers(monkeypatch)
     result = invoke("fuzz", "--seed", 5)
@@ -371,6 +373,7 @@ def test_the_command_leaves_no_folder_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_the_command_is_imported_without_hypothesis() -> None:
     code = "import sys, rungwise.adapters.cli.fuzz; print('hypothesis' in sys.modules, 'httpx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -384,6 +387,7 @@ def forgetful(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Conversation, "say", lambda self, result: self._show(result.text))
 
 
+@pytest.mark.full
 def test_honest_turns_exit_with_0(tmp_path: Path) -> None:
     policy = tmp_path / "turn.toml"
     policy.write_text("auto_continues = 2\n[budget]\nattempts = 8\n")
@@ -402,6 +406,7 @@ def test_a_policy_of_turns_in_python_needs_no_flag() -> None:
     assert (result.exit_code, result.stdout) == (0, "every one of 3 turns was honest\n")
 
 
+@pytest.mark.full
 def test_a_dishonest_turn_is_written_as_a_script_that_fails_again(monkeypatch: pytest.MonkeyPatch) -> None:
     forgetful(monkeypatch)
     result = invoke("fuzz", "--turn", "--seed", 5, "--examples", 50)

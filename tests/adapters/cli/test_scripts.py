@@ -15,6 +15,8 @@ import pytest
 from rungwise.testing import EmbeddedProvider, Script
 from support.command_line import invoke
 
+pytestmark = pytest.mark.sampled(4)
+
 POLICY = """
 [limits]
 retries = 1

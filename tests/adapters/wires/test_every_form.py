@@ -24,6 +24,8 @@ from rungwise.fsm.values.frozen_map import thawed
 from support import official, protocols
 from support.sampling import examples, sampled
 
+pytestmark = pytest.mark.sampled(4)
+
 APIS = protocols.PROTOCOLS
 PAIRS = [(one, other) for one in APIS for other in APIS]
 VALID = conversations(forms=("call", "message", "block"))

@@ -16,6 +16,8 @@ from support import protocols
 from support.sampling import sampled
 from support.work import grows_within
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def encode(api: str, messages: Any, *, is_portable: bool) -> bytes:
     request = Request(messages)

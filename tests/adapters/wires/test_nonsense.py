@@ -17,6 +17,8 @@ from rungwise.fsm.call.conversation.request import ROLES, Send
 from support import protocols
 from support.sampling import examples
 
+pytestmark = pytest.mark.sampled(4)
+
 KINDS = (
     *("text", "input_text", "output_text", "image_url", "input_image", "image", "document", "file", "input_audio"),
     *("tool_use", "tool_result", "thinking", "reasoning", "refusal", "message", "function_call"),

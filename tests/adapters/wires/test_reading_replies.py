@@ -86,7 +86,7 @@ GROWING: dict[str, Callable[[int], list[bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", sampled(GROWING, one_in=3))
+@pytest.mark.parametrize("kind", sampled(reversed(GROWING), one_in=3))
 def test_the_work_is_linear(kind: str) -> None:
     """Forty times as much takes forty times as long, and not 1600 times; timed, for bytes that C code looks at too."""
     little, much = (GROWING[kind](n) for n in (500, 20_000))

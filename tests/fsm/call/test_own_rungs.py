@@ -99,6 +99,7 @@ def test_a_hint_of_an_unknown_rung_is_refused_with_the_name_that_was_meant() -> 
         Policy(table=TABLE, hints=Hints(rungs={"pleed": "x"}))
 
 
+@pytest.mark.full
 def test_a_limit_that_the_declaration_leaves_to_its_owner_must_be_given() -> None:
     table = CALL.with_rung(attrs.evolve(PLEAD, limit=None), refused=None)
     with pytest.raises(ConfigurationError, match=r"Limits\.pleas must be a whole number"):

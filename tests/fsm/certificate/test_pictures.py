@@ -11,8 +11,8 @@ import pytest
 
 from rungwise import CALL, Budget, Policy, Reserve, Timeouts, TurnPolicy, Waits
 from rungwise.core import PlainLink
-from rungwise.fsm.certificate import pictures
-from rungwise.fsm.certificate.pictures import drift, fill, numbers, turn_numbers, write_all
+from rungwise.fsm.certificate.shown import pictures
+from rungwise.fsm.certificate.shown.pictures import drift, fill, numbers, turn_numbers, write_all
 from rungwise.fsm.turn.table import TURN
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
@@ -53,6 +53,7 @@ def test_writing_makes_a_directory_that_has_not_drifted(tmp_path: Path) -> None:
     assert "use_tools" not in (made / "rows.md").read_text()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("headings")
 def test_a_policy_of_a_turn_brings_that_of_its_calls(tmp_path: Path) -> None:
     shorter = Policy(table=CALL.without("prefill"))

@@ -100,6 +100,7 @@ def test_a_dear_backend_that_is_asked_with_a_raised_cap_stays_within_the_worst_c
     assert call.result.outcome == "done"
 
 
+@pytest.mark.full
 @given(
     script=st.lists(
         st.sampled_from([*SCRIPTED, *(f"{name}+" for name in SCRIPTED), "T", "T+"]), min_size=1, max_size=9

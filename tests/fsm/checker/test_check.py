@@ -155,6 +155,7 @@ def test_a_policy_refuses_a_faulty_table_with_the_path_to_the_fault() -> None:
     assert (str(copied), copied.path) == (str(caught.value), caught.value.path)
 
 
+@pytest.mark.full
 def test_a_derived_table_is_checked_by_whoever_uses_it_and_not_before() -> None:
     table = CALL.with_rows(Row("refused", "await", "may_reask", "reask", None))
     assert problems(table) == ()

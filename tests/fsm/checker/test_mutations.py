@@ -34,6 +34,8 @@ from rungwise.fsm.testing import callers
 from support.sampling import examples
 from support.tables import redeclaring, replacing, unchecked
 
+pytestmark = pytest.mark.sampled(4)
+
 REPLIES = frozenset({"truncated", "paused", "tools_truncated", "json_truncated", "reasoning_truncated"})
 FAILURES = frozenset({"failed_transiently", "failed_permanently", "rejected_fixably"})
 EITHER = frozenset({"interrupted", "fell_silent", "malformed", "refused", "overflowed"})
@@ -587,6 +589,7 @@ def test_every_mutant_dies_or_is_the_same_machine(nth):
         assert len(killers) == 6, "one of the checks notices nothing any more"
 
 
+@pytest.mark.full
 @settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(
     testing.scripts_of_replies(),

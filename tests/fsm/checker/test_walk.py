@@ -15,7 +15,6 @@ from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL,
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk
 from rungwise.fsm.checker.walked import ALIVE, ENDS
 from rungwise.fsm.machine.compiled import machine_of
-from support.sampling import sampled
 from support.tables import (
     COUNTERS,
     ONES,
@@ -201,7 +200,8 @@ MISTAKES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("mistake", sampled(MISTAKES, one_in=4))
+@pytest.mark.full
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_machine_that_is_compiled_otherwise_than_its_table_says_is_found(mistake: str) -> None:
     part, wrong = MISTAKES[mistake]
     rungs = {rung.name: rung.counter for rung in CALL.declared_rungs}

@@ -25,6 +25,8 @@ from support.parsed_pictures import PARSERS, Full, Short, parts, words
 from support.pictures import PATHS, TABLES, changed
 from support.sampling import sampled
 
+pytestmark = pytest.mark.sampled(4)
+
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 README = (DIAGRAMS / "README.md").read_text(encoding="utf-8")
 

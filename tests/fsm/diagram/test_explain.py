@@ -16,9 +16,7 @@ from rungwise.core import Call, Effect, Failure, Guard, PlainLink, Reply, Reques
 from rungwise.fsm.call.run.digest import digest_of_call
 from rungwise.fsm.call.run.explained import explain_call, read_call
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.certificate.play import play_policy
-from rungwise.fsm.certificate.turn_facts import usual_facts_of_turn
-from rungwise.fsm.certificate.usual_facts import usual_facts
+from rungwise.fsm.certificate.shown.page import play_policy, usual_facts, usual_facts_of_turn
 from rungwise.fsm.diagram.page.machine import machine_data
 from rungwise.fsm.diagram.page.timeline import bars_of, ticks
 from rungwise.fsm.journal.path import Path as Route
@@ -132,6 +130,7 @@ def test_what_is_no_journal_of_this_table_is_refused_in_one_line(name: str) -> N
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.full
 def test_a_derived_table_must_be_passed() -> None:
     table = CALL.with_rows(Row("answered", "await", "may_compact", "compact", "spend_compaction"))
     call = Call(Request("?"), rungwise.Policy(table=table), has_compactor=True)
@@ -204,7 +203,9 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", ["explain", "explain with contents", "play", pytest.param("play a turn", marks=pytest.mark.full)]
+)
 def test_a_page_is_one_file_that_loads_nothing(name: str) -> None:
     text = PAGES[name]()
     page = Page(text)

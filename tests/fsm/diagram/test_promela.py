@@ -84,6 +84,7 @@ LASTING = build_table(
 """A machine of which a run does less than its model: a fact lasts."""
 
 
+@pytest.mark.full
 def test_the_figure_of_the_model_is_its_own_where_a_fact_lasts(tmp_path: Path) -> None:
     written, limits = model(LASTING, "promela"), {"lates": 2, "mores": 2}
     (most, less) = (int(figure) for figure in re.findall(r"-DMOST_ATTEMPTS=(\d+)", written))
@@ -108,6 +109,7 @@ def test_limits_given_to_the_preprocessor_may_be_larger_than_a_byte(tmp_path: Pa
     assert found.violated is None
 
 
+@pytest.mark.full
 def test_the_figure_is_that_of_the_certificate() -> None:
     for backends in (1, 2, 3):
         attempts = next(each for each in verify(chain=backends).worst if each.name == "attempts")
@@ -158,6 +160,7 @@ def test_a_loop_that_takes_nothing_never_ends(tmp_path: Path) -> None:
     assert found.violated == ENDLESS
 
 
+@pytest.mark.full
 def test_a_row_that_is_never_taken_is_told(tmp_path: Path) -> None:
     table = replacing(TURN, {LAST_OF_ROUND: HAND_OFF, HAND_OFF: LAST_OF_ROUND})
     found = spin(model(table, "promela", LITTLE), tmp_path, claim=False)

@@ -109,6 +109,7 @@ def test_a_clock_that_gave_up_and_is_longer_now_leaves_it_open() -> None:
     assert "may take longer now" in found.why
 
 
+@pytest.mark.full
 def test_a_fact_that_nobody_recorded_counts_only_where_it_would_decide() -> None:
     odd = Fact("is_odd", of=lambda seen: True, says="the reply is odd")
     table = CALL.with_rung(Rung("ponder", limit=1, holds=odd, hint="Think again."), came_empty="may_nudge")
@@ -124,6 +125,7 @@ def pondering(fact: Fact, **declared: Any) -> Policy:
     return Policy(table=CALL.with_rung(rung, came_empty="may_nudge"))
 
 
+@pytest.mark.full
 def test_a_fact_that_another_function_finds_now_is_not_known() -> None:
     old, new = (pondering(Fact("is_odd", of=lambda seen, held=held: held)) for held in (True, False))
     found = what_if(recorded(EMPTY, ANSWER, policy=old), new, old_table=old.table)

@@ -392,7 +392,7 @@ Several = testing.turns_of(TurnPolicy(call=Policy(limits=Limits(retries=1, reask
 TestSeveral = Several.TestCase
 TestSeveral.settings = settings(max_examples=8, stateful_step_count=20, suppress_health_check=SILENT)
 Tight = testing.turns_of(TurnPolicy(auto_continues=4), shared=Budget(attempts=5, output_tokens=3_000, seconds=100))
-TestTight = Tight.TestCase
+TestTight = pytest.mark.full(Tight.TestCase)
 TestTight.settings = settings(max_examples=8, stateful_step_count=20, suppress_health_check=SILENT)
 
 

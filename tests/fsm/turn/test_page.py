@@ -19,6 +19,8 @@ from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
 from support.turns import BUSY, OVERFLOW, calling, played, said
 
+pytestmark = pytest.mark.sampled(4)
+
 NASTY = "</script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 END = said("By the lake.")
 

@@ -1,4 +1,4 @@
-"""What only one provider can read of a turn goes back to it word for word; another gets what anyone can read."""
+"""The contents of earlier turns: what one provider alone can read goes back word for word, others get what all read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rungwise.adapters.wires.chat.request import STAND_IN
 from rungwise.core import OpaquePart, ReasoningPart
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import options_of
+
+pytestmark = pytest.mark.sampled(4)
 
 ASKED = {"role": "user", "content": "Where do herons nest?"}
 FOUND = {"role": "tool", "tool_call_id": "call_1", "content": "Three nests."}

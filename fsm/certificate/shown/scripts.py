@@ -1,4 +1,4 @@
-"""What backends do in a worst case, request by request: what a server needs to know that is to bring it about."""
+"""What backends do in a worst case, request by request, so that a server can play it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from attrs import field, frozen
 from rungwise.fsm.call.conversation.parts import ToolCall
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.certificate.attempt import Attempt
+from rungwise.fsm.certificate.enactment import EnactedAttempt
 from rungwise.fsm.certificate.turn_enactment import WORKS
-from rungwise.fsm.certificate.worst_case import WorstCase
+from rungwise.fsm.certificate.verified import WorstCase
 from rungwise.fsm.turn.policy import TurnPolicy
 
 
 @frozen
 class WorstScript:
-    """Say what the backends of a chain do in one worst case, and what whoever asks them must bring along.
+    """Describe what the backends of a chain do in one worst case, and what the client must provide.
 
-    Requests follow one another, so that their order alone tells which backend is asked.
+    Requests follow one another, so their order alone decides which backend gets each.
 
     Arguments:
         case: the worst case.
-        policy: under which it is the worst.
+        policy: of the call or the turn.
         backends: how many backends the chain has.
     """
 
@@ -33,8 +33,8 @@ class WorstScript:
     backends: int
 
     @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """Return what comes back from each request, in order; empty where no path is known."""
+    def attempts(self) -> tuple[EnactedAttempt, ...]:
+        """Return what comes back from each request, in order; empty if no path is known."""
         return self.case.enacted.attempts
 
     @property
@@ -49,7 +49,7 @@ class WorstScript:
 
     @property
     def rungs(self) -> tuple[str, ...]:
-        """Name the rung of each request; a turn's only say what its calls are for."""
+        """Name the rung of each request; for a turn, only `request`."""
         return ("request",) * len(self.attempts) if isinstance(self.policy, TurnPolicy) else self.case.rungs
 
     @property
@@ -59,26 +59,26 @@ class WorstScript:
 
     @property
     def closing(self) -> float:
-        """Return the seconds of that in which connections are closed."""
+        """Return the seconds in which connections close."""
         return sum(each.closing for each in self.attempts)
 
     @property
     def longest_pause(self) -> float | None:
-        """Return the seconds within which a reply must go on, lest silence end it; None for no limit."""
+        """Return the longest pause within a reply that silence does not end, in seconds; None for no limit."""
         timeouts = self.calls.timeouts
         clocks = [each for each in (timeouts.first_token, timeouts.stall) if each is not None]
         return min(clocks) / 2 if clocks else None
 
     @property
     def drawn(self) -> float:
-        """Return the seconds of the waits that jitter makes longer or shorter: those that no reply asks for."""
+        """Return the seconds of the waits with jitter: those that no reply requests."""
         if not self.calls.waits.jitter:
             return 0.0
-        return sum(after.wait for before, after in pairwise(self.attempts) if _asked_wait(before) is None)
+        return sum(after.wait for before, after in pairwise(self.attempts) if _requested_wait(before) is None)
 
     @property
     def follows_tool(self) -> bool:
-        """Tell whether the prompt must end in the result of a tool."""
+        """Tell whether the prompt must end with a tool result."""
         return len(self.case.enacted.messages) > 1
 
     @property
@@ -88,7 +88,7 @@ class WorstScript:
 
     @property
     def tool(self) -> str | None:
-        """Name the tool that the client must have, and which takes a number; None where none is run."""
+        """Name the tool that the client must have, with a number as its argument; None if none runs."""
         return WORKS.name if any(call.name == WORKS.name for call in self._called()) else None
 
     @property
@@ -99,7 +99,7 @@ class WorstScript:
 
     @property
     def unseen(self) -> str | None:
-        """Say why no server can bring the worst case about; None where one can."""
+        """Return why no server can play the worst case; None if one can."""
         if self.case.value is None:
             return self.case.note
         if not self.attempts:
@@ -108,9 +108,9 @@ class WorstScript:
             came = attempt.came
             failure = came.failure if isinstance(came, Reply) else came
             if failure is not None and failure.is_stale:
-                return "it needs a connection that is lost before its answer, at a moment that no script can choose"
+                return "it needs a connection that breaks before its answer, at a moment that no script can choose"
             if failure is not None and failure.reason == "malformed" and failure.asked_wait is not None:
-                return "it needs a wait that is asked for by a reply that cannot be read"
+                return "it needs a wait that an unreadable reply requests"
         return None
 
     def _called(self) -> Iterator[ToolCall]:
@@ -119,7 +119,7 @@ class WorstScript:
                 yield from attempt.came.tool_calls
 
 
-def _asked_wait(attempt: Attempt) -> float | None:
+def _requested_wait(attempt: EnactedAttempt) -> float | None:
     came = attempt.came
     failure = came.failure if isinstance(came, Reply) else came
     return None if failure is None else failure.asked_wait

@@ -1,4 +1,4 @@
-"""What a policy makes of its table, for the pictures: limits, waits, the budget, and the rows that it switches off."""
+"""What a picture shows of a policy besides the rows: limits, waits, the budget, and the rows that are off."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rungwise.fsm.turn.table import TURN
 
 Limits = Mapping[str, int | None]
 Settled = Mapping[str, tuple[bool, str]]
-"""Facts that a policy leaves no choice of: whether each always holds or never does, and why."""
+"""The facts that a policy fixes: whether each always or never holds, and why."""
 
 MOST_WAITS = 5
-"""Waits that are told one by one."""
+"""How many waits a series lists."""
 
 
 def table_of(policy: Policy | TurnPolicy) -> Table:
@@ -30,11 +30,11 @@ def table_of(policy: Policy | TurnPolicy) -> Table:
 
 
 def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Settings:
-    """Return what a picture of a policy's machine shows besides its rows.
+    """Return what a picture of a policy's machine shows besides the rows.
 
     Arguments:
         policy: of a call or of a turn.
-        hides_off: whether rows that can never be taken are left out; otherwise they are greyed.
+        hides_off: whether to omit the rows that can never be taken; otherwise they are grey.
     """
     table, limits = table_of(policy), limits_of(policy)
     waits = policy.waits if isinstance(policy, Policy) else None
@@ -49,7 +49,7 @@ def settings_of(policy: Policy | TurnPolicy, *, hides_off: bool = False) -> Sett
 
 
 def limits_of(policy: Policy | TurnPolicy) -> Limits:
-    """Return the limit of each counter of a policy's table; None is one for each further backend."""
+    """Return the limit of each counter of a policy's table; None means one for each further backend."""
     table = table_of(policy)
     return {name: policy.limits.get(name, limit) for name, limit in table.limits.items()}
 
@@ -76,54 +76,54 @@ def _reason(table: Table, row: Row, limits: Limits, settled: Settled) -> str:
     guard = table.guard(row.guard)
     if guard.counter and limits[guard.counter] == 0:
         return f"the limit of {guard.counter} is 0"
-    wanted = {**dict.fromkeys(guard.holds, True), **dict.fromkeys(guard.lacks, False)}
-    found = (why for name, (holds, why) in settled.items() if wanted.get(name, holds) != holds)
-    return next(found, "a row before it is always taken")
+    needs = {**dict.fromkeys(guard.holds, True), **dict.fromkeys(guard.lacks, False)}
+    reasons = (why for name, (holds, why) in settled.items() if needs.get(name, holds) != holds)
+    return next(reasons, "a row before it is always taken")
 
 
 def _settled(policy: Policy | TurnPolicy, event: str) -> dict[str, tuple[bool, str]]:
-    """Return the facts of an event that the policy itself settles; who finds them looks at the same fields."""
+    """Return the facts of an event that the policy itself fixes, as the call does."""
     table, limits = table_of(policy), limits_of(policy)
     lasting = {fact.name: fact.lasts for fact in table.facts if fact.lasts and limits[fact.lasts] == 0}
-    found = {name: (False, f"the limit of {counter} is 0") for name, counter in lasting.items()}
+    settled = {name: (False, f"the limit of {counter} is 0") for name, counter in lasting.items()}
     if isinstance(policy, TurnPolicy):
         if not limits["summaries"]:
-            found["is_summary"] = False, "no summary is asked for"
-        return found
+            settled["is_summary"] = False, "no summary is asked for"
+        return settled
     if policy.after_refusal == "end":
-        found["refusal_ends"] = True, "after_refusal is 'end'"
+        settled["refusal_ends"] = True, "after_refusal is 'end'"
     if not policy.nudge_window:
-        found["follows_tool_result"] = False, "nudge_window is 0"
+        settled["follows_tool_result"] = False, "nudge_window is 0"
     if not policy.reserve.is_on:
-        found["reserve_left"] = False, "the reserve is 0"
+        settled["reserve_left"] = False, "the reserve is 0"
     if not policy.skip_identical_empties:
-        found["same_empty_again"] = False, "skip_identical_empties is off"
+        settled["same_empty_again"] = False, "skip_identical_empties is off"
     if not policy.handful:
-        found["asks_for_little"] = False, "handful is 0"
+        settled["asks_for_little"] = False, "handful is 0"
     if event in EMPTY and policy.switch_after.get(EMPTY_REPLY, LARGEST_LIMIT) >= LARGEST_LIMIT:
-        found["switch_asked"] = False, f"switch_after.{EMPTY_REPLY} is not set"
-    known = {fact.name for fact in table.facts}
-    return {name: each for name, each in found.items() if name in known}
+        settled["switch_asked"] = False, f"switch_after.{EMPTY_REPLY} is not set"
+    names = {fact.name for fact in table.facts}
+    return {name: each for name, each in settled.items() if name in names}
 
 
 def _detail(rung: Rung, limit: int | None, waits: Waits | None) -> str:
-    """Write a rung's limit and waits as a picture has room for: `×3 · 2→60 s`."""
+    """Write a rung's limit and waits for a picture: `×3 · 2→60 s`."""
     if limit == 0:
         return "off"
     times = "×1 per backend" if limit is None else f"×{limit}"
     series = _series(rung, waits)
     if waits is None or series is None:
         return times
-    told = [_span(*series)]
+    parts = [_span(*series)]
     if rung.wait == "retry" and waits.overload_cap != waits.retry_cap:
-        told.append(f"overload {_span(waits.retry_base, waits.overload_cap)}")
-    return f"{times} · {', '.join(told)}"
+        parts.append(f"overload {_span(waits.retry_base, waits.overload_cap)}")
+    return f"{times} · {', '.join(parts)}"
 
 
 def _span(base: float, cap: float) -> str:
-    """Write the first and the longest wait of a series."""
+    """Write the shortest and the longest wait of a series."""
     first = min(base, cap)
-    longest = cap if base else 0.0  # what is doubled from 0 stays there
+    longest = cap if base else 0.0  # doubling 0 stays 0
     return f"{_number(first)} s" if first == longest else f"{_number(first)}→{_number(longest)} s"
 
 
@@ -138,11 +138,11 @@ def _in_words(rung: Rung, limit: int | None, waits: Waits | None) -> str:
     each = [_number(backoff(number, *series, 0.0, 0.0)) for number in range(1, min(count, MOST_WAITS) + 1)]
     listed = ", ".join([*each, *(["..."] if count > MOST_WAITS else [])])
     chance = f" and up to {waits.jitter * 100:g} % more" if waits.jitter else ""
-    told = [f"{times}, after {listed} s{chance}, the series ending at {_number(series[1])} s"]
+    parts = [f"{times}, after {listed} s{chance}, doubling up to {_number(series[1])} s"]
     if rung.wait == "retry":
-        told.append(f"after overload at {_number(waits.overload_cap)} s")
-        told.append(f"after malformed it is {_span(waits.reask_base, waits.reask_cap)}")
-    return "; ".join([*told, "or after as long as it is asked to"])
+        parts.append(f"after an overload up to {_number(waits.overload_cap)} s")
+        parts.append(f"after malformed {_span(waits.reask_base, waits.reask_cap)}")
+    return "; ".join([*parts, "or as long as the service asks"])
 
 
 def _times(limit: int) -> str:
@@ -150,7 +150,7 @@ def _times(limit: int) -> str:
 
 
 def _series(rung: Rung, waits: Waits | None) -> tuple[float, float] | None:
-    """Return base and cap of the waits before a rung, in seconds; None where it has none of its own."""
+    """Return base and cap of the waits before a rung, in seconds; None if it has no series."""
     if waits is None or rung.wait is None:
         return None
     return (waits.reask_base, waits.reask_cap) if rung.wait == "reask" else (waits.retry_base, waits.retry_cap)
@@ -171,5 +171,5 @@ def _sums(budget: Budget) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    """Write a number so that no other one is written alike."""
+    """Write a number exactly."""
     return f"{int(value):,}" if value == int(value) else repr(float(value))

@@ -1,21 +1,51 @@
-"""Keep a directory of pictures in step with both machines: write them all, or name those that have drifted."""
+"""Draw the machine of a policy, and keep a directory of pictures in step with it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from rungwise.fsm.call.conversation.link import PlainLink
 from rungwise.fsm.call.limits import LARGEST_LIMIT
 from rungwise.fsm.call.policy import Budget, Policy, Reserve, Timeouts
 from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
-from rungwise.fsm.certificate.settings import limits_of, settings_of, table_of
+from rungwise.fsm.certificate.shown.settings import limits_of, settings_of, table_of
 from rungwise.fsm.certificate.verify import verify
 from rungwise.fsm.diagram import Format, Model, View, model, render
 from rungwise.fsm.diagram.markdown import counters, markdown_table
 from rungwise.fsm.turn.policy import TurnPolicy
 from rungwise.fsm.turn.table import TURN
+
+
+def draw_policy(
+    policy: Policy | TurnPolicy = DEFAULT_POLICY,
+    format: Format | Model = "svg",
+    view: View = "hub",
+    *,
+    hides_off: bool = False,
+) -> str:
+    """Draw the machine of a policy as text, with its limits, its waits and its budget.
+
+    Arguments:
+        policy: of a call or of a turn.
+        format: `svg`, `mermaid`, `dot`, or `rows` for Markdown; `promela` is a model for SPIN, and `tla` a TLA+
+            specification, of which `tlc` is the configuration.
+        view: `hub` for the states and what leads from one to another, `ladder` for the order in which guards are tried;
+            a model for a checker has but one.
+        hides_off: whether to omit the rows that can never be taken; otherwise they are struck out.
+
+    Raises:
+        ConfigurationError: there is no such format or view.
+    """
+    table = table_of(policy)
+    for each in get_args(Model):
+        if format == each:
+            return model(table, each, limits_of(policy))
+    pictured: Format = format  # type: ignore[assignment]
+    return render(table, pictured, view, settings=settings_of(policy, hides_off=hides_off))
+
 
 PICTURES: tuple[tuple[str, Format, View], ...] = (
     ("{name}.mmd", "mermaid", "hub"),
@@ -27,12 +57,12 @@ PICTURES: tuple[tuple[str, Format, View], ...] = (
 )
 MODELS: tuple[tuple[str, Model], ...] = (("{name}.pml", "promela"), ("{name}.tla", "tla"), ("{name}.cfg", "tlc"))
 OF_TURNS = "turn-"
-"""What the names of a turn's files begin with where those of a call have nothing."""
+"""The prefix of a turn's files."""
 
 EXPLANATION = "README.md"
 CERTIFICATE = "certificate.md"
 CHAINS = (1, 2, 3)
-"""The lengths of chain for which the certificate is written."""
+"""The chain lengths that the certificate covers."""
 
 
 def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> list[str]:
@@ -42,15 +72,15 @@ def write_all(directory: Path, policy: Policy | TurnPolicy = DEFAULT_POLICY) -> 
 
     Arguments:
         directory: where to write; made if it is missing.
-        policy: of calls, for whose turns everything else is as by default; or of turns, with that of their calls.
+        policy: of calls, for turns that are otherwise the default; or of turns, with that of their calls.
 
     Raises:
         OSError: a file cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     changed = dict(_drifted(directory, policy))
-    for name, wanted in changed.items():
-        (directory / name).write_text(wanted, encoding="utf-8", newline="\n")
+    for name, text in changed.items():
+        (directory / name).write_text(text, encoding="utf-8", newline="\n")
     return list(changed)
 
 
@@ -69,10 +99,10 @@ def fill(text: str, blocks: dict[str, str]) -> str:
 
 
 def _drifted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
-    return ((name, wanted) for name, wanted in _wanted(directory, policy) if _read(directory / name) != wanted)
+    return ((name, text) for name, text in _files(directory, policy) if _read(directory / name) != text)
 
 
-def _wanted(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
+def _files(directory: Path, policy: Policy | TurnPolicy) -> Iterator[tuple[str, str]]:
     turn = policy if isinstance(policy, TurnPolicy) else TurnPolicy(call=policy)
     call = turn.of_calls
     yield from _pictures(call, "")
@@ -105,7 +135,7 @@ def _render(policy: Policy | TurnPolicy, format: Format, view: View) -> str:
 
 
 def _certificates(policy: Policy | TurnPolicy) -> str:
-    """Write the certificate for each length of chain; those of a turn's calls stand in a file of their own."""
+    """Write the certificate for each chain length, without that of a turn's calls, which has its own file."""
     chains = [[PlainLink(f"backend {place}") for place in range(1, length + 1)] for length in CHAINS]
     return "\n".join(verify(policy, chain).to_markdown(calls=False) for chain in chains)
 
@@ -118,7 +148,7 @@ def _read(path: Path) -> str | None:
 
 
 def numbers(policy: Policy) -> str:
-    """Write the numbers of a policy that stand in no row: the budget, the waits, the output caps."""
+    """Write the numbers of a policy that no row shows: the budget, the waits, the output caps."""
     budget, waits = policy.budget, policy.waits
     caps = f"{policy.base_cap * 2}, {policy.base_cap * 3}, ... up to {policy.largest_cap}"
     reasons = ", ".join(f"{reason} ({count})" for reason, count in policy.switch_after.items() if count < LARGEST_LIMIT)
@@ -128,27 +158,27 @@ def numbers(policy: Policy) -> str:
         ["wait before a retry after overload", _series(waits.retry_base, waits.overload_cap)],
         ["wait before a reask, or a retry after `malformed`", _series(waits.reask_base, waits.reask_cap)],
         ["chance added to a wait", f"up to {waits.jitter * 100:g} % of it"],
-        ["longest wait that a provider may ask for", f"{waits.longest_asked:g} s"],
-        ["wait before every other rung", "none, but for one that the provider asks for"],
-        ["output caps where you gave none", f"none, then {caps} tokens"],
+        ["longest wait that a provider may request", f"{waits.longest_asked:g} s"],
+        ["wait before every other rung", "none, unless the provider requests one"],
+        ["output caps if you gave none", f"none, then {caps} tokens"],
         ["messages searched for a tool result", f"the last {policy.nudge_window}"],
-        ["failures of a kind after which a backend is left", reasons or "no such kind"],
+        ["failures of one kind before the backend is left", reasons or "no such kind"],
         ["time of one attempt", _timeouts(policy.timeouts)],
-        ["kept for each backend to come", _reserve(policy.reserve)],
+        ["reserved for each backend to come", _reserve(policy.reserve)],
     ]
     return markdown_table(["what", "how much"], lines)
 
 
 def turn_numbers(policy: TurnPolicy) -> str:
-    """Write the numbers of a turn's policy that stand in no row: the budget, the tools, the window."""
+    """Write the numbers of a turn's policy that no row shows: the budget, the tools, the window."""
     lines = [
         *_budget(policy.budget, "turn"),
-        ["equal calls with equal results that end the turn", f"{policy.same_calls}"],
+        ["equal tool calls with equal results that end the turn", f"{policy.same_calls}"],
         ["tool calls of one reply that are run", f"{policy.calls_per_reply}"],
         ["tools that run side by side", f"{policy.calls_at_once}"],
         ["time of one tool", f"{policy.tool_seconds:g} s"],
-        ["the window, by which results and compactions are measured", f"{policy.window} tokens"],
-        ["what the results of one reply may have of it", f"{policy.results_share:.0%}, {policy.result_tokens} tokens"],
+        ["window that limits results and compactions", f"{policy.window} tokens"],
+        ["share of it for the results of one reply", f"{policy.results_share:.0%}, {policy.result_tokens} tokens"],
     ]
     return markdown_table(["what", "how much"], lines)
 
@@ -167,9 +197,9 @@ def _limit(limit: float | None) -> str:
 
 
 def _timeouts(timeouts: Timeouts) -> str:
-    said = [("until it is connected", timeouts.connect), ("until the first content", timeouts.first_token)]
-    said += [("between two pieces of content", timeouts.stall), ("in all", timeouts.total)]
-    return ", ".join(f"{seconds:g} s {what}" for what, seconds in said if seconds is not None)
+    clocks = [("until it is connected", timeouts.connect), ("until the first content", timeouts.first_token)]
+    clocks += [("between two pieces of content", timeouts.stall), ("in all", timeouts.total)]
+    return ", ".join(f"{seconds:g} s {what}" for what, seconds in clocks if seconds is not None)
 
 
 def _reserve(reserve: Reserve) -> str:
