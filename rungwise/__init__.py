@@ -14,7 +14,7 @@ each name with its arguments, units and errors. `rungwise.adapters` (messages, c
 
 * **To call models**: a `Client` runs calls (`Client.call`, `Client.stream`; `Client.acall`, `Client.astream` in an
   event loop) and turns with tools (`Client.turn`, `Client.stream_turn`, `Client.aturn`, `Client.astream_turn`). The
-  options that all backends share are those of `rungwise.adapters.wires.backend.HttpBackend`.
+  options that all backends share are those of `rungwise.adapters.wires.http_backend.HttpBackend`.
 * **To review a policy**: `verify` proves its worst case, `draw_policy` draws it, `diff_policies` compares two, and
   `replay` runs a journal again. `CALL` is the table that Rungwise ships.
 * **To handle errors**: every error is a `RungwiseError`. A `CallError` or `TurnError` carries the result, so nothing
@@ -33,12 +33,12 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise import core as core
     from rungwise import fsm as fsm
     from rungwise import testing as testing
-    from rungwise.adapters.capability import Capabilities as Capabilities
     from rungwise.adapters.check import Check as Check
     from rungwise.adapters.client import Client as Client
     from rungwise.adapters.http.cancellation import Cancellation as Cancellation
     from rungwise.adapters.wires.anthropic.backend import Anthropic as Anthropic
     from rungwise.adapters.wires.bedrock.backend import Bedrock as Bedrock
+    from rungwise.adapters.wires.capabilities.capability import Capabilities as Capabilities
     from rungwise.adapters.wires.chat.backend import OpenAIChat as OpenAIChat
     from rungwise.adapters.wires.gemini.backend import Gemini as Gemini
     from rungwise.adapters.wires.ollama.backend import Ollama as Ollama
@@ -86,9 +86,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.machine.declare import Rung as Rung
     from rungwise.fsm.replay.replay import replay as replay
     from rungwise.fsm.review.diff import diff_policies as diff_policies
+    from rungwise.fsm.turn.actions import ToolEnded as ToolEnded
+    from rungwise.fsm.turn.actions import ToolStarted as ToolStarted
     from rungwise.fsm.turn.compaction import OldestFirst as OldestFirst
-    from rungwise.fsm.turn.events import ToolEnded as ToolEnded
-    from rungwise.fsm.turn.events import ToolStarted as ToolStarted
     from rungwise.fsm.turn.journal import TurnJournal as TurnJournal
     from rungwise.fsm.turn.journal import TurnStep as TurnStep
     from rungwise.fsm.turn.policy import TurnHints as TurnHints

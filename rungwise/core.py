@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING
 from rungwise.lazy import lazy_names
 
 if TYPE_CHECKING:  # the list of public names; each is imported when it is first used
-    from rungwise.adapters.backend import Backend as Backend
-    from rungwise.adapters.backend import Decoder as Decoder
-    from rungwise.adapters.backend import HttpRequest as HttpRequest
     from rungwise.adapters.check import BackendCheck as BackendCheck
     from rungwise.adapters.http.streams import AsyncStream as AsyncStream
     from rungwise.adapters.http.streams import Stream as Stream
-    from rungwise.adapters.learned import LEARNED as LEARNED
     from rungwise.adapters.options import CallOptions as CallOptions
     from rungwise.adapters.turn.options import TurnOptions as TurnOptions
     from rungwise.adapters.turn.streams import AsyncTurnStream as AsyncTurnStream
     from rungwise.adapters.turn.streams import TurnStream as TurnStream
+    from rungwise.adapters.wires.backend import Backend as Backend
+    from rungwise.adapters.wires.backend import Decoder as Decoder
+    from rungwise.adapters.wires.backend import HttpRequest as HttpRequest
+    from rungwise.adapters.wires.learned import LEARNED as LEARNED
     from rungwise.fsm.call.call import Call as Call
     from rungwise.fsm.call.clocks.clocks import Clocks as Clocks
     from rungwise.fsm.call.conversation.lessons import Lessons as Lessons
@@ -67,9 +67,9 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.fsm.turn.actions import MakeCall as MakeCall
     from rungwise.fsm.turn.actions import RunTools as RunTools
     from rungwise.fsm.turn.actions import ToolOutcome as ToolOutcome
-    from rungwise.fsm.turn.actions import ToolRun as ToolRun
-    from rungwise.fsm.turn.events import TurnEvent as TurnEvent
+    from rungwise.fsm.turn.actions import TurnEvent as TurnEvent
     from rungwise.fsm.turn.table import TURN as TURN
+    from rungwise.fsm.turn.tools import ToolRun as ToolRun
     from rungwise.fsm.turn.turn import Turn as Turn
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__, others=("rungwise", "rungwise.testing"))

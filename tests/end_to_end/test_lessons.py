@@ -10,7 +10,7 @@ import pytest
 
 import rungwise
 from rungwise import Client, OpenAIChat
-from rungwise.adapters.learned import LEARNED
+from rungwise.adapters.wires.learned import LEARNED
 from rungwise.core import Call, Lessons, Request
 from rungwise.testing import ReceivedRequest, ScriptedReply
 from support.modes import MODES, Caller, waits_into

@@ -10,10 +10,10 @@ import pytest
 
 import rungwise
 from rungwise import Client, Ollama, OpenAIChat
-from rungwise.adapters.capabilities import Capabilities
 from rungwise.adapters.http.exchange import Exchange
 from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.provider.rendering import render
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.fsm.call.conversation.parts import ToolCall, ToolResult
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, ScriptedReply
 from support import ways

@@ -11,8 +11,7 @@ import pytest
 import rungwise
 from rungwise import Budget, Policy, Tool, TurnPolicy
 from rungwise.core import Request
-from rungwise.fsm.turn.explained import read_turn
-from rungwise.fsm.turn.page import explain_turn
+from rungwise.fsm.turn.explained import explain_turn, read_turn
 from rungwise.testing import EmbeddedProvider, Script, ScriptedReply
 from support.modes import follow
 from support.turn_modes import MODES, calling, is_async, run_turn, streams

@@ -39,16 +39,16 @@ LATE_IMPORTS_ALLOWED = {
     ("rungwise.fsm.call.limits", "rungwise.fsm.call.table"),
     ("rungwise.fsm.call.policy", "rungwise.fsm.call.rules"),
     ("rungwise.fsm.machine.compiled", "rungwise.fsm.machine.machine"),
-    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.html"),
-    ("rungwise.fsm.journal.shown", "rungwise.fsm.journal.digest.terminal"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.diagram.page.notebook"),
+    ("rungwise.fsm.call.run.displayable", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.call.run.journal", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.call.run.digest"),
     ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest.brief"),
+    ("rungwise.fsm.call.run.result", "rungwise.fsm.journal.digest.text"),
     ("rungwise.fsm.turn.journal", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.turn.digest"),
     ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest"),
-    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.brief"),
+    ("rungwise.fsm.turn.result", "rungwise.fsm.journal.digest.text"),
 }
 """Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
 
@@ -265,6 +265,12 @@ def test_the_core_loads_little(line: str, beside: str, most: int) -> None:
     ours = parts_of(["rungwise"], loaded)
     assert parts_of(["rungwise.adapters", "rungwise.fsm.turn"], ours) == set()
     assert len(ours) <= most, sorted(ours)
+
+
+def test_jinja_is_loaded_when_a_page_is_written() -> None:
+    pages = "import rungwise.fsm.review.page, rungwise.fsm.diagram.page as page, rungwise.fsm.turn.explained"
+    assert "jinja2" not in loaded_by(pages)
+    assert "jinja2" in loaded_by(f"{pages}; from rungwise.fsm.certificate.shown.page import play_policy; play_policy()")
 
 
 def test_the_names_of_the_core_bring_no_table_and_nothing_that_runs_it() -> None:

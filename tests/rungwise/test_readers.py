@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 import rungwise
 from rungwise import OpenAIChat
 from rungwise.adapters.cli.told import told_in_brief
-from rungwise.adapters.endpoint import read_url
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.testing.scripts import scripted_replies
+from rungwise.adapters.wires.endpoint import read_url
 from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.policy import from_mapping
 from rungwise.fsm.call.run.explained import explain_call, read_call
@@ -71,18 +71,10 @@ CALLED = Reply(
 CUT = Reply("The first half of it ", stop_reason="length", stop_raw="length", usage=rungwise.Usage(7, 50))
 JOURNALS = (
     record(ANSWER),
-    record(
-        Reply(stop_reason="stop"),
-        Failure("rate_limit", status=429, asked_wait=3.0),
-        CUT,
-        ANSWER,
-    ),
+    record(Reply(stop_reason="stop"), Failure("rate_limit", status=429, asked_wait=3.0), CUT, ANSWER),
     record(Failure("auth", status=401), Reply(reasoning="Hm.", stop_reason="stop"), CALLED),
     record(Failure("context_overflow", status=400), ANSWER, has_compactor=True),
-    record(
-        Failure("parameter_unsupported", status=400, parameter="temperature"),
-        Failure("server_error"),
-    ),
+    record(Failure("parameter_unsupported", status=400, parameter="temperature"), Failure("server_error")),
     record(CUT, CUT, chain=1, policy=rungwise.Policy(budget=rungwise.Budget(attempts=2))),
 )
 

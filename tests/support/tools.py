@@ -15,8 +15,8 @@ from rungwise import Cancellation, Tool, ToolCall, ToolEnded, ToolStarted
 from rungwise.adapters.tools import tasks, threads
 from rungwise.adapters.tools.faults import ToolsEnded
 from rungwise.core import ToolOutcome
-from rungwise.fsm.turn.actions import RunTools, ToolRun
-from rungwise.fsm.turn.tools import Toolbox
+from rungwise.fsm.turn.actions import RunTools
+from rungwise.fsm.turn.tools import Toolbox, ToolRun
 
 LOOPS = ("asyncio", "trio")
 WAYS = ("threads", *LOOPS)

@@ -11,7 +11,7 @@ import pytest
 
 import rungwise
 from rungwise import ConfigurationError, MediaPart, Message, OpenAIResponses, TextPart, ToolCall, ToolResult
-from rungwise.adapters.capabilities import Capabilities
+from rungwise.adapters.wires.capabilities.capability import Capabilities
 from rungwise.adapters.wires.responses.items import parts_of_items
 from rungwise.core import OpaquePart, ReasoningPart, Request, Send
 
