@@ -44,15 +44,15 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.wires.ollama.backend import Ollama as Ollama
     from rungwise.adapters.wires.responses.backend import OpenAIResponses as OpenAIResponses
     from rungwise.fsm.call.budget.shared import SharedBudget as SharedBudget
-    from rungwise.fsm.call.conversation.events import Discard as Discard
-    from rungwise.fsm.call.conversation.events import Reasoning as Reasoning
-    from rungwise.fsm.call.conversation.events import Text as Text
     from rungwise.fsm.call.conversation.link import Prices as Prices
     from rungwise.fsm.call.conversation.parts import MediaPart as MediaPart
     from rungwise.fsm.call.conversation.parts import Message as Message
     from rungwise.fsm.call.conversation.parts import TextPart as TextPart
     from rungwise.fsm.call.conversation.parts import ToolCall as ToolCall
     from rungwise.fsm.call.conversation.parts import ToolResult as ToolResult
+    from rungwise.fsm.call.conversation.reply import Discard as Discard
+    from rungwise.fsm.call.conversation.reply import Reasoning as Reasoning
+    from rungwise.fsm.call.conversation.reply import Text as Text
     from rungwise.fsm.call.limits import Limits as Limits
     from rungwise.fsm.call.policy import Budget as Budget
     from rungwise.fsm.call.policy import Hints as Hints

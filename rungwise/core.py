@@ -37,8 +37,8 @@ if TYPE_CHECKING:  # the list of public names; each is imported when it is first
     from rungwise.adapters.wires.backend import HttpRequest as HttpRequest
     from rungwise.adapters.wires.learned import LEARNED as LEARNED
     from rungwise.fsm.call.call import Call as Call
-    from rungwise.fsm.call.clocks.clocks import Clocks as Clocks
-    from rungwise.fsm.call.conversation.lessons import Lessons as Lessons
+    from rungwise.fsm.call.clocks.silence import Clocks as Clocks
+    from rungwise.fsm.call.conversation.link import Lessons as Lessons
     from rungwise.fsm.call.conversation.link import Link as Link
     from rungwise.fsm.call.conversation.link import PlainLink as PlainLink
     from rungwise.fsm.call.conversation.parts import OpaquePart as OpaquePart

@@ -28,8 +28,7 @@ from rungwise.adapters.wires.keys import key_of_environment, variables_of
 from rungwise.adapters.wires.learned import LEARNED
 from rungwise.adapters.wires.losses import in_words, losses
 from rungwise.adapters.wires.reading.sse import is_event_stream, unframed
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Prices
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Prices
 from rungwise.fsm.call.conversation.options import COMMON_PARAMETERS
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import CAP_PARAMETERS, MOST_TOKENS, Request, Send

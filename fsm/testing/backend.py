@@ -10,10 +10,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Link, PlainLink
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
 from rungwise.fsm.call.policy import Policy

@@ -12,9 +12,9 @@ from rungwise.core import Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.metering import most_counted
 from rungwise.fsm.call.budget.reserve import seconds_kept
 from rungwise.fsm.call.call import Call
-from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.clocks.silence import Clocks
 from rungwise.fsm.call.conversation.request import Send
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 
 ANSWER = "and here is the end of it."
 BEGAN = 100.0

@@ -18,7 +18,7 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.provider.enacted import EARLY
 from rungwise.adapters.provider.script import Script
 from rungwise.core import Call, Send
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, waited
 from rungwise.testing import EmbeddedProvider, ReceivedRequest, VirtualClock
 

@@ -11,7 +11,7 @@ from rungwise.core import Call, IllegalEvent, PlainLink, Reply, Request
 THOUGHT = "Herons like reeds."
 
 
-def watch(*replies: Reply, prefills: bool = False) -> rungwise.fsm.call.clocks.text_watch.TextWatch:
+def watch(*replies: Reply, prefills: bool = False) -> rungwise.fsm.call.conversation.reading.TextWatch:
     """Return the watch of the attempt behind some replies."""
     call = Call(Request("Where?"), chain=[PlainLink(prefills=prefills)])
     call.begin()

@@ -17,7 +17,7 @@ from rungwise import CALL, Budget, Hints, Limits, Policy, Prices, Reserve, Timeo
 from rungwise.core import Failure, PlainLink, Reply, Request, Row, Table
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.metering import most_counted
-from rungwise.fsm.call.clocks.clocks import CLOSING
+from rungwise.fsm.call.clocks.silence import CLOSING
 from rungwise.fsm.call.clocks.waiting import cap_of, longest_wait
 from rungwise.fsm.call.table import keeps_asked_wait
 from rungwise.fsm.certificate.verified import WorstCase, compressed

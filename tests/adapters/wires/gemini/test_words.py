@@ -9,8 +9,7 @@ import pytest
 
 from rungwise import Gemini, Policy
 from rungwise.core import Call, Reply, Request
-from rungwise.fsm.failures.events import event_of_failure
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.failure import Failure, event_of_failure
 
 GEMINI = Gemini("gemini-2.5-flash", base_url="http://localhost:1/v1beta")
 TEXT = [{"text": "Herons nest in the reeds of the lake."}]

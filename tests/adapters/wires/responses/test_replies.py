@@ -14,7 +14,7 @@ from rungwise import Message, OpenAIResponses, TextPart, ToolCall, Usage
 from rungwise.adapters.provider.rendering import render
 from rungwise.adapters.wires.responses.shapes import RESPONSES
 from rungwise.core import OpaquePart, ReasoningPart, Reply
-from rungwise.fsm.call.conversation.events import Reasoning, Text
+from rungwise.fsm.call.conversation.reply import Reasoning, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.testing import ScriptedReply
 from support.sampling import sampled
