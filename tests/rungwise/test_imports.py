@@ -113,9 +113,9 @@ def test_the_core_imports_nothing_of_its_own_inside_functions() -> None:
     assert late == LATE_IMPORTS_ALLOWED
 
 
-THE_CORE = "from rungwise import Call, Policy"
-A_CALL = f"{THE_CORE}; from rungwise import Request; Call(Request('Hello.'), Policy()).begin()"
-A_CLIENT = "from rungwise import Call, Client, OpenAIChat, Policy"
+THE_CORE = "from rungwise import Policy; from rungwise.core import Call"
+A_CALL = f"{THE_CORE}; from rungwise.core import Request; Call(Request('Hello.'), Policy()).begin()"
+A_CLIENT = "from rungwise import Client, OpenAIChat, Policy; from rungwise.core import Call"
 
 SLOW_TO_LOAD = (
     *(
