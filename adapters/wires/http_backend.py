@@ -98,8 +98,8 @@ class HttpBackend(ABC):
             `api_key_required` is False. It is kept as a secret, which only `str()` opens.
         base_url: the URL up to the path of the protocol; a query is kept.
         name: what journals and errors call this backend; None is "<host>/<model>".
-        headers: HTTP headers for each request to this backend; those of a `rungwise.Request` win.
-        parameters: fields for each body, as this protocol has them; those of a `rungwise.Request` win.
+        headers: HTTP headers for each request to this backend; those of a `rungwise.core.Request` win.
+        parameters: fields for each body, as this protocol has them; those of a `rungwise.core.Request` win.
         capabilities: what is known better of this model and server than the capability table knows.
         prices: what a million tokens cost.
         streams: whether the server can stream. Say False of one that cannot, or that streams only what it has written.

@@ -57,7 +57,7 @@ class Call:
 
     Arguments:
         request: what the caller asks.
-        policy: how the call may recover, and its budget; None for `Policy()`.
+        policy: how the call may recover, and its budget; None for `rungwise.Policy()`.
         chain: the backends in order; the core needs their names and capabilities only. None for a single one.
         turn: what the call cannot see of the turn around it, if there is one.
         jitter: returns a number from 0 to 1 for each wait; the default places none.

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import rungwise
-from rungwise import Budget, Call, Failure, PlainLink, Policy, Prices, Reply, Request, Reserve, SharedBudget, Usage
+from rungwise import Budget, Policy, Prices, Reserve, SharedBudget, Usage
+from rungwise.core import Call, Failure, PlainLink, Reply, Request
 from rungwise.fsm.call.budget.reserve import seconds_kept
 
 PRICES = Prices(1.0, 2.0)
