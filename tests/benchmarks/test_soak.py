@@ -1,4 +1,4 @@
-"""Many calls with mixed faults in a process of their own: nothing stays open or grows, and every call has an outcome."""
+"""Many calls with mixed faults in a process of their own: nothing stays open or grows; every call has an outcome."""
 
 from __future__ import annotations
 
