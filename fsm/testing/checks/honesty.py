@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import Request
-from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.errors import CallError
+from rungwise.fsm.call.run.result import CallError, Result
 from rungwise.fsm.testing.checks import delivery, path, privacy, replays, spending, success
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.coverage import RECORDER

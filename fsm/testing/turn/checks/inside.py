@@ -12,7 +12,7 @@ import orjson
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Text
 from rungwise.fsm.call.table import CALL
-from rungwise.fsm.errors import RungwiseError, TurnError
+from rungwise.fsm.errors import RungwiseError
 from rungwise.fsm.replay.replay import replay
 from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
@@ -20,6 +20,7 @@ from rungwise.fsm.testing.checks.privacy import PRIVATE, SHORTEST
 from rungwise.fsm.testing.checks.replays import REPLAYS
 from rungwise.fsm.testing.turn.checks.seen import SeenTurn
 from rungwise.fsm.turn.journal import TurnJournal
+from rungwise.fsm.turn.result import TurnError
 
 
 def check_calls(seen: SeenTurn) -> None:
