@@ -20,9 +20,8 @@ from rungwise.adapters.http.limits import AttemptLimits
 from rungwise.adapters.wires.backend import PIECE, Backend, Decoder, HttpRequest
 from rungwise.adapters.wires.learned import learn_from
 from rungwise.fsm.call.budget.metering import BYTES_A_TOKEN, Meter, is_beyond
-from rungwise.fsm.call.clocks.text_watch import TextWatch
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reading import TextWatch
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.asked_wait import has_date
 from rungwise.fsm.failures.failure import Failure

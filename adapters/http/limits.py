@@ -8,7 +8,7 @@ import time
 from attrs import evolve, field
 
 from rungwise.adapters.http.cancellation import Cancellation
-from rungwise.fsm.call.clocks.clocks import Clocks
+from rungwise.fsm.call.clocks.silence import Clocks
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.call.policy import Timeouts

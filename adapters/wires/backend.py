@@ -7,9 +7,8 @@ from typing import Final, Protocol
 
 from attrs import field
 
-from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Send
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.records import frozen

@@ -24,13 +24,11 @@ from rungwise.fsm.tracebacks import forget_locals, without_locals
 if TYPE_CHECKING:
     from rungwise.fsm.call.budget.budget import Spending
     from rungwise.fsm.call.budget.shared import SharedBudget
-    from rungwise.fsm.call.clocks.clocks import Clocks
-    from rungwise.fsm.call.clocks.text_watch import TextWatch
-    from rungwise.fsm.call.conversation.events import Reasoning, Text
-    from rungwise.fsm.call.conversation.lessons import Lessons
-    from rungwise.fsm.call.conversation.link import Link
+    from rungwise.fsm.call.clocks.silence import Clocks
+    from rungwise.fsm.call.conversation.link import Lessons, Link
     from rungwise.fsm.call.conversation.observation import Observation
-    from rungwise.fsm.call.conversation.reply import Reply
+    from rungwise.fsm.call.conversation.reading import TextWatch
+    from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
     from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
     from rungwise.fsm.call.policy import Policy
     from rungwise.fsm.call.run.delivery import StreamEvent
@@ -59,7 +57,7 @@ class Call:
 
     Arguments:
         request: what the caller asks.
-        policy: how the call may recover, and its budget; None for `Policy()`.
+        policy: how the call may recover, and its budget; None for `rungwise.Policy()`.
         chain: the backends in order; the core needs their names and capabilities only. None for a single one.
         turn: what the call cannot see of the turn around it, if there is one.
         jitter: returns a number from 0 to 1 for each wait; the default places none.

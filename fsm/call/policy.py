@@ -11,7 +11,7 @@ from attrs import field
 
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits, call_table
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Reason
 from rungwise.fsm.values.fields import flag, instance, number, one_of, optional, text, where, whole
 from rungwise.fsm.values.frozen_map import FrozenMap
 from rungwise.fsm.values.label import short

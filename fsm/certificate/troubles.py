@@ -20,8 +20,7 @@ from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.brought_by import BROUGHT_BY
 from rungwise.fsm.certificate.enactment import AFTER_A_TOOL, PLAIN, links_of
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
-from rungwise.fsm.failures.failure import Failure
-from rungwise.fsm.failures.reasons import Reason
+from rungwise.fsm.failures.failure import Failure, Reason
 from rungwise.fsm.machine.table import Table
 
 MOST_PLAYED = 200

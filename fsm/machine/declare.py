@@ -231,7 +231,7 @@ def _facts_among(facts: Iterable[Any]) -> tuple[Fact, ...]:
 
 @frozen
 class Entry:
-    """Hold a rung as it stands in a ladder, where it may need more facts than elsewhere; `Rung.when` makes one.
+    """Hold a rung as it stands in a ladder, with facts that it needs only there; `rungwise.Rung.when` makes one.
 
     Arguments:
         rung: the rung.

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import transitions
 
-from rungwise import Client, ScriptedReply
+from rungwise import Client
+from rungwise.testing import ScriptedReply
 
 ANSWER = ScriptedReply(text="In the reeds.")
 
@@ -39,8 +40,8 @@ def test_basic_logging_stays_short() -> None:
     script = (
         "import logging; logging.basicConfig(level=logging.INFO)\n"
         "import rungwise\n"
-        "call = rungwise.Call(rungwise.Request('hi')); call.begin()\n"
-        "call.receive(rungwise.Reply('Hello.', stop_reason='stop'))\n"
+        "call = rungwise.core.Call(rungwise.core.Request('hi')); call.begin()\n"
+        "call.receive(rungwise.core.Reply('Hello.', stop_reason='stop'))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert [line.split(":")[1] for line in done.stderr.splitlines()] == ["rungwise", "rungwise"]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
-import attrs
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support.imports import MODULES, ROOT, Import, imports_in, in_circles
 
 FLOORS = (
     {"errors", "tracebacks"},
@@ -53,60 +50,6 @@ LATE_IMPORTS_ALLOWED = {
 """Who imports what of our own inside a function of `fsm/`, for a reason that a comment beside the import gives."""
 
 
-@attrs.frozen(kw_only=True)
-class Import:
-    """One import of one of our modules by another."""
-
-    by: str
-    of: str
-    is_late: bool
-    is_for_types: bool
-
-
-def modules() -> dict[str, Path]:
-    """Return the file of each module of ours by its name."""
-    found = {}
-    for folder in ("fsm", "adapters", "rungwise"):
-        for path in (ROOT / folder).rglob("*.py"):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            if "rungwise" in parts[1:] or (folder == "rungwise" and parts[1] in ("fsm", "adapters")):
-                continue  # a link, followed from Python 3.13 on
-            name = ".".join(part for part in parts if part != "__init__")
-            found[name if folder == "rungwise" else f"rungwise.{name}"] = path
-    return found
-
-
-MODULES = modules()
-
-
-def imports_in(by: str, source: str) -> Iterator[Import]:
-    """List what a module imports of ours, at its top, inside its functions, and for types alone."""
-
-    def visit(node: ast.AST, is_late: bool, is_for_types: bool) -> Iterator[Import]:
-        for of in _named_by(node):
-            yield Import(by=by, of=of, is_late=is_late, is_for_types=is_for_types)
-        is_late |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for child in ast.iter_child_nodes(node):
-            for_types = isinstance(node, ast.If) and child in node.body and "TYPE_CHECKING" in ast.unparse(node.test)
-            yield from visit(child, is_late, is_for_types or for_types)
-
-    yield from visit(ast.parse(source), False, False)
-
-
-def _named_by(node: ast.AST) -> Iterable[str]:
-    match node:
-        case ast.Import(names):
-            named = [alias.name for alias in names]
-        case ast.ImportFrom(module=str(module), names=names, level=0):
-            full = [f"{module}.{alias.name}" for alias in names]
-            named = [name if name in MODULES else module for name in full]
-        case ast.Call(func=ast.Name("import_module"), args=[ast.Constant(str(name))]):
-            named = [name]
-        case _:
-            return ()
-    return dict.fromkeys(name for name in named if name in MODULES)
-
-
 @cache
 def imports() -> list[Import]:
     """List what our modules import of each other, but for types."""
@@ -129,24 +72,6 @@ def floor_of(module: str) -> int:
     """Return how far down the list of floors a module stands; the package `rungwise.fsm` itself holds nothing."""
     room = room_of(module)
     return next((number for number, rooms in enumerate(FLOORS) if room in rooms), -1)
-
-
-def in_circles(given: Iterable[Import]) -> set[str]:
-    """Return the modules that import themselves by way of others."""
-    leads: dict[str, set[str]] = {}
-    for each in given:
-        leads.setdefault(each.by, set()).add(each.of)
-
-    def reached_from(start: str) -> set[str]:
-        reached: set[str] = set()
-        ahead = [start]
-        while ahead:
-            new = leads.get(ahead.pop(), set()) - reached
-            reached |= new
-            ahead += new
-        return reached
-
-    return {name for name in leads if name in reached_from(name)}
 
 
 def test_the_walk_finds_imports_of_every_kind() -> None:
@@ -191,9 +116,9 @@ def test_the_core_imports_nothing_of_its_own_inside_functions() -> None:
     assert late == LATE_IMPORTS_ALLOWED
 
 
-THE_CORE = "from rungwise import Call, Policy"
-A_CALL = f"{THE_CORE}; from rungwise import Request; Call(Request('Hello.'), Policy()).begin()"
-A_CLIENT = "from rungwise import Call, Client, OpenAIChat, Policy"
+THE_CORE = "from rungwise import Policy; from rungwise.core import Call"
+A_CALL = f"{THE_CORE}; from rungwise.core import Request; Call(Request('Hello.'), Policy()).begin()"
+A_CLIENT = "from rungwise import Client, OpenAIChat, Policy; from rungwise.core import Call"
 
 SLOW_TO_LOAD = (
     *(
@@ -216,7 +141,7 @@ SLOW_TO_LOAD = (
 """What of the standard library takes milliseconds, and a call does without until it needs it."""
 
 MOST_MODULES_IMPORTED = 40
-"""Modules of the core that `from rungwise import Call, Policy` may load."""
+"""Modules of the core that `from rungwise import Policy; from rungwise.core import Call` may load."""
 
 MOST_MODULES = 120
 """Modules of the core that a program may load to make calls, at about 0.1 ms each."""

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, Effect, Fact, Guard, Policy, Row, Rung, Table
+from rungwise import CALL, Fact, Policy, Rung
+from rungwise.core import Effect, Guard, Row, Table
 from rungwise.fsm.checker.counterexample import PathStep, Property
 from rungwise.fsm.checker.walk import Walk, walk
 from rungwise.fsm.machine.compiled import machine_of

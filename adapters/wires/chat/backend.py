@@ -17,7 +17,7 @@ from rungwise.adapters.wires.chat.stream import ChatDecoder
 from rungwise.adapters.wires.form import Form
 from rungwise.adapters.wires.http_backend import HttpBackend, optional
 from rungwise.adapters.wires.plain.choices import chat_choice
-from rungwise.fsm.call.conversation.lessons import Lessons
+from rungwise.fsm.call.conversation.link import Lessons
 from rungwise.fsm.call.conversation.reply import Reply
 from rungwise.fsm.call.conversation.request import Request, Send
 from rungwise.fsm.failures.failure import Failure

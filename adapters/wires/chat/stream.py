@@ -32,8 +32,7 @@ from rungwise.adapters.wires.keeping import Aside
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.decoding import Kind, StreamDecoder
 from rungwise.adapters.wires.reading.sse import EventReader
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.records import define
 

@@ -13,8 +13,7 @@ from rungwise.adapters.wires.json_text import HalfHolder, mended
 from rungwise.adapters.wires.reading.alike_lines import Piece
 from rungwise.adapters.wires.reading.held_text import HeldText
 from rungwise.adapters.wires.reading.sse import EventHandler, EventReader
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.records import define
 

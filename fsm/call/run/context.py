@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rungwise.fsm.call.budget.budget import Spending
-from rungwise.fsm.call.budget.reserved import NOTHING_KEPT, Kept
+from rungwise.fsm.call.budget.budget import NOTHING_RESERVED, Reserved, Spending
 from rungwise.fsm.call.budget.shared import SharedBudget, check_within
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons, lessons_of
-from rungwise.fsm.call.conversation.link import Link, losses_of
+from rungwise.fsm.call.conversation.for_backend import losses_of
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, lessons_of
 from rungwise.fsm.call.conversation.request import Request, TurnContext
 from rungwise.fsm.call.conversation.transcript import Transcript
 from rungwise.fsm.call.policy import Policy
@@ -17,7 +16,7 @@ from rungwise.fsm.call.run.chain import Chain
 from rungwise.fsm.call.run.journal import Journal, Links, Setting
 from rungwise.fsm.call.run.position import Position
 from rungwise.fsm.errors import ConfigurationError
-from rungwise.fsm.failures.events import FORMAT_PARAMETER
+from rungwise.fsm.failures.failure import FORMAT_PARAMETER
 from rungwise.fsm.values.records import define
 
 _FORMAT_REPAIR: Final = f"parameter_unsupported:{FORMAT_PARAMETER}"
@@ -37,7 +36,7 @@ class CallContext:
         transcript: the text so far, and what the rungs have added to the messages.
         spending: what is used of the budget.
         journal: every step.
-        kept: what no attempt at the current backend may use of the budget.
+        reserved: what no attempt at the current backend may use of the budget.
         worded: the places in the chain of the backends that rejected the parameter for JSON, of which the journal says
             what was done.
     """
@@ -51,7 +50,7 @@ class CallContext:
     transcript: Transcript
     spending: Spending
     journal: Journal
-    kept: Kept = NOTHING_KEPT
+    reserved: Reserved = NOTHING_RESERVED
     worded: frozenset[int] = frozenset()
 
     @classmethod

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rungwise.fsm.call.conversation.events import Discard, Reasoning, Text
-from rungwise.fsm.call.conversation.reply_filter import ReplyFilter
-from rungwise.fsm.call.conversation.transcript import Reading
+from rungwise.fsm.call.conversation.reading import Reading, ReplyFilter
+from rungwise.fsm.call.conversation.reply import Discard, Reasoning, Text
 from rungwise.fsm.journal.record import Step
 
 StreamEvent = Text | Reasoning | Discard | Step

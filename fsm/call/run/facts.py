@@ -47,13 +47,13 @@ class FactFinder:
         evidence, event, gathered = observation.evidence, observation.event, transcript.gathered
         prior = turn.prior_answer if turn.only_housekeeping and is_blank(gathered) else None
         held = []  # in the order in which journals have always told them
-        if event in EMPTY and not is_blank(observation.delivered):
+        if event in EMPTY and observation.has_delivered:
             held.append("has_delivered")
         if prior is not None and not is_blank(split_thinking(prior)[0]):
             held.append("has_prior_answer")
         if (text := gathered or transcript.spare) and not is_blank(text):
             held.append("has_text")
-        if observation.new and not is_blank(observation.new):
+        if observation.adds_text:
             held.append("added_text")
         if transcript.has_recent_tool_result(policy.nudge_window, context.chain.shapes):
             held.append("follows_tool_result")
@@ -100,7 +100,7 @@ class FactFinder:
         context = self.context
         if asked is None:
             return True
-        ends_after = context.kept.ends_after  # what is kept for the backends to come is not waited away
+        ends_after = context.reserved.ends_after  # what is kept for the backends to come is not waited away
         in_time = ends_after is None or context.spending.elapsed + asked < ends_after
         return in_time and asked <= context.policy.waits.longest_asked and context.spending.allows_wait(asked)
 
@@ -141,10 +141,10 @@ class FactFinder:
             "switch_asked": is_one_too_many,
             "has_next_backend": has_next_backend,
             "has_compactor": context.has_compactor,
-            "asks_for_little": proposal.meant.asks_for_little,
+            "asks_for_little": proposal.for_backend.asks_for_little,
         }
         held = tuple([name for name, holds in facts.items() if holds])
-        is_kept = not (proposal.meant.expects_json or proposal.meant.asks_for_little)
+        is_kept = not (proposal.for_backend.expects_json or proposal.for_backend.asks_for_little)
         had_text = not is_blank(transcript.gathered or transcript.spare)
         before = (*held, "has_text") if had_text else held
         return before, (*held, "has_text", "added_text") if is_kept else (*held, "has_text")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from rungwise.fsm.call.budget.budget import Spending
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Link, PlainLink, Prices
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link, PlainLink, Prices
 from rungwise.fsm.call.conversation.request import Request
 from rungwise.fsm.call.limits import LARGEST_LIMIT, Limits
 from rungwise.fsm.call.policy import SWITCH_AFTER, Budget, Hints, Policy, from_mapping

@@ -13,8 +13,7 @@ from rungwise.fsm.call.run.displayable import Displayable
 from rungwise.fsm.call.run.journal import Journal
 from rungwise.fsm.call.table import CALL
 from rungwise.fsm.errors import CallError, Cancelled, EmptyResponse, Exhausted, Failed, OverBudget, Refused
-from rungwise.fsm.failures.events import KEY_HINT_REASONS
-from rungwise.fsm.failures.failure import Failure
+from rungwise.fsm.failures.failure import KEY_HINT_REASONS, Failure
 from rungwise.fsm.values.records import draft_of, frozen
 from rungwise.fsm.values.usage import Usage
 

@@ -16,14 +16,11 @@ from rungwise.fsm.call.budget.counting import TokenCounter
 from rungwise.fsm.call.budget.estimate import estimate_tokens
 from rungwise.fsm.call.budget.reserve import has_left
 from rungwise.fsm.call.budget.shared import SharedBudget
-from rungwise.fsm.call.clocks.clocks import Clocks
-from rungwise.fsm.call.clocks.silence import clocks_of
-from rungwise.fsm.call.clocks.text_watch import TextWatch
-from rungwise.fsm.call.conversation.events import Reasoning, Text
-from rungwise.fsm.call.conversation.lessons import NO_LESSONS, Lessons
-from rungwise.fsm.call.conversation.link import Link
-from rungwise.fsm.call.conversation.observation import Observation
-from rungwise.fsm.call.conversation.reply import Reply
+from rungwise.fsm.call.clocks.silence import Clocks, clocks_of
+from rungwise.fsm.call.conversation.link import NO_LESSONS, Lessons, Link
+from rungwise.fsm.call.conversation.observation import ANSWERS, Observation
+from rungwise.fsm.call.conversation.reading import TextWatch
+from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import Request, Send, TurnContext
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.call.run.causes import cause_of
@@ -40,7 +37,7 @@ from rungwise.fsm.call.run.proposal import Proposal
 from rungwise.fsm.call.run.proposer import Proposer
 from rungwise.fsm.call.run.recording import Observer, Recorder
 from rungwise.fsm.call.run.result import Result
-from rungwise.fsm.call.table import ANSWERS, KEEP_PRIOR
+from rungwise.fsm.call.table import KEEP_PRIOR
 from rungwise.fsm.errors import ConfigurationError, IllegalEvent
 from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.journal.record import Evidence
@@ -217,7 +214,9 @@ class RunningCall:
         self._gather(observation)
         facts: tuple[str, ...] = ("overran",) if observation.overran else ()
         if position.is_guarded(observation.event):
-            facts = self._facts.find(observation, self._outcome.last, asks_for_little=proposal.meant.asks_for_little)
+            facts = self._facts.find(
+                observation, self._outcome.last, asks_for_little=proposal.for_backend.asks_for_little
+            )
         return self._advance(observation, facts + own)
 
     def observed(self, observation: Observation, facts: tuple[str, ...], now: float) -> Send | None:
@@ -232,7 +231,7 @@ class RunningCall:
         """Return the facts that follow from the policy and from what was counted, for a replay under another policy."""
         proposal, has_next = self._ensure_sent(), self._context.chain.next_usable() is not None
         found = self._facts.settled(observation, self._outcome.last)
-        return {**found, "has_next_backend": has_next, "asks_for_little": proposal.meant.asks_for_little}
+        return {**found, "has_next_backend": has_next, "asks_for_little": proposal.for_backend.asks_for_little}
 
     def compacted(self, messages: Sequence[Any]) -> Send | None:
         """Take what the compactor made of the messages and return the send that was waiting for it."""

@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 import pytest
 
-from rungwise import Call, Failure, Reply, Request, Result, Send, Usage
+from rungwise import Result, Usage
+from rungwise.core import Call, Failure, Reply, Request, Send
 from rungwise.fsm.call.conversation.observation import Observation
 
 ANSWER = Reply("In the reeds.", stop_reason="stop", usage=Usage(10, 5))

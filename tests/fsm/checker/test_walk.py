@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from rungwise import CALL, BrokenMachine, Effect, Fact, Guard, Row, Table
+from rungwise import CALL, Fact
+from rungwise.core import BrokenMachine, Effect, Guard, Row, Table
 from rungwise.fsm.checker.counterexample import path_text
 from rungwise.fsm.checker.firing import ABSORB, BOUNDED, COUNTS, FALLS, ILLEGAL, ORDERED, TOTAL
 from rungwise.fsm.checker.walk import PROPERTIES, PURE, walk

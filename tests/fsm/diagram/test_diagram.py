@@ -7,8 +7,7 @@ import pygraphviz
 import pytest
 from attrs import evolve
 
-from rungwise.fsm.call.clocks.backoff import longest_backoff
-from rungwise.fsm.call.clocks.waiting import cap_of
+from rungwise.fsm.call.clocks.waiting import cap_of, longest_backoff
 from rungwise.fsm.call.limits import Limits
 from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
 from rungwise.fsm.call.table import CALL

@@ -11,6 +11,7 @@ from pathlib import Path
 from attrs import frozen
 
 from support.missing import missing
+from support.waiting import patience
 
 
 @frozen
@@ -59,6 +60,6 @@ def spin(
 
 def said(folder: Path, *command: str) -> str:
     """Run a program to its end, and return what it said."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience(300), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -11,6 +11,7 @@ from pathlib import Path
 from attrs import frozen
 
 from support.missing import missing
+from support.waiting import patience
 
 
 @frozen
@@ -42,7 +43,9 @@ def tlc(name: str, specification: str, configuration: str, folder: Path) -> Chec
     (folder / f"{name}.tla").write_text(specification, encoding="utf-8")
     (folder / f"{name}.cfg").write_text(configuration, encoding="utf-8")
     command = ["java", f"-Djava.io.tmpdir={folder}", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", f"{name}.tla"]
-    said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False).stdout
+    said = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=patience(300), check=False
+    ).stdout
     error = re.search(r"^Error: (.*)", said, re.MULTILINE)
     assert (error is None) == ("No error has been found." in said), said
     states = re.findall(r"([\d,]+) distinct states found", said)
