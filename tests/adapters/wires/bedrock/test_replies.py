@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rungwise import Bedrock, Failure, Reply, Usage
-from rungwise.adapters.provider.languages.converse import frame
+from rungwise.adapters.provider.languages.bedrock import frame
 from rungwise.fsm.call.conversation.events import Reasoning, Text
 from rungwise.fsm.call.conversation.parts import OpaquePart, ReasoningPart, TextPart, ToolCall
 from support.sampling import examples, sampled
