@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from rungwise import Client, Request
+from rungwise import Client
 from rungwise.adapters.cli.clients import asked_in, pointers, text_of
 from rungwise.adapters.cli.serve import _line
 from rungwise.adapters.provider.languages.registry import LANGUAGES, language_of
 from rungwise.adapters.provider.playback import ReceivedRequest
 from rungwise.adapters.provider.script import ScriptedReply
 from rungwise.adapters.wires.registry import APIS, WIRES, backend_class
+from rungwise.core import Request
 
 ANSWER = ScriptedReply(text="Yes.")
 SPOKEN = {api: wire for api, wire in WIRES.items() if language_of(wire.client_path) is not None}
