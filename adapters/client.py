@@ -35,9 +35,8 @@ from rungwise.adapters.options import OF_CALLS, CallOptions, Messages, request_o
 from rungwise.adapters.wires.backend import Backend
 from rungwise.fsm.call.call import Call
 from rungwise.fsm.call.conversation.request import TurnContext
-from rungwise.fsm.call.policy import Policy, Timeouts
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy, Timeouts
 from rungwise.fsm.call.run.chain import Chain
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.call.run.recording import Observer

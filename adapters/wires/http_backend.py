@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from attrs import Factory, field
+from attrs import Factory, field, frozen
 
 from rungwise.adapters.wires.backend import PIECE, Decoder, HttpRequest
 from rungwise.adapters.wires.capabilities.capability import Capabilities
@@ -37,7 +37,6 @@ from rungwise.fsm.failures.failure import Failure
 from rungwise.fsm.values.checks import is_flag, is_number, is_whole, must, or_none
 from rungwise.fsm.values.fields import LONGEST_SECONDS
 from rungwise.fsm.values.frozen_map import sendable_copy
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.secret import Secret, SecretMap, fingerprint
 
 # Anything but a mapping is left to the validators.

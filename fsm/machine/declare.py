@@ -11,10 +11,9 @@ from functools import cached_property
 from typing import Any
 
 import attrs
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.errors import TableError
-from rungwise.fsm.values.records import frozen
 
 
 def _name(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:

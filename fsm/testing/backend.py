@@ -17,8 +17,7 @@ from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Reasoning, Reply, Text
 from rungwise.fsm.call.conversation.request import PlainMessage, Request, Send
 from rungwise.fsm.call.conversation.shapes import Shapes
-from rungwise.fsm.call.policy import Policy
-from rungwise.fsm.call.run.defaults import DEFAULT_POLICY
+from rungwise.fsm.call.policy import DEFAULT_POLICY, Policy
 from rungwise.fsm.call.run.delivery import StreamEvent
 from rungwise.fsm.call.run.overrides import with_overrides
 from rungwise.fsm.errors import ConfigurationError

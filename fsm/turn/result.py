@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.conversation.parts import Message, ToolCall
 from rungwise.fsm.call.conversation.request import PlainMessage
@@ -15,7 +15,6 @@ from rungwise.fsm.errors import TurnCancelled, TurnError, TurnFailed, TurnOverBu
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.table import TURN
 from rungwise.fsm.values.frozen_map import thawed
-from rungwise.fsm.values.records import frozen
 from rungwise.fsm.values.usage import Usage
 
 if TYPE_CHECKING:
@@ -67,9 +66,9 @@ class TurnResult(Displayable):
         return brief("TurnResult", self.outcome, self.text, self.cause, Spent(**taken))
 
     def _digest(self) -> Digest | None:
-        from rungwise.fsm.turn.digest import digest_of_turn_result
+        from rungwise.fsm.turn.digest import digest_of_turn_journal
 
-        return digest_of_turn_result(self)
+        return digest_of_turn_journal(self.journal, self.journal.calls, self.text)
 
     @property
     def is_success(self) -> bool:

@@ -228,15 +228,13 @@ def test_what_a_driver_holds_shows_no_prompt() -> None:
     send = call.begin()
     assert send is not None
     call.receive(Reply("", reasoning=prompt, stop_reason="stop"))
-    running = call._running
     for thing in (
         call,
         send,
         send.request,
-        running,
-        running._context.transcript,
-        running._proposed,
-        running._outcome.last,
+        call._context.transcript,
+        call._proposed,
+        call._outcome.last,
         call.journal,
     ):
         assert prompt not in repr(thing)

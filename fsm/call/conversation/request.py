@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from attrs import Factory, evolve, field, validators
+from attrs import Factory, evolve, field, frozen, validators
 
 from rungwise.fsm.call.conversation.options import CommonOptions, with_common
 from rungwise.fsm.call.conversation.parts import Message
@@ -13,7 +13,6 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.tracebacks import built_without_locals
 from rungwise.fsm.values.fields import instance
 from rungwise.fsm.values.frozen_map import FrozenMap, frozen_copy, sendable_copies, sendable_copy
-from rungwise.fsm.values.records import draft_of, frozen
 from rungwise.fsm.values.secret import SecretMap
 
 PlainMessage = Mapping[str, Any]
@@ -277,6 +276,3 @@ class Send:
     headers: Mapping[str, str] = field(default=Factory(_own_headers, takes_self=True), repr=False)
     parameters: Mapping[str, Any] = field(default=Factory(_own_parameters, takes_self=True), repr=False)
     tools: tuple[Mapping[str, Any], ...] = field(default=Factory(_own_tools, takes_self=True), repr=False)
-
-
-new_send = draft_of(Send)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from attrs import field
+from attrs import field, frozen
 
 from rungwise.fsm.call.budget.estimate import (
     MESSAGE_TOKENS,
@@ -25,10 +25,9 @@ from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.machine.declare import Rung
 from rungwise.fsm.text.repetition import LoopWatch
 from rungwise.fsm.text.thinking import TextBefore
-from rungwise.fsm.values.records import record
 
 
-@record
+@frozen
 class Composed:
     """Hold the messages of one attempt.
 

@@ -9,12 +9,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from rungwise.fsm.call.policy import Policy
 from rungwise.fsm.errors import ConfigurationError
 from rungwise.fsm.values.checks import is_whole
-from rungwise.fsm.values.records import frozen
 
 
 @frozen

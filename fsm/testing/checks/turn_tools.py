@@ -15,7 +15,7 @@ from rungwise.fsm.testing.checks.turns import SeenTurn
 from rungwise.fsm.testing.turn_player import PlayedCall, PlayedRound
 from rungwise.fsm.text.blank import is_blank
 from rungwise.fsm.turn.actions import ToolOutcome
-from rungwise.fsm.turn.tool_round import told
+from rungwise.fsm.turn.tool_round import result_text
 
 WHOLE_CALLS = "no cut tool call is run or handed out"
 ALLOWED = "only known tools are run, no more and no longer than the policy allows"
@@ -102,7 +102,7 @@ def _words(outcome: ToolOutcome) -> tuple[str, bool]:
     if outcome.fault is not None:
         return outcome.fault, True
     try:
-        return told(outcome.value), False
+        return result_text(outcome.value), False
     except ToolError as error:
         return str(error), True
 

@@ -32,7 +32,7 @@ from rungwise.fsm.call.budget.budget import Spending
 from rungwise.fsm.call.conversation import observation, reading
 from rungwise.fsm.call.run import delivery, observe
 from rungwise.fsm.certificate.certificate import Certificate
-from rungwise.fsm.machine.compiled import machine_of
+from rungwise.fsm.machine.machine import machine_of
 from rungwise.fsm.testing.compactors import Compactor
 from rungwise.fsm.turn.conversation import Conversation
 from rungwise.testing import (

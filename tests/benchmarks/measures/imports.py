@@ -31,7 +31,7 @@ IMPORTS = {
 }
 QUICK = 5
 """Interpreters that are started in a round for what takes little: the difference of two small times is measured."""
-GOAL = Goal(f"{CORE}, over a bare interpreter", "≤", 60, "ms")
+GOAL = Goal(f"{CORE}, over a bare interpreter", "≤", 150, "ms")
 
 
 def measure(bench: Bench) -> Iterator[Section]:

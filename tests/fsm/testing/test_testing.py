@@ -87,7 +87,7 @@ class Forged:
         return self
 
     def result(self, **changes: Any) -> Forged:
-        self.call._running._result = attrs.evolve(self.call.result, **changes)
+        self.call._outcome.result = attrs.evolve(self.call.result, **changes)
         return self
 
     def reply(self, **changes: Any) -> Forged:
