@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import orjson
+from rungwise.fsm.testing.turn.checks.seen import SeenTurn
 
 from rungwise.fsm.call.conversation.parts import Message
 from rungwise.fsm.call.conversation.reply import Text
@@ -18,7 +19,6 @@ from rungwise.fsm.testing.checks.ended import Dishonest, EndedCall
 from rungwise.fsm.testing.checks.honesty import check_all
 from rungwise.fsm.testing.checks.privacy import PRIVATE, SHORTEST
 from rungwise.fsm.testing.checks.replays import REPLAYS
-from rungwise.fsm.testing.turn.checks.seen import SeenTurn
 from rungwise.fsm.turn.journal import TurnJournal
 from rungwise.fsm.turn.result import TurnError
 
